@@ -1,0 +1,97 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let strict: [SwiftSetting] = [
+    .treatAllWarnings(as: .error),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+]
+
+let package = Package(
+    name: "tideline",
+    platforms: [.macOS(.v15), .iOS(.v18)],
+    products: [
+        .library(name: "Tideline", targets: ["Tideline"]),
+        .library(name: "TidelineServer", targets: ["TidelineServer"]),
+        .library(name: "TidelineTestKit", targets: ["TidelineTestKit"]),
+        .executable(name: "tideline", targets: ["TidelineCommand"]),
+        .executable(name: "todo", targets: ["todo"]),
+    ],
+    targets: [
+        .systemLibrary(
+            name: "CSQLite",
+            pkgConfig: "sqlite3",
+            providers: [.apt(["libsqlite3-dev"])]
+        ),
+        .systemLibrary(
+            name: "CMicroHTTPD",
+            pkgConfig: "libmicrohttpd",
+            providers: [.apt(["libmicrohttpd-dev"]), .brew(["libmicrohttpd"])]
+        ),
+        .systemLibrary(
+            name: "CCurl",
+            pkgConfig: "libcurl",
+            providers: [.apt(["libcurl4-openssl-dev"])]
+        ),
+        .target(name: "TidelineCore", swiftSettings: strict),
+        .target(
+            name: "TidelineSQLite",
+            dependencies: [
+                "TidelineCore",
+                .target(name: "CSQLite", condition: .when(platforms: [.linux])),
+            ],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "Tideline",
+            dependencies: [
+                "TidelineCore", "TidelineSQLite",
+                .target(name: "CCurl", condition: .when(platforms: [.linux])),
+            ],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "TidelineServerCore",
+            dependencies: ["TidelineCore"],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "TidelineServerSQLite",
+            dependencies: ["TidelineCore", "TidelineServerCore", "TidelineSQLite"],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "TidelineHTTP",
+            dependencies: ["TidelineCore", "TidelineServerCore", "CMicroHTTPD"],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "TidelineServer",
+            dependencies: [
+                "TidelineCore", "TidelineServerCore", "TidelineServerSQLite", "TidelineHTTP",
+            ],
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "TidelineCommand",
+            dependencies: ["TidelineServer"],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "TidelineTestKit",
+            dependencies: [
+                "Tideline", "TidelineCore", "TidelineServerCore", "TidelineServerSQLite",
+            ],
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "todo",
+            dependencies: ["Tideline"],
+            path: "Examples/Todo",
+            swiftSettings: strict
+        ),
+    ],
+    swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,146 @@
+// ColumnType, ColumnDefinition, TableSchema: what a table looks like, on either side.
+
+import Foundation
+
+/// The type of a column.
+public enum ColumnType: Hashable, Sendable {
+    /// Text.
+    case string
+    /// A whole number of 64 bits.
+    case integer
+    /// A binary floating-point number.
+    case number
+    /// An exact decimal number.
+    case decimal
+    /// True or false.
+    case boolean
+    /// An instant; ISO 8601 with an offset on the wire.
+    case dateTime
+    /// A calendar day, `2026-11-20`.
+    case date
+    /// A time of day, `07:14:00.000`.
+    case time
+    /// A UUID, written in lower case.
+    case guid
+    /// Bytes, base64 on the wire.
+    case binary
+    /// Any JSON value.
+    case json
+    /// One of these texts, ordered by their position.
+    case enumeration([String])
+
+    /// The name used in configuration files and messages.
+    public var name: String {
+        switch self {
+        case .string: "string"
+        case .integer: "integer"
+        case .number: "number"
+        case .decimal: "decimal"
+        case .boolean: "boolean"
+        case .dateTime: "dateTime"
+        case .date: "date"
+        case .time: "time"
+        case .guid: "guid"
+        case .binary: "binary"
+        case .json: "json"
+        case .enumeration: "enum"
+        }
+    }
+
+    /// The types that have a name of their own, all but `enumeration`.
+    package static let simple: [ColumnType] = [
+        .string, .integer, .number, .decimal, .boolean, .dateTime, .date, .time, .guid, .binary,
+        .json,
+    ]
+
+    /// The value of an absent member in a non-nullable column without a default.
+    package var zero: Value {
+        switch self {
+        case .string, .date, .time, .guid: .string("")
+        case .integer: .integer(0)
+        case .number: .number(0)
+        case .decimal: .decimal(0)
+        case .boolean: .bool(false)
+        case .dateTime: .date(Timestamp(microseconds: 0).date)
+        case .binary: .data(.init())
+        case .json: .json(JSON(checked: "null"))
+        case .enumeration(let members): .string(members.first ?? "")
+        }
+    }
+}
+
+/// One column of a table.
+public struct ColumnDefinition: Hashable, Sendable {
+    /// The name on the wire and in the database.
+    public var name: String
+    /// What it holds.
+    public var type: ColumnType
+    /// Whether it may be null.
+    public var isNullable: Bool
+    /// The value of an absent member.
+    public var defaultValue: Value?
+
+    /// Describes a column.
+    public init(
+        _ name: String,
+        _ type: ColumnType,
+        nullable: Bool = true,
+        default defaultValue: Value? = nil
+    ) {
+        self.name = name
+        self.type = type
+        isNullable = nullable
+        self.defaultValue = defaultValue
+    }
+}
+
+/// The columns of a table, without the system columns.
+public struct TableSchema: Hashable, Sendable {
+    /// The table's name on the wire.
+    public var name: String
+    /// Its columns, without `id`, `createdAt`, `updatedAt`, `version`, `deleted`.
+    public var columns: [ColumnDefinition]
+
+    /// Describes a table; system columns among `columns` are left out.
+    public init(name: String, columns: [ColumnDefinition]) {
+        self.name = name
+        self.columns = columns.filter { !SystemColumn.names.contains($0.name) }
+    }
+
+    /// The column with exactly this name, system columns included.
+    package func column(named name: String) -> ColumnDefinition? {
+        columns.first { $0.name == name } ?? SystemColumn.definitions.first { $0.name == name }
+    }
+
+    /// The column with this name in any letter case, exact matches first.
+    package func column(matching name: String) -> ColumnDefinition? {
+        if let exact = column(named: name) { return exact }
+        let lowered = name.lowercased()
+        return (columns + SystemColumn.definitions).first { $0.name.lowercased() == lowered }
+    }
+}
+
+/// The columns that every table has.
+public enum SystemColumn {
+    /// The key: 1 to 255 Unicode scalars.
+    public static let id = "id"
+    /// When the server stored the row first.
+    public static let createdAt = "createdAt"
+    /// When the server stored the row last; strictly increasing per table in commit order.
+    public static let updatedAt = "updatedAt"
+    /// Opaque; another one after each write.
+    public static let version = "version"
+    /// Whether the row is a tombstone.
+    public static let deleted = "deleted"
+
+    /// All of them.
+    public static let names: Set<String> = [id, createdAt, updatedAt, version, deleted]
+
+    package static let definitions: [ColumnDefinition] = [
+        ColumnDefinition(id, .string, nullable: false),
+        ColumnDefinition(createdAt, .dateTime),
+        ColumnDefinition(updatedAt, .dateTime),
+        ColumnDefinition(version, .string),
+        ColumnDefinition(deleted, .boolean, nullable: false, default: .bool(false)),
+    ]
+}

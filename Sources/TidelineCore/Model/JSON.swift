@@ -1,0 +1,84 @@
+// JSON: a checked JSON text, kept as it is so that no digit of a number is lost.
+
+import Foundation
+
+/// A JSON document as text, checked when made and kept without white space.
+///
+/// Two documents are equal when their texts are; the order of members counts.
+public struct JSON: Hashable, Sendable, CustomStringConvertible {
+    /// The document, without white space between its tokens.
+    public let text: String
+
+    /// Checks `text` strictly (RFC 8259; duplicate names and depth over 64 are refused).
+    ///
+    /// - Throws: ``JSONError`` with the position of the first fault.
+    public init(_ text: String) throws {
+        var copy = text
+        self.text = try copy.withUTF8 { bytes in
+            var reader = JSONReader(bytes)
+            let span = try reader.rawValue()
+            try reader.end()
+            return JSON.compact(bytes, span)
+        }
+    }
+
+    /// Encodes a value with `JSONEncoder`, members sorted by name.
+    public init(encoding value: some Encodable) throws {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        encoder.dateEncodingStrategy = .custom { date, encoder in
+            var container = encoder.singleValueContainer()
+            try container.encode(Timestamp(date).text)
+        }
+        try self.init(String(decoding: encoder.encode(value), as: UTF8.self))
+    }
+
+    package init(checked text: String) {
+        self.text = text
+    }
+
+    /// Decodes the document with `JSONDecoder`.
+    public func decode<T: Decodable>(_ type: T.Type) throws -> T {
+        let decoder = JSONDecoder()
+        decoder.dateDecodingStrategy = .custom { decoder in
+            let container = try decoder.singleValueContainer()
+            let text = try container.decode(String.self)
+            guard let stamp = Timestamp(text) else {
+                throw DecodingError.dataCorruptedError(
+                    in: container,
+                    debugDescription: "not an ISO 8601 date with offset"
+                )
+            }
+            return stamp.date
+        }
+        return try decoder.decode(type, from: Data(text.utf8))
+    }
+
+    /// The document itself.
+    public var description: String { text }
+
+    /// The bytes of a checked value without the white space between tokens.
+    package static func compact(_ bytes: UnsafeBufferPointer<UInt8>, _ span: Range<Int>) -> String {
+        var result: [UInt8] = []
+        result.reserveCapacity(span.count)
+        var inString = false
+        var index = span.lowerBound
+        while index < span.upperBound {
+            let byte = bytes[index]
+            if inString {
+                result.append(byte)
+                if byte == UInt8(ascii: "\\") {
+                    index += 1
+                    result.append(bytes[index])
+                } else if byte == UInt8(ascii: "\"") {
+                    inString = false
+                }
+            } else if byte > 0x20 {
+                result.append(byte)
+                inString = byte == UInt8(ascii: "\"")
+            }
+            index += 1
+        }
+        return String(decoding: result, as: UTF8.self)
+    }
+}

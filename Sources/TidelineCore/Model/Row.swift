@@ -1,0 +1,128 @@
+// Row: an untyped record. Names are shared between the rows of a page, so that a row costs one
+// array of values.
+
+/// An untyped record: values by column name, in the order in which they were set.
+///
+/// ```swift
+/// var row = Row(["id": "1", "text": "Buy milk"])
+/// row["complete"] = true
+/// ```
+public struct Row: Sendable {
+    private var layout: RowLayout
+    private var values: [Value]
+
+    /// An empty row.
+    public init() {
+        layout = .empty
+        values = []
+    }
+
+    /// A row with these members, sorted by name.
+    public init(_ members: [String: Value]) {
+        self.init()
+        for name in members.keys.sorted(by: { $0.utf8.lexicographicallyPrecedes($1.utf8) }) {
+            self[name] = members[name]
+        }
+    }
+
+    package init(layout: RowLayout, values: [Value]) {
+        precondition(layout.names.count == values.count, "one value for each name")
+        self.layout = layout
+        self.values = values
+    }
+
+    /// The value of a column: nil when the row has no such member, `.null` when it has no value.
+    ///
+    /// Setting nil removes the member.
+    public subscript(name: String) -> Value? {
+        get { layout.index(of: name).map { values[$0] } }
+        set {
+            switch (layout.index(of: name), newValue) {
+            case (let index?, let value?):
+                values[index] = value
+            case (nil, let value?):
+                layout = layout.appending(name)
+                values.append(value)
+            case (let index?, nil):
+                layout = layout.removing(at: index)
+                values.remove(at: index)
+            case (nil, nil):
+                break
+            }
+        }
+    }
+
+    /// The names of the members, in order.
+    public var names: [String] { layout.names }
+
+    /// How many members the row has.
+    public var count: Int { values.count }
+
+    /// The id, or an empty text when the row has none.
+    public var id: String { self["id"]?.text ?? "" }
+
+    /// The opaque version that the server gave, if any.
+    public var version: String? { self["version"]?.text }
+
+    package var rowLayout: RowLayout { layout }
+    package var allValues: [Value] { values }
+}
+
+extension Row: Sequence {
+    /// The members, in order.
+    public func makeIterator() -> some IteratorProtocol<(name: String, value: Value)> {
+        zip(layout.names, values).lazy.map { (name: $0, value: $1) }.makeIterator()
+    }
+}
+
+extension Row: Hashable {
+    /// Whether both rows have the same members with equal values, in any order.
+    public static func == (left: Row, right: Row) -> Bool {
+        guard left.count == right.count else { return false }
+        if left.layout === right.layout { return left.values == right.values }
+        return left.layout.names.allSatisfy { left[$0] == right[$0] }
+    }
+
+    /// Hashes consistently with `==`.
+    public func hash(into hasher: inout Hasher) {
+        var sum = 0
+        for (name, value) in self {
+            var member = Hasher()
+            member.combine(name)
+            member.combine(value)
+            sum &+= member.finalize()
+        }
+        hasher.combine(sum)
+    }
+}
+
+extension Row: ExpressibleByDictionaryLiteral {
+    /// Makes a row from a literal; a name that comes twice keeps the last value.
+    public init(dictionaryLiteral elements: (String, Value)...) {
+        self.init()
+        for (name, value) in elements { self[name] = value }
+    }
+}
+
+/// The names of a row's members, shared by the rows of a page.
+package final class RowLayout: Sendable {
+    package let names: [String]
+    private let indexes: [String: Int]
+
+    package static let empty = RowLayout([])
+
+    package init(_ names: [String]) {
+        self.names = names
+        indexes = Dictionary(zip(names, names.indices), uniquingKeysWith: { first, _ in first })
+    }
+
+    package func index(of name: String) -> Int? { indexes[name] }
+
+    func appending(_ name: String) -> RowLayout { RowLayout(names + [name]) }
+
+    func removing(at index: Int) -> RowLayout {
+        var rest = names
+        rest.remove(at: index)
+        return RowLayout(rest)
+    }
+}

@@ -1,0 +1,106 @@
+// Value: one column of one untyped row, on either side of the wire.
+//
+// Equality and hashing of text go by UTF-8 bytes, never by Swift's `==`, which takes
+// canonically equivalent texts for equal: two such texts are different rows in every database.
+
+public import Foundation
+
+/// The value of one column.
+///
+/// Dates carry microseconds at most; a store may keep less (the client keeps milliseconds).
+/// `date` and `time` columns hold their ISO 8601 text, `guid` columns lower-case text.
+public enum Value: Sendable {
+    /// No value.
+    case null
+    /// A boolean.
+    case bool(Bool)
+    /// A whole number; exact.
+    case integer(Int64)
+    /// A binary floating-point number, always finite.
+    case number(Double)
+    /// An exact decimal number.
+    case decimal(Decimal)
+    /// Text.
+    case string(String)
+    /// An instant.
+    case date(Date)
+    /// Bytes; base64 text on the wire.
+    case data(Data)
+    /// A JSON document: an object, an array, or what a `json` column holds.
+    case json(JSON)
+}
+
+extension Value: Hashable {
+    /// Whether both values are of the same kind and equal; texts are compared byte by byte.
+    public static func == (left: Value, right: Value) -> Bool {
+        switch (left, right) {
+        case (.null, .null): true
+        case (.bool(let one), .bool(let two)): one == two
+        case (.integer(let one), .integer(let two)): one == two
+        case (.number(let one), .number(let two)): one == two
+        case (.decimal(let one), .decimal(let two)): one == two
+        case (.string(let one), .string(let two)): one.utf8.elementsEqual(two.utf8)
+        case (.date(let one), .date(let two)): one == two
+        case (.data(let one), .data(let two)): one == two
+        case (.json(let one), .json(let two)): one == two
+        default: false
+        }
+    }
+
+    /// Hashes consistently with `==`.
+    public func hash(into hasher: inout Hasher) {
+        switch self {
+        case .null: hasher.combine(0)
+        case .bool(let value): hasher.combine(value)
+        case .integer(let value): hasher.combine(value)
+        case .number(let value): hasher.combine(value)
+        case .decimal(let value): hasher.combine(value)
+        case .string(let value): hasher.combine(value)
+        case .date(let value): hasher.combine(value)
+        case .data(let value): hasher.combine(value)
+        case .json(let value): hasher.combine(value)
+        }
+    }
+}
+
+extension Value {
+    /// Whether this is `.null`.
+    public var isNull: Bool {
+        if case .null = self { true } else { false }
+    }
+
+    /// The text of a `.string`, else nil.
+    public var text: String? {
+        if case .string(let text) = self { text } else { nil }
+    }
+
+    /// What kind of value this is, for messages: never the value itself.
+    package var kindName: String {
+        switch self {
+        case .null: "null"
+        case .bool: "a boolean"
+        case .integer: "an integer"
+        case .number: "a number"
+        case .decimal: "a decimal"
+        case .string: "a string"
+        case .date: "a date"
+        case .data: "binary data"
+        case .json: "a JSON document"
+        }
+    }
+}
+
+extension Value: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral,
+    ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral, ExpressibleByNilLiteral
+{
+    /// Makes a `.string`.
+    public init(stringLiteral value: String) { self = .string(value) }
+    /// Makes a `.bool`.
+    public init(booleanLiteral value: Bool) { self = .bool(value) }
+    /// Makes an `.integer`.
+    public init(integerLiteral value: Int64) { self = .integer(value) }
+    /// Makes a `.number`.
+    public init(floatLiteral value: Double) { self = .number(value) }
+    /// Makes `.null`.
+    public init(nilLiteral: ()) { self = .null }
+}

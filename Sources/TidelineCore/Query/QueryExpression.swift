@@ -1,0 +1,100 @@
+// QueryExpression: the one tree that a filter is, whichever way it came in.
+//
+// It has four meanings that agree: OData text (ODataWriter, ODataParser), SQL (FilterRenderer),
+// evaluation in memory (FilterEvaluator), and the Swift that built it (Columns, Predicate).
+// What null, division, rounding and text order mean: CONTRACT.md, "What a filter means".
+
+package struct QueryExpression: Sendable {
+    package indirect enum Kind: Hashable, Sendable {
+        /// A column. OData: `title`. SQL: `"title"`.
+        case field(String)
+
+        /// A literal. OData: `'milk'`, `42`. SQL: always bound, never text.
+        case value(Value)
+
+        /// A comparison, two-valued. OData: `a eq b`. SQL: `a IS b`, `ifnull(a < b, 0)`.
+        case compare(Comparison, QueryExpression, QueryExpression)
+
+        /// Every part holds. OData: `a and b and c`. Precondition: two parts or more.
+        case all([QueryExpression])
+
+        /// One part holds at least. OData: `a or b or c`. Precondition: two parts or more.
+        case any([QueryExpression])
+
+        /// The plain complement. OData: `not (a)`.
+        case not(QueryExpression)
+
+        /// Arithmetic; null when an operand is null, on division by zero and on overflow.
+        case arithmetic(Arithmetic, QueryExpression, QueryExpression)
+
+        /// Unary minus. OData: `-(a)`.
+        case negate(QueryExpression)
+
+        /// A function. OData: `contains(a,b)`.
+        case call(Function, [QueryExpression])
+
+        /// A chain of `eq`. OData v4: `a in (b,c)`, v3: `(a eq b or a eq c)`; empty: `false`.
+        case isIn(QueryExpression, [QueryExpression])
+    }
+
+    package var kind: Kind
+
+    /// The offset in the text that it was parsed from; counts for messages, not for equality.
+    package var position: Int
+
+    package init(_ kind: Kind, at position: Int = 0) {
+        self.kind = kind
+        self.position = position
+    }
+}
+
+extension QueryExpression: Hashable {
+    package static func == (left: QueryExpression, right: QueryExpression) -> Bool {
+        left.kind == right.kind
+    }
+    package func hash(into hasher: inout Hasher) { hasher.combine(kind) }
+}
+
+package enum Comparison: String, Hashable, Sendable, CaseIterable {
+    case eq
+    case ne
+    case lt
+    case le
+    case gt
+    case ge
+}
+
+package enum Arithmetic: String, Hashable, Sendable, CaseIterable {
+    case add
+    case sub
+    case mul
+    case div
+    case mod
+}
+
+/// The functions of both protocol generations, under their v4 names.
+package enum Function: String, Hashable, Sendable, CaseIterable {
+    case contains
+    case startswith
+    case endswith
+    case length
+    case indexof
+    case substring
+    case replace
+    case tolower
+    case toupper
+    case trim
+    case concat
+    case year
+    case month
+    case day
+    case hour
+    case minute
+    case second
+    case floor
+    case ceiling
+    /// Half to even: what `round` means in v4.
+    case round
+    /// Half away from zero: what `round` means in 2.x.
+    case roundAway
+}

@@ -1,0 +1,54 @@
+// HTTPFields: header fields in order, found without regard to case (RFC 9110 section 5.1).
+
+/// The header fields of a request or a response.
+public struct HTTPFields: Sendable, Hashable, ExpressibleByDictionaryLiteral, Sequence {
+    /// One header field.
+    public struct Field: Sendable, Hashable {
+        /// The field name as sent.
+        public var name: String
+        /// The value without surrounding white space.
+        public var value: String
+    }
+
+    private var fields: [Field] = []
+
+    /// No fields.
+    public init() {}
+
+    /// Fields in the order of the literal.
+    public init(dictionaryLiteral elements: (String, String)...) {
+        fields = elements.map { Field(name: $0, value: $1) }
+    }
+
+    /// The values of a field joined by `, `, or nil; setting replaces all of that name.
+    public subscript(name: String) -> String? {
+        get {
+            var result: String?
+            for field in fields where Self.same(field.name, name) {
+                result = result.map { $0 + ", " + field.value } ?? field.value
+            }
+            return result
+        }
+        set {
+            fields.removeAll { Self.same($0.name, name) }
+            if let newValue { fields.append(Field(name: name, value: newValue)) }
+        }
+    }
+
+    /// Adds a field behind the others.
+    public mutating func append(_ name: String, _ value: String) {
+        fields.append(Field(name: name, value: value))
+    }
+
+    /// The fields in order.
+    public func makeIterator() -> some IteratorProtocol<Field> { fields.makeIterator() }
+
+    private static func same(_ one: String, _ two: String) -> Bool {
+        guard one.utf8.count == two.utf8.count else { return false }
+        return zip(one.utf8, two.utf8).allSatisfy { lower($0) == lower($1) }
+    }
+
+    private static func lower(_ byte: UInt8) -> UInt8 {
+        byte >= 0x41 && byte <= 0x5A ? byte | 0x20 : byte
+    }
+}

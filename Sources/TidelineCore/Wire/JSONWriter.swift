@@ -1,0 +1,137 @@
+// JSONWriter: appends JSON to a byte array. No tree, no encoder: pages are written straight
+// from database rows (the research measured 0.6 microseconds a row, JSONEncoder four times that).
+
+import Foundation
+
+package struct JSONWriter {
+    package var bytes: [UInt8] = []
+
+    package init(capacity: Int = 256) {
+        bytes.reserveCapacity(capacity)
+    }
+
+    package var text: String { String(decoding: bytes, as: UTF8.self) }
+
+    @inline(__always)
+    package mutating func byte(_ character: Unicode.Scalar) {
+        bytes.append(UInt8(truncatingIfNeeded: character.value))
+    }
+
+    /// Text that is JSON already.
+    @inline(__always)
+    package mutating func raw(_ text: StaticString) {
+        bytes.append(
+            contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
+        )
+    }
+
+    @inline(__always)
+    package mutating func raw(_ text: some Sequence<UInt8>) {
+        bytes.append(contentsOf: text)
+    }
+
+    package mutating func raw(_ text: String) {
+        bytes.append(contentsOf: text.utf8)
+    }
+
+    package mutating func null() { raw("null") }
+
+    package mutating func bool(_ value: Bool) {
+        if value { raw("true") } else { raw("false") }
+    }
+
+    package mutating func integer(_ value: Int64) {
+        if value >= 0 && value < 10 {
+            bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value))
+            return
+        }
+        bytes.append(contentsOf: String(value).utf8)
+    }
+
+    /// The shortest text that reads back as the same number; whole numbers without a fraction.
+    package mutating func number(_ value: Double) {
+        guard value.isFinite else { return null() }
+        if value == value.rounded(.towardZero), abs(value) < 9_007_199_254_740_992,
+            !(value == 0 && value.sign == .minus)
+        {
+            integer(Int64(value))
+        } else {
+            bytes.append(contentsOf: value.description.utf8)
+        }
+    }
+
+    package mutating func string(_ text: String) {
+        var copy = text
+        copy.withUTF8 { string(utf8: $0) }
+    }
+
+    /// A quoted string from valid UTF-8; runs that need no escape are copied whole.
+    package mutating func string(utf8 text: UnsafeBufferPointer<UInt8>) {
+        byte("\"")
+        var start = 0
+        for index in 0..<text.count {
+            let character = text[index]
+            if character >= 0x20 && character != 0x22 && character != 0x5C { continue }
+            if start < index { bytes.append(contentsOf: text[start..<index]) }
+            escape(character)
+            start = index + 1
+        }
+        if start < text.count { bytes.append(contentsOf: text[start...]) }
+        byte("\"")
+    }
+
+    private mutating func escape(_ character: UInt8) {
+        switch character {
+        case 0x22: raw("\\\"")
+        case 0x5C: raw("\\\\")
+        case 0x0A: raw("\\n")
+        case 0x0D: raw("\\r")
+        case 0x09: raw("\\t")
+        default:
+            raw("\\u00")
+            let digits = Array("0123456789abcdef".utf8)
+            bytes.append(digits[Int(character >> 4)])
+            bytes.append(digits[Int(character & 15)])
+        }
+    }
+
+    package mutating func date(_ stamp: Timestamp) {
+        byte("\"")
+        stamp.write(to: &bytes)
+        byte("\"")
+    }
+
+    package mutating func value(_ value: Value) {
+        switch value {
+        case .null: null()
+        case .bool(let value): bool(value)
+        case .integer(let value): integer(value)
+        case .number(let value): number(value)
+        case .decimal(let value): raw("\(value)")
+        case .string(let value): string(value)
+        case .date(let value): date(Timestamp(value))
+        case .data(let value): string(value.base64EncodedString())
+        case .json(let value): raw(value.text)
+        }
+    }
+
+    package mutating func row(_ row: Row) {
+        byte("{")
+        var isFirst = true
+        for (name, value) in row {
+            if !isFirst { byte(",") }
+            isFirst = false
+            string(name)
+            byte(":")
+            self.value(value)
+        }
+        byte("}")
+    }
+
+    /// A finished object of text members, for problem bodies.
+    package static func object(_ members: [(String, String)]) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.row(Row(layout: RowLayout(members.map(\.0)), values: members.map { .string($0.1) }))
+        return writer.bytes
+    }
+}

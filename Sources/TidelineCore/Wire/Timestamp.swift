@@ -1,0 +1,198 @@
+// Timestamp: an instant as whole microseconds since 1970, and its ISO 8601 text.
+//
+// Integer arithmetic only (days from civil, Howard Hinnant's algorithm): no calendar, no locale,
+// no rounding. Text is cut to three decimals, never rounded up (CONTRACT.md section 3).
+
+public import Foundation
+
+/// An instant in whole microseconds since 1970-01-01T00:00:00Z.
+public struct Timestamp: Hashable, Sendable, Comparable {
+    /// Microseconds since 1970; negative before.
+    public var microseconds: Int64
+
+    /// Makes an instant from microseconds since 1970.
+    public init(microseconds: Int64) {
+        self.microseconds = microseconds
+    }
+
+    /// Rounds a `Date` to the nearest microsecond.
+    public init(_ date: Date) {
+        let seconds = date.timeIntervalSinceReferenceDate
+        let whole = seconds.rounded(.down)
+        let fraction = ((seconds - whole) * 1_000_000).rounded()
+        let base = Int64(exactly: whole) ?? (seconds < 0 ? -63_000_000_000 : 253_000_000_000)
+        microseconds = (base + Self.referenceOffset) * 1_000_000 + Int64(fraction)
+    }
+
+    /// The instant as a `Date`.
+    public var date: Date {
+        Date(
+            timeIntervalSinceReferenceDate: Double(
+                microseconds - Self.referenceOffset * 1_000_000
+            ) / 1_000_000
+        )
+    }
+
+    /// Milliseconds since 1970, cut towards the past.
+    public var milliseconds: Int64 {
+        (microseconds - (microseconds % 1000 + 1000) % 1000) / 1000
+    }
+
+    /// Whether the first instant is earlier.
+    public static func < (left: Timestamp, right: Timestamp) -> Bool {
+        left.microseconds < right.microseconds
+    }
+
+    private static let referenceOffset: Int64 = 978_307_200
+
+    /// `2026-11-20T20:32:22.404Z`: three decimals, cut.
+    public var text: String {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(24)
+        write(to: &bytes)
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// `2026-11-20T20:32:22.404123Z`: all six decimals.
+    package var exactText: String {
+        let micros = (microseconds % 1_000_000 + 1_000_000) % 1_000_000
+        var text = self.text
+        text.removeLast()
+        let rest = String(micros % 1000)
+        return text + String(repeating: "0", count: 3 - rest.count) + rest + "Z"
+    }
+
+    package func write(to bytes: inout [UInt8]) {
+        let millis = milliseconds
+        let milli = (millis % 1000 + 1000) % 1000
+        let seconds = (millis - milli) / 1000
+        let second = (seconds % 86400 + 86400) % 86400
+        let (year, month, day) = Self.civil(days: (seconds - second) / 86400)
+        Self.write(year, 4, &bytes)
+        bytes.append(UInt8(ascii: "-"))
+        Self.write(month, 2, &bytes)
+        bytes.append(UInt8(ascii: "-"))
+        Self.write(day, 2, &bytes)
+        bytes.append(UInt8(ascii: "T"))
+        Self.write(second / 3600, 2, &bytes)
+        bytes.append(UInt8(ascii: ":"))
+        Self.write(second / 60 % 60, 2, &bytes)
+        bytes.append(UInt8(ascii: ":"))
+        Self.write(second % 60, 2, &bytes)
+        bytes.append(UInt8(ascii: "."))
+        Self.write(milli, 3, &bytes)
+        bytes.append(UInt8(ascii: "Z"))
+    }
+
+    private static func write(_ value: Int64, _ digits: Int, _ bytes: inout [UInt8]) {
+        var scale: Int64 = digits == 4 ? 1000 : digits == 3 ? 100 : 10
+        while scale > 0 {
+            bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value / scale % 10))
+            scale /= 10
+        }
+    }
+
+    package static func civil(days: Int64) -> (year: Int64, month: Int64, day: Int64) {
+        let shifted = days + 719_468
+        let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
+        let dayOfEra = shifted - era * 146_097
+        let yearOfEra =
+            (dayOfEra - dayOfEra / 1460 + dayOfEra / 36524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let part = (5 * dayOfYear + 2) / 153
+        let month = part < 10 ? part + 3 : part - 9
+        return (
+            yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month,
+            dayOfYear - (153 * part + 2) / 5 + 1
+        )
+    }
+
+    package static func days(year: Int64, month: Int64, day: Int64) -> Int64 {
+        let shifted = month <= 2 ? year - 1 : year
+        let era = (shifted >= 0 ? shifted : shifted - 399) / 400
+        let yearOfEra = shifted - era * 400
+        let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
+        let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
+        return era * 146_097 + dayOfEra - 719_468
+    }
+}
+
+extension Timestamp {
+    /// Reads `2026-11-20T20:32:22[.fraction](Z|±hh:mm)`; the fraction is cut to microseconds.
+    ///
+    /// Nil for any other text, for a day that does not exist, and for a missing offset.
+    public init?(_ text: some StringProtocol) {
+        var copy = String(text)
+        guard let stamp = copy.withUTF8({ Timestamp(utf8: UnsafeRawBufferPointer($0)) }) else {
+            return nil
+        }
+        self = stamp
+    }
+
+    package init?(utf8 bytes: UnsafeRawBufferPointer) {
+        guard bytes.count >= 20, bytes[4] == UInt8(ascii: "-"), bytes[7] == UInt8(ascii: "-"),
+            bytes[10] == UInt8(ascii: "T") || bytes[10] == UInt8(ascii: "t"),
+            bytes[13] == UInt8(ascii: ":"), bytes[16] == UInt8(ascii: ":"),
+            let year = Self.digits(bytes, 0, 4), let month = Self.digits(bytes, 5, 2),
+            let day = Self.digits(bytes, 8, 2), let hour = Self.digits(bytes, 11, 2),
+            let minute = Self.digits(bytes, 14, 2), let second = Self.digits(bytes, 17, 2),
+            Self.isDay(year, month, day), hour < 24, minute < 60, second < 60
+        else { return nil }
+        var index = 19
+        var micros: Int64 = 0
+        if bytes[index] == UInt8(ascii: ".") {
+            index += 1
+            let first = index
+            var scale: Int64 = 100_000
+            while index < bytes.count, let digit = Self.digits(bytes, index, 1) {
+                micros += digit * scale
+                scale /= 10
+                index += 1
+            }
+            guard index > first, index - first <= 9 else { return nil }
+        }
+        guard let offset = Self.offset(bytes, index) else { return nil }
+        let days = Self.days(year: year, month: month, day: day)
+        microseconds =
+            (days * 86400 + hour * 3600 + minute * 60 + second - offset) * 1_000_000 + micros
+    }
+
+    package static func isDay(_ year: Int64, _ month: Int64, _ day: Int64) -> Bool {
+        guard year >= 1, (1...12).contains(month), (1...31).contains(day) else { return false }
+        let (_, backMonth, backDay) = civil(days: days(year: year, month: month, day: day))
+        return backMonth == month && backDay == day
+    }
+
+    /// Seconds east of UTC of `Z` or `±hh:mm` that ends the text.
+    private static func offset(_ bytes: UnsafeRawBufferPointer, _ index: Int) -> Int64? {
+        guard index < bytes.count else { return nil }
+        switch bytes[index] {
+        case UInt8(ascii: "Z"), UInt8(ascii: "z"):
+            return index + 1 == bytes.count ? 0 : nil
+        case UInt8(ascii: "+"), UInt8(ascii: "-"):
+            guard index + 6 == bytes.count, bytes[index + 3] == UInt8(ascii: ":"),
+                let hours = digits(bytes, index + 1, 2), let minutes = digits(bytes, index + 4, 2),
+                hours < 24, minutes < 60
+            else { return nil }
+            let seconds = hours * 3600 + minutes * 60
+            return bytes[index] == UInt8(ascii: "-") ? -seconds : seconds
+        default:
+            return nil
+        }
+    }
+
+    private static func digits(
+        _ bytes: UnsafeRawBufferPointer,
+        _ start: Int,
+        _ count: Int
+    ) -> Int64? {
+        guard start + count <= bytes.count else { return nil }
+        var value: Int64 = 0
+        for index in start..<start + count {
+            let digit = bytes[index] &- UInt8(ascii: "0")
+            guard digit < 10 else { return nil }
+            value = value * 10 + Int64(digit)
+        }
+        return value
+    }
+}

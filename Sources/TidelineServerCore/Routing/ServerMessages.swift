@@ -1,0 +1,50 @@
+// ServerRequest, ServerResponse: what the HTTP library hands in and takes back. They know
+// nothing of it, so that it can be replaced and left out (the in-process door of the test kit).
+
+public import TidelineCore
+
+/// A request whose head was checked and whose body is complete.
+public struct ServerRequest: Sendable {
+    /// The method as sent, such as `PATCH`.
+    public var method: String
+    /// The path as sent, percent-encoded, without the query.
+    public var path: String
+    /// The query as sent, percent-encoded, without the question mark; empty when there is none.
+    public var query: String
+    /// The header fields.
+    public var headers: HTTPFields
+    /// The body; empty when there is none.
+    public var body: [UInt8]
+
+    /// Makes a request.
+    public init(
+        method: String,
+        path: String,
+        query: String = "",
+        headers: HTTPFields = [:],
+        body: [UInt8] = []
+    ) {
+        self.method = method
+        self.path = path
+        self.query = query
+        self.headers = headers
+        self.body = body
+    }
+}
+
+/// An answer.
+public struct ServerResponse: Sendable {
+    /// The status code.
+    public var status: Int
+    /// The header fields, without those of framing.
+    public var headers: HTTPFields
+    /// The body; empty when there is none.
+    public var body: [UInt8]
+
+    /// Makes an answer.
+    public init(status: Int, headers: HTTPFields = [:], body: [UInt8] = []) {
+        self.status = status
+        self.headers = headers
+        self.body = body
+    }
+}
