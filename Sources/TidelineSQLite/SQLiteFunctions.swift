@@ -1,0 +1,1 @@
+func registerTidelineFunctions(on handle: OpaquePointer) throws {}
