@@ -21,12 +21,12 @@ package final class DatabaseThreads: Sendable {
     private let wake = DispatchSemaphore(value: 0)
     private let count: Int
     /// Guards the connection of the inline mode.
-    private let inlineDatabase: Mutex<Database>?
+    private let inlineDatabase: Mutex<Database?>
 
     /// Starts one thread for each connection.
     package init(_ databases: [Database], name: String) {
         count = databases.count
-        inlineDatabase = nil
+        inlineDatabase = Mutex(nil)
         for database in databases {
             let thread = Thread { [self] in run(database) }
             thread.name = name
@@ -65,8 +65,10 @@ package final class DatabaseThreads: Sendable {
 
     /// Queues a job.
     package func submit(_ job: @escaping Job) {
-        if let inlineDatabase {
-            inlineDatabase.withLock { job($0) }
+        if count == 0 {
+            inlineDatabase.withLock { database in
+                if let database { job(database) }
+            }
             return
         }
         state.withLock { $0.jobs.append(job) }
