@@ -30,7 +30,8 @@ public final class CurlTransport: Transport {
         let inbox = CurlInbox(multi)
         self.inbox = inbox
         let thread = Thread { CurlLoop(multi, inbox: inbox, limits: limits)?.run() }
-        thread.name = "tideline.transport"
+        // Linux takes 15 characters and refuses longer names.
+        thread.name = "tideline.http"
         thread.start()
     }
 

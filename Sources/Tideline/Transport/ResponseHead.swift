@@ -25,7 +25,9 @@ package struct ResponseHead: Sendable {
     package init() {}
 
     /// The announced length of the body as sent, if there is one number.
-    package var contentLength: Int? { fields["Content-Length"].flatMap { Int($0) } }
+    package var contentLength: Int? {
+        fields["Content-Length"].flatMap { Int($0) }.flatMap { $0 >= 0 ? $0 : nil }
+    }
 
     /// Takes the next line with its line end; returns false when the head is too large.
     package mutating func append(_ line: UnsafeBufferPointer<UInt8>) -> Bool {

@@ -4,7 +4,7 @@
 // server cuts a connection. Everything that URLSession does by itself is switched off.
 
 #if canImport(Darwin)
-public import Foundation
+import Foundation
 import TidelineCore
 
 /// The transport of Apple platforms: an ephemeral session without cookies and cache.
