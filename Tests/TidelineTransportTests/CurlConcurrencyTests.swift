@@ -142,14 +142,16 @@ extension TransportTests {
 
         @Test func transportsEndWithTheirThreads() async throws {
             let before = try Self.transportThreads()
+            var livingMax = 0
             for _ in 0..<40 {
                 let transport = CurlTransport()
                 let response = try await transport.send(TransportRequest(url: server.url("/ok")))
                 #expect(response.status == 200)
-                let living = try Self.transportThreads()
-                #expect(living > 0)
+                livingMax = max(livingMax, try Self.transportThreads())
                 withExtendedLifetime(transport) {}
             }
+            // One look may miss a thread, as the list changes while it is read.
+            #expect(livingMax > 0)
             var waits = 0
             // Other tests may hold a few transports meanwhile.
             while try Self.transportThreads() > before + 10, waits < 200 {

@@ -29,10 +29,11 @@ public final class CurlTransport: Transport {
         let multi = CurlMulti()
         let inbox = CurlInbox(multi)
         self.inbox = inbox
-        let thread = Thread { CurlLoop(multi, inbox: inbox, limits: limits)?.run() }
-        // Linux takes 15 characters and refuses longer names.
-        thread.name = "tideline.http"
-        thread.start()
+        Thread.detachNewThread {
+            // Named from within, in 15 characters: else the system does not take the name.
+            Thread.current.name = "tideline.http"
+            CurlLoop(multi, inbox: inbox, limits: limits)?.run()
+        }
     }
 
     deinit {
