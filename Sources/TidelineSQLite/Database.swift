@@ -3,6 +3,8 @@
 // A connection has one owner, which lends it to one thread at a time (DatabaseThreads, or a lock).
 // It is opened without SQLite's own mutex.
 
+package import TidelineCore
+
 #if canImport(SQLite3)
 import SQLite3
 #else
@@ -46,7 +48,8 @@ package final class Database: @unchecked Sendable {
             try execute("PRAGMA synchronous = FULL")
         }
         try execute("PRAGMA foreign_keys = ON")
-        try registerTidelineFunctions(on: pointer)
+        let registered = registerTidelineFunctions(on: pointer)
+        guard registered == SQLITE_OK else { throw failure(registered, nil) }
     }
 
     deinit {

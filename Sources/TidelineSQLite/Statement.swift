@@ -1,19 +1,13 @@
 // Statement: a prepared statement: bind, step, read columns, reset.
 
+package import Foundation
+package import TidelineCore
+
 #if canImport(SQLite3)
 import SQLite3
 #else
 import CSQLite
 #endif
-
-/// What SQLite stores.
-package enum SQLValue: Hashable, Sendable {
-    case null
-    case integer(Int64)
-    case real(Double)
-    case text(String)
-    case blob([UInt8])
-}
 
 /// A prepared statement of one connection; belongs to the connection's cache.
 package final class Statement {
@@ -135,11 +129,9 @@ package final class Statement {
     @inline(__always)
     package func text(_ index: Int32) -> String { String(decoding: utf8(index), as: UTF8.self) }
 
-    package func blob(_ index: Int32) -> [UInt8] {
-        guard let start = sqlite3_column_blob(pointer, index) else { return [] }
-        return Array(
-            UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(pointer, index)))
-        )
+    package func blob(_ index: Int32) -> Data {
+        guard let start = sqlite3_column_blob(pointer, index) else { return Data() }
+        return Data(bytes: start, count: Int(sqlite3_column_bytes(pointer, index)))
     }
 
     /// The column as SQLite stores it.
