@@ -1,6 +1,8 @@
 // What the OData reader and writer share: the two dialects, the limits, the error.
 
-/// A protocol generation's way to write queries. Both read every spelling of the other.
+/// A protocol generation's way to write queries.
+///
+/// Both read every spelling of the other.
 package enum ODataDialect: Hashable, Sendable, CaseIterable {
     /// ZUMO 2.x: `substringof('a',b)`, `datetimeoffset'…'`, `round` half away from zero.
     case v3

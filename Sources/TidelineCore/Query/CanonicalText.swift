@@ -94,7 +94,9 @@ package enum DecimalText {
 }
 
 package enum GuidText {
-    /// Lower case with hyphens; nil when the text is no UUID. Braces are not read.
+    /// Lower case with hyphens; nil when the text is no UUID.
+    ///
+    /// Braces are not read.
     package static func canonical(_ text: some StringProtocol) -> String? {
         guard isGuid(text.utf8) else { return nil }
         return text.lowercased()

@@ -72,7 +72,7 @@ package enum ExpressionType: Hashable, Sendable {
         case .binary: "binary data"
         case .json: "a JSON document"
         case .enumeration: "a member of an enumeration"
-        case .any: "anything"
+        case .any: "a value"
         }
     }
 }

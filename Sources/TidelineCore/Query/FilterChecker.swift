@@ -19,7 +19,9 @@ package struct FilterChecker {
         try condition(expression)
     }
 
-    /// Checks the keys of an order. An enumeration is ordered by position.
+    /// Checks the keys of an order.
+    ///
+    /// An enumeration is ordered by position.
     package func order(_ keys: [SortKey]) throws(ODataError) -> [SortKey] {
         var result: [SortKey] = []
         for key in keys {
@@ -87,10 +89,17 @@ package struct FilterChecker {
 
     private func condition(_ expression: QueryExpression) throws(ODataError) -> QueryExpression {
         let (checked, type) = try check(expression)
-        guard type == .boolean || type == .null || type == .any else {
+        guard mayBeCondition(checked, type) else {
             throw mismatch("a condition is expected, this is \(type.name)", expression)
         }
         return checked
+    }
+
+    /// Of a row without a schema, a member may be a boolean, a sum may not.
+    private func mayBeCondition(_ expression: QueryExpression, _ type: ExpressionType) -> Bool {
+        guard type == .any else { return type == .boolean || type == .null }
+        if case .field = expression.kind { return true }
+        return false
     }
 
     func check(_ expression: QueryExpression) throws(ODataError) -> Checked {
@@ -107,7 +116,7 @@ package struct FilterChecker {
         case .any(let parts): result.kind = .any(try conditions(parts))
         case .not(let operand):
             let (checked, type) = try check(operand)
-            guard type == .boolean || type == .null || type == .any else {
+            guard mayBeCondition(checked, type) else {
                 throw mismatch(
                     "'not' takes a condition, this is \(type.name); "
                         + "'not' binds tighter than a comparison, write not (a eq b)",

@@ -22,11 +22,16 @@ extension FilterChecker {
         _ elements: [QueryExpression],
         _ whole: QueryExpression
     ) throws(ODataError) -> QueryExpression {
-        let checked = try check(operand)
+        var checked = try check(operand)
+        var parts: [Checked] = []
+        for element in elements { parts.append(try check(element)) }
+        if let column = parts.first(where: { !$0.expression.isLiteral }) {
+            checked = try coerced(checked, to: column.type)
+        }
         var list: [QueryExpression] = []
-        for element in elements {
-            let one = try coerced(try check(element), to: checked.type)
-            try meet(checked.type, one.type, .eq, element)
+        for part in parts {
+            let one = try coerced(part, to: checked.type)
+            try meet(checked.type, one.type, .eq, one.expression)
             list.append(one.expression)
         }
         var result = whole
@@ -123,6 +128,10 @@ extension FilterChecker {
         let fitting = members.enumerated().filter { comparison.holds($0.offset - place) }
         return .isIn(operand, fitting.map { QueryExpression(.value(.string($0.element))) })
     }
+}
+
+extension QueryExpression {
+    fileprivate var isLiteral: Bool { if case .value = kind { true } else { false } }
 }
 
 extension Comparison {

@@ -45,7 +45,8 @@ extension FilterChecker {
     ) throws(ODataError) -> QueryExpression {
         var (checked, type) = try check(argument)
         if case .value(let value) = checked.kind, type == .string {
-            for wanted in types {
+            // The narrow type first: a day is a date, not its midnight.
+            for wanted in types.reversed() {
                 guard let fitting = LiteralCoercion.value(value, as: wanted) else { continue }
                 checked.kind = .value(fitting)
                 return checked

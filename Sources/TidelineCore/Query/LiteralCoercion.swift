@@ -1,4 +1,6 @@
 // LiteralCoercion: a literal of a query -> a value of the kind that a column holds.
+//
+// `Value` has a nil literal of its own: each nil here is written where only an Optional fits.
 
 import Foundation
 
@@ -10,7 +12,9 @@ package enum LiteralCoercion {
         if value.isNull { return value }
         switch type {
         case .null, .any: return value
-        case .boolean: return ExpressionType(of: value) == .boolean ? value : nil
+        case .boolean:
+            if case .bool = value { return value }
+            return nil
         case .integer: return integer(value)
         case .number: return number(value)
         case .decimal: return decimal(value)
@@ -27,11 +31,13 @@ package enum LiteralCoercion {
             if case .string(let text) = value {
                 return BinaryText.base64(text).map { .data($0) }
             }
-            return ExpressionType(of: value) == .binary ? value : nil
+            if case .data = value { return value }
+            return nil
         case .json: return nil
         case .enumeration(let members):
             guard case .string(let text) = value else { return nil }
-            return members.contains { $0.utf8.elementsEqual(text.utf8) } ? value : nil
+            guard members.contains(where: { $0.utf8.elementsEqual(text.utf8) }) else { return nil }
+            return value
         }
     }
 
@@ -69,11 +75,11 @@ package enum LiteralCoercion {
 
     private static func text(_ value: Value) -> Value? {
         switch value {
-        case .string: value
+        case .string: return value
         // Instants of a dynamic table and versions are kept as text.
-        case .date(let date): .string(Timestamp(date).text)
-        case .data(let data): .string(data.base64EncodedString())
-        default: nil
+        case .date(let date): return .string(Timestamp(date).text)
+        case .data(let data): return .string(data.base64EncodedString())
+        default: return nil
         }
     }
 

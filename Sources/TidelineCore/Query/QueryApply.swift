@@ -1,7 +1,9 @@
 // What a query means for rows in memory: which of them, in what order, how much of each.
 
 extension Filter {
-    /// Whether the row fits. A member that the row does not have counts as null.
+    /// Whether the row fits.
+    ///
+    /// A member that the row does not have counts as null.
     public func matches(_ row: Row) -> Bool {
         FilterEvaluator(row: row).matches(expression)
     }

@@ -50,7 +50,9 @@ package struct FilterRenderer {
         condition(expression, .strict)
     }
 
-    /// The keys of ORDER BY. Ties go by id, ascending.
+    /// The keys of ORDER BY.
+    ///
+    /// Ties go by id, ascending.
     package func orderBy(_ keys: [SortKey]) -> SQL {
         var parts = keys.map {
             orderKey($0.expression) + dialect.direction(isAscending: $0.isAscending)

@@ -53,7 +53,9 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// A call of a shared function. Those of conditions give true or false, never null.
+    /// A call of a shared function.
+    ///
+    /// Those of conditions give true or false, never null.
     func call(_ name: String, _ arguments: [SQL]) -> SQL {
         SQL(verbatim: "tl_\(name)(") + arguments.joined(separator: ", ") + ")"
     }

@@ -6,7 +6,9 @@
 import Foundation
 
 package enum SQLFunctions {
-    /// The text functions and conditions. A condition gives 0 or 1, never null.
+    /// The text functions and conditions.
+    ///
+    /// A condition gives 0 or 1, never null.
     package static func text(_ function: Function, _ arguments: [SQLValue]) -> SQLValue {
         plain(ScalarFunctions.apply(function, arguments.map(value)))
     }

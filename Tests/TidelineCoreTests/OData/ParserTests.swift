@@ -14,16 +14,18 @@ private func compare(_ left: Tree, _ comparison: Comparison, _ right: Tree) -> T
 private func equal(_ name: String, _ other: Value) -> Tree {
     compare(field(name), .eq, value(other))
 }
-private func instant(_ text: String) -> Value { .date(Timestamp(text)!.date) }
+private func instant(_ text: String) -> Value {
+    Timestamp(text).map { .date($0.date) } ?? .null
+}
 
 @Suite struct ParserTests {
     /// What each literal means, in both dialects.
     static let literals: [(String, Value)] = [
         ("42", 42), ("-42", -42), ("42L", 42), ("42l", 42), ("1.5", 1.5), ("6.02E+25", 6.02e25),
         ("1e3", 1000.0), ("1.5d", 1.5), ("1.5D", 1.5), ("50f", 50.0), ("50F", 50.0),
-        ("42.6f", 42.6), ("1.99m", .decimal(Decimal(string: "1.99")!)), ("50M", .decimal(50)),
+        ("42.6f", 42.6), ("1.99m", decimal("1.99")), ("50M", .decimal(50)),
         ("-9223372036854775808", .integer(.min)), ("9223372036854775807", .integer(.max)),
-        ("9223372036854775808", .decimal(Decimal(string: "9223372036854775808")!)),
+        ("9223372036854775808", decimal("9223372036854775808")),
         ("true", true), ("false", false), ("null", nil), ("'O''Hara'", "O'Hara"), ("''", ""),
         ("''''", "'"), ("'back\\slash'", "back\\slash"), ("'żółw'", "żółw"),
         ("datetime'2012-05-21T00:00:29.300Z'", instant("2012-05-21T00:00:29.300Z")),
@@ -107,7 +109,7 @@ private func instant(_ text: String) -> Value { .date(Timestamp(text)!.date) }
             "year eq 2000 and year(sentAt) eq year"
         ),
         ("a-1 eq 2", "a-1 eq 2", "a-1 eq 2"), ("@x eq _y", "@x eq _y", "@x eq _y"),
-        ("date(a) eq 2021-01-01", "date(a) eq '2021-01-01'", "date(a) eq '2021-01-01'"),
+        ("date(a) eq 2021-01-01", "date(a) eq 2021-01-01", "date(a) eq '2021-01-01'"),
         (
             "fractionalseconds(a) lt 0.5", "fractionalseconds(a) lt 0.5",
             "fractionalseconds(a) lt 0.5"

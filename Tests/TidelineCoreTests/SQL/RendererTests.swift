@@ -27,7 +27,7 @@ import TidelineSQLite
         ("startswith(title,'Wi')", #"("title" >= ?1 AND "title" < ?2)"#),
         ("startswith(title,'Wi') eq true", #"(("title" >= ?1 AND "title" < ?2))"#),
         ("startswith(title,'')", #"tl_startswith("title", ?1)"#),
-        ("contains(title,'x') eq false", #"tl_contains("title", ?1) IS ?2"#),
+        ("contains(title,'x') eq false", #"tl_contains("title", ?1) = ?2"#),
         ("year add 1 eq 2", #"tl_add("year", ?1) = ?2"#),
         ("price eq 1.5", #""price" = ?1"#),
         ("price lt 1.5", #"tl_decimal_compare("price", ?1) < 0"#),
