@@ -92,6 +92,14 @@ let package = Package(
             path: "Examples/Todo",
             swiftSettings: strict
         ),
+        .testTarget(
+            name: "TidelineCoreTests",
+            dependencies: [
+                "TidelineCore", "TidelineSQLite",
+                .target(name: "CSQLite", condition: .when(platforms: [.linux])),
+            ],
+            swiftSettings: strict
+        ),
     ],
     swiftLanguageModes: [.v6]
 )
