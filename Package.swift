@@ -92,6 +92,11 @@ let package = Package(
             path: "Examples/Todo",
             swiftSettings: strict
         ),
+        .testTarget(
+            name: "TidelineModelTests",
+            dependencies: ["Tideline", "TidelineCore"],
+            swiftSettings: strict
+        ),
     ],
     swiftLanguageModes: [.v6]
 )
