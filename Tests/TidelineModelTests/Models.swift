@@ -52,7 +52,7 @@ struct Everything: SyncRecord, Equatable {
     var real = 0.1
     var single: Float = 1.5
     var price = Decimal(string: "0.10") ?? 0
-    var when = Date(timeIntervalSince1970: 1_700_000_000.123)
+    var when = Timestamp(microseconds: 1_700_000_000_123_000).date
     var day = LocalDate(year: 2026, month: 11, day: 20) ?? .zero
     var time = LocalTime(hour: 7, minute: 14) ?? .zero
     var key = UUID(uuidString: "6BA7B810-9DAD-11D1-80B4-00C04FD430C8") ?? UUID()

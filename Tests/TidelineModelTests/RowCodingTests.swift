@@ -27,7 +27,9 @@ import Tideline
         #expect(row[name] == .some(.null), "\(name)")
     }
     #expect(row.count == 35)
-    #expect(try row.decode(Everything.self) == record)
+    let back = try row.decode(Everything.self)
+    #expect(try Row(back) == row)
+    #expect(back == record)
 }
 
 @Test func optionalsGoToARowAndBack() throws {

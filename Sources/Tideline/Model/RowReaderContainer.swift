@@ -22,7 +22,8 @@ struct RowReaderContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     @inline(__always)
     private func optional(_ key: Key) -> Value? {
         let value = reader.value(at: reader.advance(to: key.stringValue))
-        return value.isNull ? nil : value
+        // Spelled out: a bare nil would be the literal for Value.null.
+        return value.isNull ? Optional.none : .some(value)
     }
 
     func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool {

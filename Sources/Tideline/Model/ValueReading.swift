@@ -176,7 +176,7 @@ extension Value {
     @inline(__always)
     static func milliseconds(_ date: Date) -> Value? {
         let count = (date.timeIntervalSince1970 * 1000).rounded()
-        guard count >= dateMin, count <= dateMax else { return nil }
+        guard count >= dateMin, count <= dateMax else { return .none }
         return .date(Timestamp(microseconds: Int64(count) * 1000).date)
     }
 
@@ -184,11 +184,11 @@ extension Value {
     private static let dateMax = 253_402_300_799_999.0
 
     static func finite(_ number: Decimal) -> Value? {
-        number.isFinite ? .decimal(number) : nil
+        number.isFinite ? .some(.decimal(number)) : .none
     }
 
     @inline(__always)
     static func finite(_ number: Double) -> Value? {
-        number.isFinite ? .number(number) : nil
+        number.isFinite ? .some(.number(number)) : .none
     }
 }

@@ -99,7 +99,7 @@ extension Column where Content: ArithmeticContent {
 
     /// The negative.
     public static prefix func - (column: Column) -> Column {
-        column.map { QueryExpression(.negate($0)) }
+        column.map { .negate($0) }
     }
 }
 

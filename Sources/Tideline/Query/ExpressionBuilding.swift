@@ -1,6 +1,7 @@
 // ExpressionBuilding: the same small simplifications for closures and predicates, so that both
 // give the same tree: chains of && and || are flat, and constant conditions are folded away.
 
+import Foundation
 import TidelineCore
 
 extension QueryExpression {
@@ -40,6 +41,17 @@ extension QueryExpression {
     static func not(_ condition: QueryExpression) -> QueryExpression {
         if let value = condition.constantCondition { return constant(!value) }
         return QueryExpression(.not(condition))
+    }
+
+    /// The negative; of a literal the negative literal, so that `-9` is one in both forms.
+    static func negate(_ operand: QueryExpression) -> QueryExpression {
+        switch operand.kind {
+        case .value(.integer(let value)) where value != .min:
+            QueryExpression(.value(.integer(-value)))
+        case .value(.number(let value)): QueryExpression(.value(.number(-value)))
+        case .value(.decimal(let value)): QueryExpression(.value(.decimal(-value)))
+        default: QueryExpression(.negate(operand))
+        }
     }
 
     static func compare(

@@ -16,10 +16,10 @@ enum KeyPathNames {
         guard text.hasPrefix(root) else { throw fail("has an unknown form") }
         let name = text.dropFirst(root.count)
         if name.isEmpty || name == "self" { throw fail("is the whole record") }
-        if name.contains("<") { throw fail("is computed, or the program has no reflection data") }
         if name.contains(".") || name.contains("?") || name.contains("!") || name.contains("[") {
             throw fail("leads into a value, and columns have no members")
         }
+        if name.contains("<") { throw fail("is computed, or the program has no reflection data") }
         return String(name)
     }
 

@@ -28,8 +28,9 @@ extension PredicateExpressions {
         }
     }
 
-    /// What the macro makes of `localizedStandardContains`.
+    // The macro fixes the name.
     // swift-format-ignore: AlwaysUseLowerCamelCase
+    /// What the macro makes of `localizedStandardContains`.
     public static func build_localizedStandardContains<Root, Other>(
         _ root: Root,
         _ other: Other

@@ -129,7 +129,7 @@ extension Nodes.IntRemainder: QueryNode {
 
 extension Nodes.UnaryMinus: QueryNode {
     func walk(_ state: inout PredicateWalk) throws -> Alternatives {
-        try state.visit(wrapped).map { QueryExpression(.negate($0)) }
+        try state.visit(wrapped).map { .negate($0) }
     }
 }
 

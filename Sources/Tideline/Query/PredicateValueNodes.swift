@@ -32,7 +32,10 @@ extension Nodes.KeyPath: ConstantNode, QueryNode {
     }
 
     func walk(_ state: inout PredicateWalk) throws -> Alternatives {
-        if let value = constant() as? Output { return Alternatives(try Literal.expression(value)) }
+        if let value = constant() {
+            let typed = value as? Output
+            return Alternatives(try typed.map { try Literal.expression($0) } ?? .null)
+        }
         if let variable = root as? Nodes.Variable<Root.Output>,
             case .record = state.bindings[variable.key]
         {
