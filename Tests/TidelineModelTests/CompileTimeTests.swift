@@ -61,8 +61,12 @@ private func filter(_ condition: (Columns<Task>) throws -> Condition) throws -> 
             $0.score.rounded() > 1 && $0.price.floor() < 3 && $0.price.ceil() > 1
                 && $0.text.trimmed() == "x" && $0.owner.count > 1 && $0.rank != 4
         },
+        try filter {
+            3 < $0.rank && day > $0.start && "x" == $0.text && $0.due < $0.start
+                && $0.start >= $0.due && $0.owner == $0.text
+        },
     ]
-    #expect(Set(all).count == 12)
+    #expect(Set(all).count == 13)
 }
 
 @MainActor

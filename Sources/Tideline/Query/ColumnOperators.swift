@@ -62,13 +62,6 @@ extension Column {
     /// Whether the first column is at least the second.
     public static func >= (left: Column, right: Column) -> Condition { compare(.ge, left, right) }
 
-    /// The column as one that may be nil, to compare it with another one that may be.
-    ///
-    /// ```swift
-    /// $0.finishedAt > $0.startedAt.optional
-    /// ```
-    public var optional: Column<Content?> { map { $0 } }
-
     /// Whether the column has one of these values.
     ///
     /// ```swift
@@ -87,6 +80,92 @@ extension Column {
             QueryExpression(.isIn(column, try values.map { try Literal.expression($0) }))
         }
     }
+}
+
+// A value first: `3 < $0.rank`.
+
+extension Column {
+    /// Whether a value is equal to the column.
+    public static func == (left: Content, right: Column) -> Condition {
+        compare(.eq, .literal(left), right)
+    }
+
+    /// Whether a value differs from the column.
+    public static func != (left: Content, right: Column) -> Condition {
+        compare(.ne, .literal(left), right)
+    }
+
+    /// Whether a value is less than the column.
+    public static func < (left: Content, right: Column) -> Condition {
+        compare(.lt, .literal(left), right)
+    }
+
+    /// Whether a value is at most the column.
+    public static func <= (left: Content, right: Column) -> Condition {
+        compare(.le, .literal(left), right)
+    }
+
+    /// Whether a value is greater than the column.
+    public static func > (left: Content, right: Column) -> Condition {
+        compare(.gt, .literal(left), right)
+    }
+
+    /// Whether a value is at least the column.
+    public static func >= (left: Content, right: Column) -> Condition {
+        compare(.ge, .literal(left), right)
+    }
+}
+
+// A column that may be nil beside one that may not.
+
+extension Column {
+    /// Whether a column that may be nil is equal to one that may not.
+    public static func == <Wrapped>(left: Column, right: Column<Wrapped>) -> Condition
+    where Content == Wrapped? { compare(.eq, left, right) }
+
+    /// Whether a column is equal to one that may be nil.
+    public static func == <Wrapped>(left: Column<Wrapped>, right: Column) -> Condition
+    where Content == Wrapped? { compare(.eq, left, right) }
+
+    /// Whether a column that may be nil differs from one that may not.
+    public static func != <Wrapped>(left: Column, right: Column<Wrapped>) -> Condition
+    where Content == Wrapped? { compare(.ne, left, right) }
+
+    /// Whether a column differs from one that may be nil.
+    public static func != <Wrapped>(left: Column<Wrapped>, right: Column) -> Condition
+    where Content == Wrapped? { compare(.ne, left, right) }
+
+    /// Whether a column that may be nil is less than one that may not.
+    public static func < <Wrapped>(left: Column, right: Column<Wrapped>) -> Condition
+    where Content == Wrapped? { compare(.lt, left, right) }
+
+    /// Whether a column is less than one that may be nil.
+    public static func < <Wrapped>(left: Column<Wrapped>, right: Column) -> Condition
+    where Content == Wrapped? { compare(.lt, left, right) }
+
+    /// Whether a column that may be nil is at most one that may not.
+    public static func <= <Wrapped>(left: Column, right: Column<Wrapped>) -> Condition
+    where Content == Wrapped? { compare(.le, left, right) }
+
+    /// Whether a column is at most one that may be nil.
+    public static func <= <Wrapped>(left: Column<Wrapped>, right: Column) -> Condition
+    where Content == Wrapped? { compare(.le, left, right) }
+
+    /// Whether a column that may be nil is greater than one that may not.
+    public static func > <Wrapped>(left: Column, right: Column<Wrapped>) -> Condition
+    where Content == Wrapped? { compare(.gt, left, right) }
+
+    /// Whether a column is greater than one that may be nil.
+    public static func > <Wrapped>(left: Column<Wrapped>, right: Column) -> Condition
+    where Content == Wrapped? { compare(.gt, left, right) }
+
+    /// Whether a column that may be nil is at least one that may not.
+    public static func >= <Wrapped>(left: Column, right: Column<Wrapped>) -> Condition
+    where Content == Wrapped? { compare(.ge, left, right) }
+
+    /// Whether a column is at least one that may be nil.
+    public static func >= <Wrapped>(left: Column<Wrapped>, right: Column) -> Condition
+    where Content == Wrapped? { compare(.ge, left, right) }
 }
 
 extension Column where Content == Bool {
