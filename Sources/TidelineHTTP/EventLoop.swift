@@ -16,8 +16,8 @@ final class EventLoop: SerialExecutor, TaskExecutor {
     private let queue = Mutex<[UnownedJob]>([])
     private let owner = Atomic<UInt>(0)
 
-    /// The jobs being run; swapped with the queue, so that neither gives up its memory.
-    /// Only the loop's thread reads or writes it.
+    // The jobs being run; swapped with the queue, so that neither gives up its memory.
+    // Only the loop's thread reads or writes it.
     private nonisolated(unsafe) var batch: [UnownedJob] = []
 
     init() throws(HTTPServerError) {

@@ -18,7 +18,7 @@ package struct FramingCheck: Sendable {
 
     package init() {}
 
-    /// Takes one field. The value is without surrounding white space.
+    /// Takes one field, whose value is without surrounding white space.
     package mutating func field(name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) {
         if name.isEmpty || !name.allSatisfy(Self.isToken) {
             refuse("A header name has a character that is not allowed.")

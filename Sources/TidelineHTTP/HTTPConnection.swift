@@ -8,9 +8,9 @@
 
 import TidelineServerCore
 
-/// Sendable without a check because it is confined to the thread of its event loop: the worker
-/// creates, reads and changes it there only. A handler's task carries the reference along, and
-/// looks into it only after it has come back to the loop, which is the executor it prefers.
+// Sendable without a check because it is confined to the thread of its event loop: the worker
+// creates, reads and changes it there only. A handler's task carries the reference along, and
+// looks into it only after it has come back to the loop, which is the executor it prefers.
 final class HTTPConnection: @unchecked Sendable {
     enum Phase {
         /// No request line of the next request has arrived.

@@ -82,7 +82,7 @@ extension HTTPWorker {
         return .YES
     }
 
-    /// Answers in the place of a handler that is too slow. Its own answer will be dropped.
+    // Answers in the place of a handler that is too slow. Its own answer will be dropped.
     func giveUp(_ connection: HTTPConnection, answer: ServerResponse) {
         guard connection.answer == nil else { return }
         connection.task?.cancel()

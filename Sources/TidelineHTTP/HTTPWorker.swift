@@ -119,7 +119,7 @@ final class HTTPWorker: @unchecked Sendable {
         )
     }
 
-    /// Sleeps until a job or a socket is ready. A negative descriptor is ignored by the system.
+    // Sleeps until a job or a socket is ready. A negative descriptor is ignored by the system.
     private func poll(milliseconds: Int32, _ descriptor: Int32 = -1) {
         var waited = (
             pollfd(fd: loop.wakeDescriptor, events: Int16(POLLIN), revents: 0),

@@ -1,6 +1,7 @@
 // FramingCheckTests: the check of request heads and the split of targets, without a socket.
 
 import Testing
+import TidelineCore
 import TidelineHTTP
 
 struct FramingCheckTests {

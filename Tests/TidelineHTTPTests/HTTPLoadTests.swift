@@ -4,6 +4,7 @@
 import Foundation
 import Synchronization
 import Testing
+import TidelineCore
 import TidelineHTTP
 import TidelineServerCore
 
@@ -27,34 +28,37 @@ import TidelineServerCore
         let queue = DispatchQueue(label: "database")
         let counter = Counter()
         let started = ContinuousClock.now
-        try await withServer(handler: { request in
-            await Self.hop(queue)
-            let count = await counter.next()
-            await Self.hop(queue)
-            return ServerResponse(status: 200, body: Array("\(request.path) \(count)".utf8))
-        }) { port in
-            let failures = Mutex<[String]>([])
-            let group = DispatchGroup()
-            for thread in 0..<32 {
-                group.enter()
-                Thread {
-                    defer { group.leave() }
-                    do {
-                        let client = try RawClient(port: port)
-                        for number in 0..<50 {
-                            let answer = try client.ask(get("/\(thread)/\(number)"))
-                            if !answer.text.hasPrefix("/\(thread)/\(number) ") {
-                                failures.withLock { $0.append(answer.text) }
+        try await withServer(
+            handler: { request in
+                await Self.hop(queue)
+                let count = await counter.next()
+                await Self.hop(queue)
+                return ServerResponse(status: 200, body: Array("\(request.path) \(count)".utf8))
+            },
+            body: { port in
+                let failures = Mutex<[String]>([])
+                let group = DispatchGroup()
+                for thread in 0..<32 {
+                    group.enter()
+                    Thread {
+                        defer { group.leave() }
+                        do {
+                            let client = try RawClient(port: port)
+                            for number in 0..<50 {
+                                let answer = try client.ask(get("/\(thread)/\(number)"))
+                                if !answer.text.hasPrefix("/\(thread)/\(number) ") {
+                                    failures.withLock { $0.append(answer.text) }
+                                }
                             }
+                        } catch {
+                            failures.withLock { $0.append("\(error)") }
                         }
-                    } catch {
-                        failures.withLock { $0.append("\(error)") }
-                    }
-                }.start()
+                    }.start()
+                }
+                group.wait()
+                #expect(failures.withLock { $0 } == [])
             }
-            group.wait()
-            #expect(failures.withLock { $0 } == [])
-        }
+        )
         let count = await counter.count
         #expect(count == 1600)
         #expect(.now - started < .seconds(8))
@@ -72,16 +76,17 @@ import TidelineServerCore
                     return await group.reduce(0, +)
                 }
                 return ServerResponse(status: 200, body: [UInt8(parts)])
+            },
+            body: { port in
+                let client = try RawClient(port: port)
+                let other = try RawClient(port: port)
+                for _ in 0..<200 {
+                    try other.send(get("/other"))
+                    #expect(try client.ask(get("/")).body == [3])
+                    #expect(try other.answer()?.body == [3])
+                }
             }
-        ) { port in
-            let client = try RawClient(port: port)
-            let other = try RawClient(port: port)
-            for _ in 0..<200 {
-                try other.send(get("/other"))
-                #expect(try client.ask(get("/")).body == [3])
-                #expect(try other.answer()?.body == [3])
-            }
-        }
+        )
         #expect(.now - started < .seconds(8))
     }
 

@@ -3,6 +3,7 @@
 
 import Foundation
 import Testing
+import TidelineCore
 import TidelineHTTP
 
 struct RawRequestTests {
