@@ -92,6 +92,11 @@ let package = Package(
             path: "Examples/Todo",
             swiftSettings: strict
         ),
+        .testTarget(
+            name: "TidelineHTTPTests",
+            dependencies: ["TidelineCore", "TidelineServerCore", "TidelineHTTP"],
+            swiftSettings: strict
+        ),
     ],
     swiftLanguageModes: [.v6]
 )
