@@ -76,7 +76,7 @@ let package = Package(
         ),
         .executableTarget(
             name: "TidelineCommand",
-            dependencies: ["TidelineServer"],
+            dependencies: ["TidelineCore", "TidelineServer", "TidelineServerCore"],
             swiftSettings: strict
         ),
         .target(

@@ -38,6 +38,7 @@ final class GroupWriter: Sendable {
     private let wake = DispatchSemaphore(value: 0)
     private let queueMax: Int
     private let now: @Sendable () -> Int64
+    private let log: ServerLog
     /// The connection of the inline mode.
     private let inlineDatabase: Mutex<Database?>
 
@@ -45,10 +46,12 @@ final class GroupWriter: Sendable {
         _ database: Database,
         inline: Bool,
         queueMax: Int,
-        now: @escaping @Sendable () -> Int64
+        now: @escaping @Sendable () -> Int64,
+        log: ServerLog
     ) {
         self.queueMax = queueMax
         self.now = now
+        self.log = log
         inlineDatabase = Mutex(inline ? database : nil)
         guard !inline else { return }
         let thread = Thread { [self] in run(database) }
@@ -153,6 +156,7 @@ final class GroupWriter: Sendable {
                 try writes.storeStamps()
             }
         } catch {
+            log.write(.error, "commit failed", ["cause": "\(error)"])
             for write in group { write.answer.resume(throwing: ServerError.notCommitted) }
             return
         }

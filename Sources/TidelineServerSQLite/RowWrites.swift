@@ -93,7 +93,7 @@ struct RowWrites {
         statement.bind(1, text: operation.id)
         var index: Int32 = 2
         for (place, column) in table.table.columns.enumerated() {
-            statement.bind(index, stored: operation.values[place] ?? column.storedDefault)
+            statement.bind(index, operation.values[place] ?? column.storedDefault)
             index += 1
         }
         statement.bind(index, integer: stamp)
@@ -121,7 +121,7 @@ struct RowWrites {
         statement.bind(4, integer: deleted ? 1 : 0)
         for (offset, place) in changed.enumerated() {
             let value = operation.values[place] ?? columns[place].storedDefault
-            statement.bind(Int32(offset + 5), stored: value)
+            statement.bind(Int32(offset + 5), value)
         }
         return try returned(statement, table)
     }

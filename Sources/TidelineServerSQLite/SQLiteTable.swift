@@ -139,26 +139,3 @@ struct Cell: Sendable {
         }
     }
 }
-
-extension Statement {
-    @inline(__always)
-    func bind(_ index: Int32, stored value: StoredValue) {
-        switch value {
-        case .null: bindNull(index)
-        case .integer(let value): bind(index, integer: value)
-        case .real(let value): bind(index, real: value)
-        case .text(let value): bind(index, text: value)
-        case .bytes(let value): bind(index, .blob(value))
-        }
-    }
-
-    func storedValue(_ index: Int32) -> StoredValue {
-        switch value(index) {
-        case .null: .null
-        case .integer(let value): .integer(value)
-        case .real(let value): .real(value)
-        case .text(let value): .text(value)
-        case .blob(let value): .bytes(value)
-        }
-    }
-}

@@ -103,7 +103,7 @@ enum ServerSchema {
         case .integer(let value): String(value)
         case .real(let value): "\(value)"
         case .text(let value): "'" + value.replacing("'", with: "''") + "'"
-        case .bytes(let value): "x'" + value.map(hex).joined() + "'"
+        case .blob(let value): "x'" + value.map(hex).joined() + "'"
         }
     }
 

@@ -27,7 +27,7 @@ package struct ListPlan: Sendable {
         request.opening = Array(Self.opening(generation, wantsCount: options.wantsCount).utf8)
         do {
             try readTexts(table)
-        } catch let error as ODataError {
+        } catch {
             if isDynamic && error.reason == .unknownColumn { return nil }
             throw ServerError.badRequest(error.message, position: error.position)
         }
@@ -53,7 +53,8 @@ package struct ListPlan: Sendable {
         }
         if let text = options.select {
             let all = schema.columns + SystemColumn.definitions
-            request.select = try checker.select(try ODataParser.select(text)).compactMap { name in
+            let names = try ODataParser.select(text, dialect: dialect)
+            request.select = try names.map(checker.select)?.compactMap { name in
                 all.firstIndex { $0.name == name }
             }
         }

@@ -1,11 +1,11 @@
 // PageToken: the keys of a page's last row, as the opaque `$skiptoken` of a next link.
 
 import Foundation
-import TidelineCore
+package import TidelineCore
 
 package enum PageToken {
     /// Base64url of a JSON array; bytes are an array of one base64 text.
-    package static func encode(_ keys: [StoredValue]) -> String {
+    package static func encode(_ keys: [SQLValue]) -> String {
         var writer = JSONWriter()
         writer.byte("[")
         for (index, key) in keys.enumerated() {
@@ -15,9 +15,9 @@ package enum PageToken {
             case .integer(let value): writer.integer(value)
             case .real(let value): writer.raw(value.description)
             case .text(let value): writer.string(value)
-            case .bytes(let value):
+            case .blob(let value):
                 writer.byte("[")
-                writer.string(Data(value).base64EncodedString())
+                writer.string(value.base64EncodedString())
                 writer.byte("]")
             }
         }
@@ -27,7 +27,7 @@ package enum PageToken {
     }
 
     /// The keys of a token with `count` of them, or nil when it is none of ours.
-    package static func decode(_ token: String, count: Int) -> [StoredValue]? {
+    package static func decode(_ token: String, count: Int) -> [SQLValue]? {
         var text = token.replacing("-", with: "+").replacing("_", with: "/")
         text += String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
         guard let data = Data(base64Encoded: text) else { return nil }
@@ -36,9 +36,9 @@ package enum PageToken {
         return keys
     }
 
-    private static func read(_ bytes: UnsafeBufferPointer<UInt8>) throws -> [StoredValue] {
+    private static func read(_ bytes: UnsafeBufferPointer<UInt8>) throws -> [SQLValue] {
         var reader = JSONReader(bytes)
-        var keys: [StoredValue] = []
+        var keys: [SQLValue] = []
         try reader.beginArray()
         while try reader.nextElement() {
             switch try reader.value() {
@@ -50,7 +50,7 @@ package enum PageToken {
                 } else if let value = Double(reader.text(range)) {
                     keys.append(.real(value))
                 }
-            case .array: keys.append(try bytes(&reader))
+            case .array: keys.append(try blob(&reader))
             case .bool, .object: throw reader.failure("not a key")
             }
         }
@@ -58,11 +58,11 @@ package enum PageToken {
         return keys
     }
 
-    private static func bytes(_ reader: inout JSONReader) throws -> StoredValue {
+    private static func blob(_ reader: inout JSONReader) throws -> SQLValue {
         try reader.beginArray()
         guard try reader.nextElement(), case .string(let span) = try reader.value(),
             let data = Data(base64Encoded: reader.text(span)), try !reader.nextElement()
         else { throw reader.failure("not a key") }
-        return .bytes(Array(data))
+        return .blob(data)
     }
 }

@@ -3,6 +3,8 @@
 // It is the in-process door of the test kit, and what the HTTP library calls. It never throws:
 // refusals become problem documents, failures of the server are logged and become 500.
 
+import TidelineCore
+
 package struct RequestHandler: Sendable {
     package let service: TableService
     private let log: ServerLog

@@ -2,7 +2,7 @@
 //
 // Messages name members, options and limits, never contents.
 
-import TidelineCore
+package import TidelineCore
 
 /// Why a request was refused.
 package struct ServerError: Error, Sendable {

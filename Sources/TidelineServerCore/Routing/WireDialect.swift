@@ -1,6 +1,6 @@
 // WireDialect: which generation of clients a request comes from, and what it asked for in headers.
 
-import TidelineCore
+package import TidelineCore
 
 /// The generation of a caller.
 package enum Generation: Hashable, Sendable {
@@ -11,7 +11,10 @@ package enum Generation: Hashable, Sendable {
 
     /// The generation of a `ZUMO-API-VERSION` value: `2.n`, `2.n.n`, `3.n`, `3.n.n`.
     package init?(version: String) {
-        let parts = version.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        let parts = version.utf8.split(
+            separator: UInt8(ascii: "."),
+            omittingEmptySubsequences: false
+        )
         guard parts.count == 2 || parts.count == 3,
             parts.allSatisfy({ part in
                 !part.isEmpty && part.count <= 4 && part.allSatisfy { $0 >= 0x30 && $0 <= 0x39 }

@@ -3,11 +3,11 @@
 // A refusal names the member and what is expected, never the value.
 
 import Foundation
-import TidelineCore
+package import TidelineCore
 
 extension ColumnDefinition {
     /// Reads the next value as one of this column.
-    func read(_ reader: inout JSONReader) throws -> StoredValue {
+    package func read(_ reader: inout JSONReader) throws -> SQLValue {
         if case .json = type { return try readDocument(&reader) }
         switch try reader.value() {
         case .null:
@@ -25,7 +25,7 @@ extension ColumnDefinition {
         }
     }
 
-    private func readDocument(_ reader: inout JSONReader) throws -> StoredValue {
+    private func readDocument(_ reader: inout JSONReader) throws -> SQLValue {
         let span = try reader.rawValue()
         let text = JSON.compact(reader.bytes, span)
         guard text != "null" else {
@@ -35,7 +35,7 @@ extension ColumnDefinition {
         return .text(text)
     }
 
-    private func readNumber(_ reader: JSONReader, _ range: Range<Int>) throws -> StoredValue {
+    private func readNumber(_ reader: JSONReader, _ range: Range<Int>) throws -> SQLValue {
         switch type {
         case .integer:
             if let value = reader.integer(range) { return .integer(value) }
@@ -57,7 +57,7 @@ extension ColumnDefinition {
         }
     }
 
-    private func readText(_ text: String) throws -> StoredValue {
+    private func readText(_ text: String) throws -> SQLValue {
         switch type {
         case .string:
             guard !text.utf8.contains(0) else {
@@ -78,7 +78,7 @@ extension ColumnDefinition {
             return .text(guid)
         case .binary:
             guard let data = Data(base64Encoded: text) else { throw fault() }
-            return .bytes(Array(data))
+            return .blob(data)
         case .enumeration(let members):
             guard members.contains(where: { $0.utf8.elementsEqual(text.utf8) }) else {
                 throw fault()

@@ -1,6 +1,6 @@
 // RowBody: the JSON object of a write, read against the table's columns without a tree.
 
-import TidelineCore
+package import TidelineCore
 
 package struct RowBody: Sendable {
     /// A member that the table has no column for.
@@ -12,7 +12,7 @@ package struct RowBody: Sendable {
 
     package var id: String?
     /// By column; nil for an absent member.
-    package var values: [StoredValue?]
+    package var values: [SQLValue?]
     package var version: String?
     package var deleted: Bool?
     package var updatedAt: Int64?

@@ -78,7 +78,11 @@ extension TableService {
         return listAnswer(call, table.name, page, next)
     }
 
-    private func read(_ call: TableCall, _ table: Table, _ id: String) async throws
+    private func read(
+        _ call: TableCall,
+        _ table: Table,
+        _ id: String
+    ) async throws
         -> ServerResponse
     {
         let conditions = try Preconditions(call.head.conditions)
@@ -152,7 +156,11 @@ extension TableService {
         return try await write(operation, call, table)
     }
 
-    private func remove(_ call: TableCall, _ table: Table, _ id: String) async throws
+    private func remove(
+        _ call: TableCall,
+        _ table: Table,
+        _ id: String
+    ) async throws
         -> ServerResponse
     {
         var operation = WriteOperation(.delete, id: id)
@@ -161,7 +169,11 @@ extension TableService {
         return try await write(operation, call, table)
     }
 
-    private func undelete(_ call: TableCall, _ table: Table, _ id: String) async throws
+    private func undelete(
+        _ call: TableCall,
+        _ table: Table,
+        _ id: String
+    ) async throws
         -> ServerResponse
     {
         var operation = WriteOperation(.undelete, id: id)

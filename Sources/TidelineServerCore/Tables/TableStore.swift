@@ -67,7 +67,7 @@ package struct ListRequest: Sendable {
     /// Places among columns and system columns; nil for all.
     package var select: [Int]?
     /// The keys of the row behind which the page begins: one for each of `order`, then the id.
-    package var after: [StoredValue]?
+    package var after: [SQLValue]?
     package var offset = 0
     package var rowsMax = 50
     package var bytesMax = 4 << 20
@@ -86,9 +86,9 @@ package struct ListPage: Sendable {
     /// The number of rows of the filter, when asked for.
     package var count: Int64?
     /// The keys of the last row when more rows follow.
-    package var next: [StoredValue]?
+    package var next: [SQLValue]?
 
-    package init(bytes: [UInt8], rows: Int, count: Int64? = nil, next: [StoredValue]? = nil) {
+    package init(bytes: [UInt8], rows: Int, count: Int64? = nil, next: [SQLValue]? = nil) {
         self.bytes = bytes
         self.rows = rows
         self.count = count

@@ -3,6 +3,8 @@
 // Pure. A backend calls it inside its transaction with the stored row's state, carries the
 // decision out, and hands decision and row back; TableRoutes turns them into a status.
 
+package import TidelineCore
+
 /// One write.
 package struct WriteOperation: Sendable {
     package enum Kind: Hashable, Sendable {
@@ -21,7 +23,7 @@ package struct WriteOperation: Sendable {
     package var kind: Kind
     package var id: String
     /// By column; nil for an absent member.
-    package var values: [StoredValue?] = []
+    package var values: [SQLValue?] = []
     package var conditions = Preconditions.none
     /// The version that a 2.x body says the row has: 409 when it has not.
     package var expectedVersion: String?

@@ -1,18 +1,11 @@
-// StoredValue: a column's value as a database keeps it.
+// StoredDefault: a column's default as a database keeps it.
 //
 // Text: string, decimal (canonical), date, time, guid, json, enum. Integer: integer, boolean (0
-// and 1), dateTime (microseconds since 1970). Real: number. Bytes: binary.
+// and 1), dateTime (microseconds since 1970). Real: number. Blob: binary.
 
-import Foundation
-import TidelineCore
+package import TidelineCore
 
-package enum StoredValue: Hashable, Sendable {
-    case null
-    case integer(Int64)
-    case real(Double)
-    case text(String)
-    case bytes([UInt8])
-
+extension SQLValue {
     /// The stored form of a checked value of a column of this type.
     package init(_ value: Value, type: ColumnType) {
         switch value {
@@ -24,7 +17,7 @@ package enum StoredValue: Hashable, Sendable {
         case .decimal(let value): self = .text(DecimalText.canonical(value))
         case .string(let value): self = .text(value)
         case .date(let value): self = .integer(Timestamp(value).microseconds)
-        case .data(let value): self = .bytes(Array(value))
+        case .data(let value): self = .blob(value)
         case .json(let value): self = .text(value.text)
         }
     }
@@ -32,8 +25,8 @@ package enum StoredValue: Hashable, Sendable {
 
 extension ColumnDefinition {
     /// What an absent member becomes.
-    package var storedDefault: StoredValue {
-        if let defaultValue { return StoredValue(defaultValue, type: type) }
-        return isNullable ? .null : StoredValue(type.zero, type: type)
+    package var storedDefault: SQLValue {
+        if let defaultValue { return SQLValue(defaultValue, type: type) }
+        return isNullable ? .null : SQLValue(type.zero, type: type)
     }
 }
