@@ -93,6 +93,14 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "TidelineServerTests",
+            dependencies: [
+                "TidelineCore", "TidelineHTTP", "TidelineServer", "TidelineServerCore",
+                "TidelineServerSQLite",
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "TidelineHTTPTests",
             dependencies: ["TidelineCore", "TidelineServerCore", "TidelineHTTP"],
             swiftSettings: strict
