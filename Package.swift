@@ -105,6 +105,14 @@ let package = Package(
             dependencies: ["TidelineCore", "TidelineServerCore", "TidelineHTTP"],
             swiftSettings: strict
         ),
+        .testTarget(
+            name: "TidelineCoreTests",
+            dependencies: [
+                "TidelineCore", "TidelineSQLite",
+                .target(name: "CSQLite", condition: .when(platforms: [.linux])),
+            ],
+            swiftSettings: strict
+        ),
     ],
     swiftLanguageModes: [.v6]
 )
