@@ -1,13 +1,12 @@
 // Statement: a prepared statement: bind, step, read columns, reset.
 
-package import Foundation
-package import TidelineCore
-
 #if canImport(SQLite3)
 import SQLite3
 #else
 import CSQLite
 #endif
+import Foundation
+package import TidelineCore
 
 /// A prepared statement of one connection; belongs to the connection's cache.
 package final class Statement {
@@ -129,9 +128,11 @@ package final class Statement {
     @inline(__always)
     package func text(_ index: Int32) -> String { String(decoding: utf8(index), as: UTF8.self) }
 
-    package func blob(_ index: Int32) -> Data {
-        guard let start = sqlite3_column_blob(pointer, index) else { return Data() }
-        return Data(bytes: start, count: Int(sqlite3_column_bytes(pointer, index)))
+    package func blob(_ index: Int32) -> [UInt8] {
+        guard let start = sqlite3_column_blob(pointer, index) else { return [] }
+        return Array(
+            UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(pointer, index)))
+        )
     }
 
     /// The column as SQLite stores it.
@@ -140,7 +141,7 @@ package final class Statement {
         case SQLITE_INTEGER: .integer(integer(index))
         case SQLITE_FLOAT: .real(real(index))
         case SQLITE_TEXT: .text(text(index))
-        case SQLITE_BLOB: .blob(blob(index))
+        case SQLITE_BLOB: .blob(Data(blob(index)))
         default: .null
         }
     }
