@@ -92,6 +92,7 @@ let package = Package(
             path: "Examples/Todo",
             swiftSettings: strict
         ),
+        .testTarget(name: "RepositoryTests", swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]
 )
