@@ -10,7 +10,8 @@ DATABASE ?= sqlite:tideline.db
 TEST_LIMIT ?= 1200
 
 FORMATTED := $(wildcard Sources Tests Examples Benchmarks Package.swift)
-TEST := swift test --skip-build --disable-xctest
+TEST := swift test --skip-build --disable-xctest --quiet
+RESULTS := .build/tests.xml
 
 .PHONY: help run test check demo bench format clean
 
@@ -32,7 +33,7 @@ test:
 	@scripts/timed --limit $(TEST_LIMIT) \
 	    'packages' 'scripts/bootstrap test' \
 	    'build' 'swift build --build-tests' \
-	    'tests' '$(TEST)'
+	    'tests' '$(TEST) --xunit-output $(RESULTS); s=$$?; scripts/test-times $(RESULTS); exit $$s'
 
 check:
 	@scripts/timed --keep-going \
