@@ -226,13 +226,9 @@ private func occurrences(
     in file: SourceFile,
     message: (String) -> String
 ) -> [Finding] {
-    let code = CodeScanner.code(of: file.text)
-    let present = patterns.filter { code.contains($0) }
-    guard !present.isEmpty else { return [] }
     var findings: [Finding] = []
-    let lines = code.split(separator: "\n", omittingEmptySubsequences: false)
-    for (index, line) in lines.enumerated() {
-        for pattern in present where contains(line, pattern) {
+    for (index, line) in file.code.enumerated() where !line.allSatisfy(\.isWhitespace) {
+        for pattern in patterns where contains(line, pattern) {
             findings.append(
                 Finding(path: file.path, line: index + 1, message: message(pattern))
             )
@@ -247,6 +243,7 @@ private func contains(_ line: Substring, _ pattern: String) -> Bool {
     func isPart(_ character: Character?) -> Bool {
         character.map { $0.isLetter || $0.isNumber || $0 == "_" } ?? false
     }
+    guard line.utf8.count >= pattern.utf8.count else { return false }
     return line.ranges(of: pattern).contains { range in
         let before = line[..<range.lowerBound].last
         let after = line[range.upperBound...].first
@@ -256,5 +253,5 @@ private func contains(_ line: Substring, _ pattern: String) -> Bool {
 }
 
 extension SourceFile {
-    fileprivate var lineCount: Int { lines.count - (text.hasSuffix("\n") ? 1 : 0) }
+    fileprivate var lineCount: Int { lines.count - (lines.last == "" ? 1 : 0) }
 }

@@ -7,6 +7,8 @@
 
 struct CodeScanner {
     private let bytes: [UInt8]
+    private static let beginners: [Bool] = (0...255).map { "\"#/()".utf8.contains($0) }
+
     private var position = 0
     private var code: [UInt8] = []
 
@@ -29,6 +31,8 @@ struct CodeScanner {
     private mutating func scanCode() {
         var depth = 0
         while position < bytes.count {
+            // Most bytes begin nothing, and these tests are built without optimisation.
+            while position < bytes.count, !Self.beginners[Int(bytes[position])] { keep() }
             if at("//") {
                 while position < bytes.count, bytes[position] != UInt8(ascii: "\n") { blank() }
             } else if at("/*") {

@@ -90,7 +90,7 @@ private func forbiddenImports(_ file: SourceFile) -> [Finding] {
         return [Finding(path: file.path, message: message)]
     }
     let known = allowed.ours.union(allowed.system)
-    return imports(in: file.text).filter { !known.contains($0.module) }.map { line, module in
+    return imports(in: file.code).filter { !known.contains($0.module) }.map { line, module in
         let message = "\(target) may not import \(module); it may import \(known.sorted())."
         return Finding(path: file.path, line: line, message: message)
     }
@@ -100,11 +100,10 @@ private let importKinds: Set<Substring> = [
     "struct", "class", "enum", "protocol", "typealias", "func", "let", "var",
 ]
 
-/// The modules that a Swift text imports, each with its line.
-private func imports(in text: String) -> [(line: Int, module: String)] {
+/// The modules that lines of code import, each with its line.
+private func imports(in code: [Substring]) -> [(line: Int, module: String)] {
     var imports: [(line: Int, module: String)] = []
-    let lines = CodeScanner.code(of: text).split(separator: "\n", omittingEmptySubsequences: false)
-    for (index, line) in lines.enumerated() {
+    for (index, line) in code.enumerated() where line.utf8.count > "import ".utf8.count {
         for statement in line.split(separator: ";") {
             let words = statement.split(whereSeparator: \.isWhitespace)
             guard let keyword = words.firstIndex(of: "import") else { continue }

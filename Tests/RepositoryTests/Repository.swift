@@ -17,10 +17,20 @@ struct Finding: Hashable, CustomStringConvertible {
 
 /// One text file, with its path from the root of the repository.
 struct SourceFile {
-    var path: String
-    var text: String
+    let path: String
+    let lines: [Substring]
 
-    var lines: [Substring] { text.split(separator: "\n", omittingEmptySubsequences: false) }
+    /// The lines of a Swift file without comments and string literals; none for other files.
+    let code: [Substring]
+
+    init(path: String, text: String) {
+        self.path = path
+        lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        code =
+            path.hasSuffix(".swift")
+            ? CodeScanner.code(of: text).split(separator: "\n", omittingEmptySubsequences: false)
+            : []
+    }
 
     /// Whether the file is in one of these folders, given from the root without a last slash.
     func isIn(_ folders: String...) -> Bool {
@@ -46,6 +56,13 @@ enum Repository {
 
     /// Every text file of the project except those of this target and the licence.
     static func files() throws -> [SourceFile] {
+        try read.get()
+    }
+
+    /// Read once for all rules.
+    private static let read = Result { try readFiles() }
+
+    private static func readFiles() throws -> [SourceFile] {
         let top = try FileManager.default.contentsOfDirectory(
             at: root,
             includingPropertiesForKeys: [.isRegularFileKey],
@@ -65,8 +82,7 @@ enum Repository {
             }
         }
         try #require(files.count > 20, "The files of the repository were not found at \(root).")
-        return files.filter { !$0.isIn("Tests/RepositoryTests") && $0.path != "LICENSE" }
-            .sorted { $0.path < $1.path }
+        return files.sorted { $0.path < $1.path }
     }
 
     static func exists(_ path: String) -> Bool {
@@ -78,11 +94,12 @@ enum Repository {
         guard values.isRegularFile == true, !binaryTypes.contains(url.pathExtension) else {
             return nil
         }
-        let path = url.standardizedFileURL.path.dropFirst(root.standardizedFileURL.path.count)
-        guard let text = String(bytes: try Data(contentsOf: url), encoding: .utf8) else {
-            return nil
-        }
-        return SourceFile(path: String(path.drop { $0 == "/" }), text: text)
+        let absolute = url.standardizedFileURL.path
+        let path = absolute.dropFirst(root.standardizedFileURL.path.count).drop { $0 == "/" }
+        guard !path.hasPrefix("Tests/RepositoryTests/"), path != "LICENSE",
+            let text = String(bytes: try Data(contentsOf: url), encoding: .utf8)
+        else { return nil }
+        return SourceFile(path: String(path), text: text)
     }
 }
 
