@@ -36,8 +36,8 @@ test:
 	    'tests' '$(TEST) --xunit-output $(RESULTS); s=$$?; scripts/test-times $(RESULTS); exit $$s'
 
 check:
+	@scripts/bootstrap check
 	@scripts/timed --keep-going \
-	    'packages' 'scripts/bootstrap check' \
 	    'format' 'swift format lint --strict --recursive --parallel $(FORMATTED)' \
 	    'build, imports declared' 'swift build --build-tests --explicit-target-dependency-import-check error' \
 	    'rules of the repository' '$(TEST) --filter "^RepositoryTests\."'
