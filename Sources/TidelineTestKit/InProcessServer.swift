@@ -1,7 +1,7 @@
 // InProcessServer: a whole server without a socket: the handler and its tables in memory.
 
-import Foundation
-public import Tideline
+public import Foundation
+import Tideline
 import TidelineCore
 public import TidelineServerCore
 import TidelineServerSQLite

@@ -3,7 +3,7 @@
 // It is the executor of every task of a world. When no task can go on, the clock moves to the
 // earliest sleeper. So a world of hours runs in milliseconds, and the same way every time.
 
-import Foundation
+public import Foundation
 import Synchronization
 
 /// A deterministic executor with simulated time.

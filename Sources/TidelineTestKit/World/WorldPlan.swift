@@ -1,6 +1,6 @@
 // WorldPlan: the shape of a random world, drawn from its seed.
 
-import Tideline
+public import Tideline
 
 /// What a seeded world is made of.
 public struct WorldPlan: Sendable, Hashable {
