@@ -93,10 +93,44 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "TidelineCoreTests",
+            dependencies: [
+                "TidelineCore", "TidelineSQLite",
+                .target(name: "CSQLite", condition: .when(platforms: [.linux])),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TidelineModelTests",
+            dependencies: ["Tideline", "TidelineCore"],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "TidelineTransportTests",
             dependencies: ["Tideline", "TidelineCore"],
             swiftSettings: strict
         ),
+        .testTarget(
+            name: "TidelineSyncTests",
+            dependencies: [
+                "Tideline", "TidelineCore", "TidelineServerCore", "TidelineTestKit",
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TidelineHTTPTests",
+            dependencies: ["TidelineCore", "TidelineServerCore", "TidelineHTTP"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TidelineServerTests",
+            dependencies: [
+                "TidelineCore", "TidelineHTTP", "TidelineServer", "TidelineServerCore",
+                "TidelineServerSQLite",
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(name: "RepositoryTests", swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -8,6 +8,7 @@ import SQLite3
 #else
 import CSQLite
 #endif
+package import TidelineCore
 
 /// One connection.
 ///
@@ -22,8 +23,7 @@ package final class Database: @unchecked Sendable {
 
     private let handle: OpaquePointer
     private var statements: [String: Statement] = [:]
-    /// How deep savepoints are nested.
-    private var savepoints = 0
+    private let deadline = QueryDeadline()
 
     /// Opens a file, or makes it; WAL, `synchronous=FULL`.
     package init(path: String, mode: Mode = .readWrite, busyMilliseconds: Int32 = 5000) throws {
@@ -46,7 +46,18 @@ package final class Database: @unchecked Sendable {
             try execute("PRAGMA synchronous = FULL")
         }
         try execute("PRAGMA foreign_keys = ON")
-        try registerTidelineFunctions(on: pointer)
+        let functions = registerTidelineFunctions(on: pointer)
+        guard functions == SQLITE_OK else { throw failure(functions, nil) }
+        sqlite3_progress_handler(
+            pointer,
+            QueryDeadline.stepsBetweenLooks,
+            { context in
+                guard let context else { return 0 }
+                return Unmanaged<QueryDeadline>.fromOpaque(context).takeUnretainedValue().isOver
+                    ? 1 : 0
+            },
+            Unmanaged.passUnretained(deadline).toOpaque()
+        )
     }
 
     deinit {
@@ -148,6 +159,15 @@ package final class Database: @unchecked Sendable {
     /// Makes a running statement of this connection end with an interrupt; any thread may call it.
     package func interrupt() {
         sqlite3_interrupt(handle)
+    }
+
+    /// Runs `body`; a statement of it that runs past the time ends with an interrupt.
+    package func limitTime<Result>(_ limit: Duration, _ body: () throws -> Result) rethrows
+        -> Result
+    {
+        deadline.set(limit)
+        defer { deadline.clear() }
+        return try body()
     }
 
     /// Calls `changed` with the table's name for each row written through this connection.

@@ -1,1 +1,185 @@
-func registerTidelineFunctions(on handle: OpaquePointer) throws {}
+// The scalar functions tl_* and the collation tl_decimal that rendered filters use.
+//
+// Their bodies are in TidelineCore (SQLFunctions), where FilterEvaluator has them from too, so
+// that memory and database agree. C function pointers capture nothing: each is a literal here.
+
+import CSQLite
+import Foundation
+import TidelineCore
+
+/// Registers the functions and the collation on a connection, before its first statement.
+///
+/// - Returns: `SQLITE_OK`, or the code of the first registration that failed.
+package func registerTidelineFunctions(on handle: OpaquePointer) -> Int32 {
+    for register in [registerConditions, registerText, registerDates, registerNumbers] {
+        let code = register(handle)
+        guard code == SQLITE_OK else { return code }
+    }
+    return sqlite3_create_collation_v2(
+        handle,
+        "tl_decimal",
+        SQLITE_UTF8,
+        nil,
+        { _, leftCount, left, rightCount, right in
+            let one = UnsafeRawBufferPointer(start: left, count: Int(leftCount))
+            let two = UnsafeRawBufferPointer(start: right, count: Int(rightCount))
+            return Int32(DecimalText.compare(one, two))
+        },
+        nil
+    )
+}
+
+private typealias Body =
+    @convention(c) (OpaquePointer?, Int32, UnsafeMutablePointer<OpaquePointer?>?) -> Void
+
+private func define(
+    _ handle: OpaquePointer,
+    _ functions: [(name: String, arity: Int32, body: Body)]
+) -> Int32 {
+    let flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS
+    for (name, arity, body) in functions {
+        let code = sqlite3_create_function_v2(
+            handle,
+            "tl_" + name,
+            arity,
+            flags,
+            nil,
+            body,
+            nil,
+            nil,
+            nil
+        )
+        guard code == SQLITE_OK else { return code }
+    }
+    return SQLITE_OK
+}
+
+private func registerConditions(_ handle: OpaquePointer) -> Int32 {
+    define(
+        handle,
+        [
+            ("contains", 2, { respond($0, SQLFunctions.text(.contains, arguments($1, $2))) }),
+            ("startswith", 2, { respond($0, SQLFunctions.text(.startswith, arguments($1, $2))) }),
+            ("endswith", 2, { respond($0, SQLFunctions.text(.endswith, arguments($1, $2))) }),
+            (
+                "decimal_compare", 2,
+                { respond($0, SQLFunctions.decimalCompare(argument($2, 0), argument($2, 1))) }
+            ),
+            (
+                "decimal_equal", 2,
+                { respond($0, SQLFunctions.decimalEqual(argument($2, 0), argument($2, 1))) }
+            ),
+        ]
+    )
+}
+
+private func registerText(_ handle: OpaquePointer) -> Int32 {
+    define(
+        handle,
+        [
+            ("length", 1, { respond($0, SQLFunctions.text(.length, arguments($1, $2))) }),
+            ("indexof", 2, { respond($0, SQLFunctions.text(.indexof, arguments($1, $2))) }),
+            ("substring", 2, { respond($0, SQLFunctions.text(.substring, arguments($1, $2))) }),
+            ("substring", 3, { respond($0, SQLFunctions.text(.substring, arguments($1, $2))) }),
+            ("replace", 3, { respond($0, SQLFunctions.text(.replace, arguments($1, $2))) }),
+            ("tolower", 1, { respond($0, SQLFunctions.text(.tolower, arguments($1, $2))) }),
+            ("toupper", 1, { respond($0, SQLFunctions.text(.toupper, arguments($1, $2))) }),
+            ("trim", 1, { respond($0, SQLFunctions.text(.trim, arguments($1, $2))) }),
+            ("concat", 2, { respond($0, SQLFunctions.text(.concat, arguments($1, $2))) }),
+        ]
+    )
+}
+
+private func registerDates(_ handle: OpaquePointer) -> Int32 {
+    define(
+        handle,
+        [
+            ("year", 1, { respond($0, SQLFunctions.date(.year, argument($2, 0))) }),
+            ("month", 1, { respond($0, SQLFunctions.date(.month, argument($2, 0))) }),
+            ("day", 1, { respond($0, SQLFunctions.date(.day, argument($2, 0))) }),
+            ("hour", 1, { respond($0, SQLFunctions.date(.hour, argument($2, 0))) }),
+            ("minute", 1, { respond($0, SQLFunctions.date(.minute, argument($2, 0))) }),
+            ("second", 1, { respond($0, SQLFunctions.date(.second, argument($2, 0))) }),
+            (
+                "fractionalseconds", 1,
+                { respond($0, SQLFunctions.date(.fractionalseconds, argument($2, 0))) }
+            ),
+            ("date", 1, { respond($0, SQLFunctions.date(.date, argument($2, 0))) }),
+            ("time", 1, { respond($0, SQLFunctions.date(.time, argument($2, 0))) }),
+        ]
+    )
+}
+
+private func registerNumbers(_ handle: OpaquePointer) -> Int32 {
+    define(
+        handle,
+        [
+            ("add", 2, { arithmetic($0, .add, $2) }),
+            ("sub", 2, { arithmetic($0, .sub, $2) }),
+            ("mul", 2, { arithmetic($0, .mul, $2) }),
+            ("div", 2, { arithmetic($0, .div, $2) }),
+            ("mod", 2, { arithmetic($0, .mod, $2) }),
+            ("negate", 1, { respond($0, SQLFunctions.negate(argument($2, 0))) }),
+            ("floor", 1, { respond($0, SQLFunctions.round(.floor, argument($2, 0))) }),
+            ("ceiling", 1, { respond($0, SQLFunctions.round(.ceiling, argument($2, 0))) }),
+            ("round", 1, { respond($0, SQLFunctions.round(.round, argument($2, 0))) }),
+            ("roundaway", 1, { respond($0, SQLFunctions.round(.roundAway, argument($2, 0))) }),
+        ]
+    )
+}
+
+private func arithmetic(
+    _ context: OpaquePointer?,
+    _ operation: Arithmetic,
+    _ values: UnsafeMutablePointer<OpaquePointer?>?
+) {
+    respond(context, SQLFunctions.arithmetic(operation, argument(values, 0), argument(values, 1)))
+}
+
+// MARK: - Arguments and results
+
+private func arguments(
+    _ count: Int32,
+    _ values: UnsafeMutablePointer<OpaquePointer?>?
+) -> [SQLValue] {
+    (0..<Int(count)).map { argument(values, $0) }
+}
+
+/// Texts may hold NUL: their length is asked for, after the conversion to UTF-8.
+private func argument(_ values: UnsafeMutablePointer<OpaquePointer?>?, _ index: Int) -> SQLValue {
+    guard let value = values?[index] else { return .null }
+    switch sqlite3_value_type(value) {
+    case SQLITE_INTEGER: return .integer(sqlite3_value_int64(value))
+    case SQLITE_FLOAT: return .real(sqlite3_value_double(value))
+    case SQLITE_TEXT:
+        let start = sqlite3_value_text(value)
+        let bytes = UnsafeBufferPointer(start: start, count: Int(sqlite3_value_bytes(value)))
+        return .text(String(decoding: bytes, as: UTF8.self))
+    case SQLITE_BLOB:
+        guard let start = sqlite3_value_blob(value) else { return .blob(Data()) }
+        return .blob(Data(bytes: start, count: Int(sqlite3_value_bytes(value))))
+    default: return .null
+    }
+}
+
+/// SQLITE_TRANSIENT, a cast macro that Swift does not import: SQLite copies the bytes.
+private let transient = unsafeBitCast(Int(-1), to: sqlite3_destructor_type.self)
+
+private func respond(_ context: OpaquePointer?, _ value: SQLValue) {
+    switch value {
+    case .null: sqlite3_result_null(context)
+    case .integer(let whole): sqlite3_result_int64(context, whole)
+    case .real(let number): sqlite3_result_double(context, number)
+    case .text(let text):
+        var copy = text
+        copy.withUTF8 { bytes in
+            bytes.withMemoryRebound(to: CChar.self) {
+                sqlite3_result_text(context, $0.baseAddress, Int32($0.count), transient)
+            }
+        }
+    case .blob(let data):
+        data.withUnsafeBytes {
+            sqlite3_result_blob(context, $0.baseAddress, Int32($0.count), transient)
+        }
+    }
+}

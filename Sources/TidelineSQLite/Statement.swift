@@ -5,15 +5,8 @@ import SQLite3
 #else
 import CSQLite
 #endif
-
-/// What SQLite stores.
-package enum SQLValue: Hashable, Sendable {
-    case null
-    case integer(Int64)
-    case real(Double)
-    case text(String)
-    case blob([UInt8])
-}
+import Foundation
+package import TidelineCore
 
 /// A prepared statement of one connection; belongs to the connection's cache.
 package final class Statement {
@@ -148,7 +141,7 @@ package final class Statement {
         case SQLITE_INTEGER: .integer(integer(index))
         case SQLITE_FLOAT: .real(real(index))
         case SQLITE_TEXT: .text(text(index))
-        case SQLITE_BLOB: .blob(blob(index))
+        case SQLITE_BLOB: .blob(Data(blob(index)))
         default: .null
         }
     }

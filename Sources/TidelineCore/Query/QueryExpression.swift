@@ -35,6 +35,10 @@ package struct QueryExpression: Sendable {
 
         /// A chain of `eq`. OData v4: `a in (b,c)`, v3: `(a eq b or a eq c)`; empty: `false`.
         case isIn(QueryExpression, [QueryExpression])
+
+        /// The place of a text among the members of an enumeration; their count for any other
+        /// text. Only FilterChecker makes it. OData: as `a`. SQL: `CASE "a" WHEN … END`.
+        case position(QueryExpression, [String])
     }
 
     package var kind: Kind
@@ -91,6 +95,12 @@ package enum Function: String, Hashable, Sendable, CaseIterable {
     case hour
     case minute
     case second
+    /// The part of the second, at least 0 and less than 1.
+    case fractionalseconds
+    /// The UTC day of an instant.
+    case date
+    /// The UTC time of day of an instant.
+    case time
     case floor
     case ceiling
     /// Half to even: what `round` means in v4.

@@ -15,14 +15,27 @@ public struct Timestamp: Hashable, Sendable, Comparable {
         self.microseconds = microseconds
     }
 
-    /// Rounds a `Date` to the nearest microsecond.
+    /// Rounds a `Date` to the nearest microsecond, and to the years 1 to 9999.
+    ///
+    /// A `Date` more than 270 years from 2001 is coarser than a microsecond: there the nearest
+    /// millisecond is what was meant.
     public init(_ date: Date) {
         let seconds = date.timeIntervalSinceReferenceDate
+        guard abs(seconds) < 1e12 else {
+            microseconds = seconds > 0 ? Self.latest : Self.earliest
+            return
+        }
         let whole = seconds.rounded(.down)
-        let fraction = ((seconds - whole) * 1_000_000).rounded()
-        let base = Int64(exactly: whole) ?? (seconds < 0 ? -63_000_000_000 : 253_000_000_000)
-        microseconds = (base + Self.referenceOffset) * 1_000_000 + Int64(fraction)
+        var fraction = Int64(((seconds - whole) * 1_000_000).rounded())
+        if abs(seconds) >= 8_589_934_592 { fraction = (fraction + 500) / 1000 * 1000 }
+        let exact = (Int64(whole) + Self.referenceOffset) * 1_000_000 + fraction
+        microseconds = min(max(exact, Self.earliest), Self.latest)
     }
+
+    /// 0001-01-01T00:00:00.000000Z.
+    private static let earliest: Int64 = -62_135_596_800_000_000
+    /// 9999-12-31T23:59:59.999999Z.
+    private static let latest: Int64 = 253_402_300_799_999_999
 
     /// The instant as a `Date`.
     public var date: Date {
@@ -153,8 +166,9 @@ extension Timestamp {
         }
         guard let offset = Self.offset(bytes, index) else { return nil }
         let days = Self.days(year: year, month: month, day: day)
-        microseconds =
-            (days * 86400 + hour * 3600 + minute * 60 + second - offset) * 1_000_000 + micros
+        let seconds = days * 86400 + hour * 3600 + minute * 60 + second - offset
+        microseconds = seconds * 1_000_000 + micros
+        guard microseconds >= Self.earliest, microseconds <= Self.latest else { return nil }
     }
 
     package static func isDay(_ year: Int64, _ month: Int64, _ day: Int64) -> Bool {

@@ -1,0 +1,73 @@
+// What the OData reader and writer share: the two dialects, the limits, the error.
+
+/// A protocol generation's way to write queries.
+///
+/// Both read every spelling of the other.
+package enum ODataDialect: Hashable, Sendable, CaseIterable {
+    /// ZUMO 2.x: `substringof('a',b)`, `datetimeoffset'…'`, `round` half away from zero.
+    case v3
+    /// Datasync: `contains(b,'a')`, bare dates, `in`, `round` half to even.
+    case v4
+}
+
+/// The most that a query text may hold; more is refused with the position.
+package struct ODataLimits: Hashable, Sendable {
+    /// The most bytes of one option's decoded text.
+    ///
+    /// Twice what HTTP servers usually take for a whole URL, for queries that come in a batch.
+    package var textBytesMax = 65_536
+
+    /// The deepest nesting of the tree, parentheses included.
+    ///
+    /// Reader, checker and evaluator recurse once per level. LINQ clients nest a chain of `or`
+    /// as deep as it is long.
+    package var depthMax = 100
+
+    /// The most nodes of one filter's tree.
+    package var nodesMax = 2000
+
+    /// The most keys of an order.
+    package var orderKeysMax = 16
+
+    /// The most names in a selection.
+    package var selectNamesMax = 500
+
+    /// The most elements of an `in` list.
+    package var listElementsMax = 1000
+
+    /// The most Unicode scalars of the third argument of `replace`, as the originals have it.
+    package var replacementScalarsMax = 100
+
+    package init() {}
+}
+
+/// What is wrong with a query, where, and what was expected.
+public struct ODataError: Error, Hashable, Sendable, CustomStringConvertible {
+    package enum Reason: Hashable, Sendable {
+        /// The text is not of the grammar.
+        case syntax
+        /// More than the limits allow.
+        case tooLarge
+        /// A name that the table does not have.
+        case unknownColumn
+        /// An operand of a wrong type.
+        case type
+        /// A query that the dialect has no words for.
+        case unsupported
+    }
+
+    /// The byte offset in the decoded text of the option.
+    public var position: Int
+    /// What is wrong and what was expected; never a value of the query.
+    public var message: String
+    package var reason: Reason
+
+    package init(_ reason: Reason, _ message: String, at position: Int) {
+        self.reason = reason
+        self.message = message
+        self.position = position
+    }
+
+    /// The message with its position.
+    public var description: String { "\(message), at character \(position)" }
+}

@@ -1,0 +1,72 @@
+// The words between operands, and the functions, as the two dialects write them.
+
+/// An operator between two operands.
+enum ODataOperator: Hashable {
+    case any
+    case all
+    case compare(Comparison)
+    case isIn
+    case arithmetic(Arithmetic)
+
+    init?(_ word: String) {
+        switch word {
+        case "or": self = .any
+        case "and": self = .all
+        case "in": self = .isIn
+        default:
+            if let comparison = Comparison(rawValue: word) {
+                self = .compare(comparison)
+            } else if let arithmetic = Arithmetic(rawValue: word) {
+                self = .arithmetic(arithmetic)
+            } else {
+                return nil
+            }
+        }
+    }
+
+    /// Higher binds tighter; all associate to the left.
+    ///
+    /// In v4 `lt` binds tighter than `eq`; in the classic grammar they are of one level.
+    func precedence(in dialect: ODataDialect) -> Int {
+        switch self {
+        case .any: 1
+        case .all: 2
+        case .compare(.eq), .compare(.ne): 3
+        case .compare, .isIn: dialect == .v4 ? 4 : 3
+        case .arithmetic(.add), .arithmetic(.sub): 5
+        case .arithmetic: 6
+        }
+    }
+}
+
+extension Function {
+    /// The function that a dialect calls so; both dialects read the names of the other.
+    ///
+    /// `substringof` is `contains` with its arguments the other way round.
+    init?(oDataName: String, dialect: ODataDialect) {
+        let name = dialect == .v4 ? oDataName.lowercased() : oDataName
+        switch name {
+        case "substringof": self = .contains
+        case "round": self = dialect == .v4 ? .round : .roundAway
+        case "roundAway": return nil
+        default: self.init(rawValue: name)
+        }
+    }
+
+    /// How many arguments it takes.
+    package var arity: ClosedRange<Int> {
+        switch self {
+        case .contains, .startswith, .endswith, .indexof, .concat: 2...2
+        case .substring: 2...3
+        case .replace: 3...3
+        case .length, .tolower, .toupper, .trim, .year, .month, .day, .hour, .minute, .second,
+            .fractionalseconds, .date, .time, .floor, .ceiling, .round, .roundAway:
+            1...1
+        }
+    }
+
+    /// Whether the result is a boolean, false when an argument is null.
+    package var isCondition: Bool {
+        self == .contains || self == .startswith || self == .endswith
+    }
+}

@@ -1,0 +1,293 @@
+// ODataParser: the text of `$filter`, `$orderby` and `$select` -> QueryExpression.
+//
+// Precedence climbing: one loop for all chains, recursion only for parentheses, arguments and
+// unary operators, bounded by `ODataLimits.depthMax`. Types and column names are for FilterChecker.
+
+package import Foundation
+
+package struct ODataParser {
+    /// An expression with the height of its tree.
+    struct Node {
+        var expression: QueryExpression
+        var depth: Int
+    }
+
+    let dialect: ODataDialect
+    let limits: ODataLimits
+    let now: Date?
+    private var lexer: ODataLexer
+    private(set) var token = ODataLexer.Token.end
+    private var nodes = 0
+    private var nesting = 0
+    var isInReplace = false
+
+    private init(
+        _ text: String,
+        _ dialect: ODataDialect,
+        _ limits: ODataLimits,
+        now: Date?
+    ) throws(ODataError) {
+        guard text.utf8.count <= limits.textBytesMax else {
+            throw ODataError(
+                .tooLarge,
+                "the text is longer than \(limits.textBytesMax) bytes",
+                at: limits.textBytesMax
+            )
+        }
+        self.dialect = dialect
+        self.limits = limits
+        self.now = now
+        lexer = ODataLexer(text, dialect: dialect)
+        try advance()
+    }
+
+    /// Reads a filter.
+    ///
+    /// `now` is what `now()` means; without it the function is refused.
+    package static func filter(
+        _ text: String,
+        dialect: ODataDialect,
+        limits: ODataLimits = ODataLimits(),
+        now: Date? = nil
+    ) throws(ODataError) -> QueryExpression {
+        var parser = try ODataParser(text, dialect, limits, now: now)
+        let filter = try parser.expression()
+        try parser.end(of: "filter")
+        return filter.expression
+    }
+
+    /// Reads an order: expressions, each with `asc`, `desc` or neither.
+    package static func orderBy(
+        _ text: String,
+        dialect: ODataDialect,
+        limits: ODataLimits = ODataLimits(),
+        now: Date? = nil
+    ) throws(ODataError) -> [SortKey] {
+        var parser = try ODataParser(text, dialect, limits, now: now)
+        var keys: [SortKey] = []
+        repeat {
+            guard keys.count < limits.orderKeysMax else {
+                throw parser.tooLarge("an order has at most \(limits.orderKeysMax) keys")
+            }
+            let key = try parser.expression()
+            var isAscending = true
+            if case .name(let direction) = parser.token {
+                guard direction == "asc" || direction == "desc" else {
+                    throw parser.failure("'asc', 'desc' or ',' is expected")
+                }
+                isAscending = direction == "asc"
+                try parser.advance()
+            }
+            keys.append(SortKey(key.expression, ascending: isAscending))
+        } while try parser.skip(.comma)
+        try parser.end(of: "order")
+        return keys
+    }
+
+    /// Reads a selection of columns; nil for `*`, which means all.
+    package static func select(
+        _ text: String,
+        dialect: ODataDialect,
+        limits: ODataLimits = ODataLimits()
+    ) throws(ODataError) -> [String]? {
+        var parser = try ODataParser(text, dialect, limits, now: nil)
+        if parser.token == .star {
+            try parser.advance()
+            try parser.end(of: "selection")
+            return nil
+        }
+        var names: [String] = []
+        repeat {
+            guard case .name(let name) = parser.token else {
+                throw parser.failure("a column name is expected")
+            }
+            guard names.count < limits.selectNamesMax else {
+                throw parser.tooLarge("a selection has at most \(limits.selectNamesMax) names")
+            }
+            if !names.contains(name) { names.append(name) }
+            try parser.advance()
+        } while try parser.skip(.comma)
+        try parser.end(of: "selection")
+        return names
+    }
+
+    // MARK: - Tokens
+
+    var position: Int { lexer.start }
+
+    func failure(_ message: String, at position: Int? = nil) -> ODataError {
+        ODataError(.syntax, message, at: position ?? lexer.start)
+    }
+
+    func tooLarge(_ message: String) -> ODataError {
+        ODataError(.tooLarge, message, at: lexer.start)
+    }
+
+    mutating func advance() throws(ODataError) {
+        token = try lexer.next()
+    }
+
+    mutating func skip(_ wanted: ODataLexer.Token) throws(ODataError) -> Bool {
+        guard token == wanted else { return false }
+        try advance()
+        return true
+    }
+
+    private func end(of what: String) throws(ODataError) {
+        switch token {
+        case .end: return
+        case .close: throw failure("a ')' without '('")
+        case .name(let word) where ODataOperator(word.lowercased()) != nil:
+            throw failure("operators are written in lower case: '\(word.lowercased())'")
+        case .name("has"): throw failure("'has' is not supported")
+        default: throw failure("an operator or the end of the \(what) is expected")
+        }
+    }
+
+    // MARK: - Nodes
+
+    func make(
+        _ kind: QueryExpression.Kind,
+        _ position: Int,
+        over parts: [Node] = []
+    ) throws(ODataError) -> Node {
+        let depth = 1 + (parts.map(\.depth).max() ?? 0)
+        guard depth <= limits.depthMax else {
+            throw ODataError(
+                .tooLarge,
+                "the expression is nested deeper than \(limits.depthMax) levels",
+                at: position
+            )
+        }
+        return Node(expression: QueryExpression(kind, at: position), depth: depth)
+    }
+
+    private mutating func count() throws(ODataError) {
+        nodes += 1
+        guard nodes <= limits.nodesMax else {
+            throw tooLarge("the expression has more than \(limits.nodesMax) parts")
+        }
+    }
+
+    mutating func expression() throws(ODataError) -> Node {
+        try chain(1)
+    }
+
+    /// Operands joined by operators that bind at least so tight.
+    private mutating func chain(_ minimum: Int) throws(ODataError) -> Node {
+        var left = try unary()
+        while case .name(let word) = token, let next = ODataOperator(word) {
+            let precedence = next.precedence(in: dialect)
+            guard precedence >= minimum else { break }
+            let position = left.expression.position
+            try count()
+            switch next {
+            case .any, .all:
+                var parts = [left]
+                while try skip(.name(word)) { parts.append(try chain(precedence + 1)) }
+                let expressions = parts.map(\.expression)
+                left = try make(
+                    next == .any ? .any(expressions) : .all(expressions),
+                    position,
+                    over: parts
+                )
+            case .isIn:
+                try advance()
+                let elements = try list()
+                let kind = QueryExpression.Kind.isIn(left.expression, elements.map(\.expression))
+                left = try make(kind, position, over: elements + [left])
+            case .compare(let comparison):
+                try advance()
+                let right = try chain(precedence + 1)
+                let kind = QueryExpression.Kind.compare(
+                    comparison,
+                    left.expression,
+                    right.expression
+                )
+                left = try make(kind, position, over: [left, right])
+            case .arithmetic(let operation):
+                try advance()
+                let right = try chain(precedence + 1)
+                let kind = QueryExpression.Kind.arithmetic(
+                    operation,
+                    left.expression,
+                    right.expression
+                )
+                left = try make(kind, position, over: [left, right])
+            }
+        }
+        return left
+    }
+
+    private mutating func list() throws(ODataError) -> [Node] {
+        guard try skip(.open) else { throw failure("'(' is expected after 'in'") }
+        if try skip(.close) { return [] }
+        var elements: [Node] = []
+        repeat {
+            guard elements.count < limits.listElementsMax else {
+                throw tooLarge("a list has at most \(limits.listElementsMax) elements")
+            }
+            elements.append(try expression())
+        } while try skip(.comma)
+        guard try skip(.close) else { throw failure("',' or ')' is expected") }
+        return elements
+    }
+
+    /// Runs the part between two brackets, or behind a unary operator, one level deeper.
+    private mutating func nested(
+        _ body: (inout ODataParser) throws(ODataError) -> Node
+    ) throws(ODataError) -> Node {
+        nesting += 1
+        guard nesting <= limits.depthMax else {
+            throw tooLarge("nested deeper than \(limits.depthMax) levels")
+        }
+        let node = try body(&self)
+        nesting -= 1
+        return node
+    }
+
+    private mutating func unary() throws(ODataError) -> Node {
+        try count()
+        let position = position
+        switch token {
+        case .minus:
+            try advance()
+            let operand = try nested { parser throws(ODataError) in try parser.unary() }
+            return try make(.negate(operand.expression), position, over: [operand])
+        case .name("not"):
+            try advance()
+            let operand = try nested { parser throws(ODataError) in try parser.unary() }
+            return try make(.not(operand.expression), position, over: [operand])
+        case .open:
+            try advance()
+            let inner = try nested { parser throws(ODataError) in try parser.expression() }
+            guard try skip(.close) else {
+                throw failure("')' is expected; it closes the '(' at character \(position)")
+            }
+            return inner
+        case .literal(let value):
+            try advance()
+            return try make(.value(value), position)
+        case .name(let name):
+            try advance()
+            guard token == .open else { return try column(name, position) }
+            return try nested { parser throws(ODataError) in try parser.call(name, position) }
+        case .end: throw failure("the text ends where an operand is expected")
+        default: throw failure("an operand is expected")
+        }
+    }
+
+    private mutating func column(_ name: String, _ position: Int) throws(ODataError) -> Node {
+        switch name {
+        case "null": return try make(.value(.null), position)
+        case "true": return try make(.value(.bool(true)), position)
+        case "false": return try make(.value(.bool(false)), position)
+        default:
+            guard token != .slash else { throw failure("paths into a column are not supported") }
+            guard ODataOperator(name) == nil else {
+                throw failure("an operand is expected before '\(name)'", at: position)
+            }
+            return try make(.field(name), position)
+        }
+    }
+}

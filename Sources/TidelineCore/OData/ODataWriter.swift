@@ -1,0 +1,232 @@
+// ODataWriter: an expression -> query text, such that the parser reads back the same expression.
+//
+// With a schema, literals beside columns of type date, time and guid are written in the form of
+// their type, which other servers ask for; the parser reads both forms as the same value.
+
+import Foundation
+
+package struct ODataWriter {
+    let dialect: ODataDialect
+    let schema: TableSchema?
+
+    package init(_ dialect: ODataDialect, schema: TableSchema? = nil) {
+        self.dialect = dialect
+        self.schema = schema
+    }
+
+    /// The text of `$filter`.
+    ///
+    /// - Throws: An error for a node that the dialect has no words for.
+    package func filter(_ expression: QueryExpression) throws(ODataError) -> String {
+        var text = ""
+        try write(expression, to: &text)
+        return text
+    }
+
+    /// The text of `$orderby`.
+    package func orderBy(_ keys: [SortKey]) throws(ODataError) -> String {
+        var text = ""
+        for key in keys {
+            if !text.isEmpty { text += "," }
+            try write(key.expression, to: &text)
+            if !key.isAscending { text += " desc" }
+        }
+        return text
+    }
+
+    // MARK: - Expressions
+
+    private func write(_ expression: QueryExpression, to text: inout String) throws(ODataError) {
+        switch expression.kind {
+        case .field(let name): text += name
+        case .value(let value): try write(value, .any, expression, to: &text)
+        case .compare(let comparison, let left, let right):
+            try operand(left, beside: right, to: &text)
+            text += " \(comparison.rawValue) "
+            try operand(right, beside: left, to: &text)
+        case .all(let parts): try chain(parts, " and ", empty: "true", to: &text)
+        case .any(let parts): try chain(parts, " or ", empty: "false", to: &text)
+        case .not(let operand):
+            text += "not("
+            try write(operand, to: &text)
+            text += ")"
+        case .arithmetic(let operation, let left, let right):
+            try operand(left, to: &text)
+            text += " \(operation.rawValue) "
+            try operand(right, to: &text)
+        case .negate(let operand):
+            text += "-("
+            try write(operand, to: &text)
+            text += ")"
+        case .call(let function, let arguments):
+            try call(function, arguments, expression, to: &text)
+        case .isIn(let operand, let elements): try isIn(operand, elements, to: &text)
+        // Only orders and comparisons hold it, and there the server goes by position itself.
+        case .position(let operand, _): try write(operand, to: &text)
+        }
+    }
+
+    /// An operand of a comparison or of arithmetic, in parentheses unless it is one word.
+    private func operand(
+        _ expression: QueryExpression,
+        beside other: QueryExpression? = nil,
+        to text: inout String
+    ) throws(ODataError) {
+        switch expression.kind {
+        case .field, .call, .negate, .position: try write(expression, to: &text)
+        case .value(let value):
+            try write(value, other?.type(in: schema) ?? .any, expression, to: &text)
+        default:
+            text += "("
+            try write(expression, to: &text)
+            text += ")"
+        }
+    }
+
+    private func chain(
+        _ parts: [QueryExpression],
+        _ joint: String,
+        empty: String,
+        to text: inout String
+    ) throws(ODataError) {
+        if parts.isEmpty { text += empty }
+        for (index, part) in parts.enumerated() {
+            if index > 0 { text += joint }
+            guard part.isChain(in: dialect) else {
+                try write(part, to: &text)
+                continue
+            }
+            text += "("
+            try write(part, to: &text)
+            text += ")"
+        }
+    }
+
+    private func isIn(
+        _ operand: QueryExpression,
+        _ elements: [QueryExpression],
+        to text: inout String
+    ) throws(ODataError) {
+        if elements.isEmpty {
+            text += "false"
+        } else if dialect == .v3 {
+            let parts = elements.map { QueryExpression(.compare(.eq, operand, $0)) }
+            try chain(parts, " or ", empty: "false", to: &text)
+        } else {
+            try self.operand(operand, to: &text)
+            text += " in ("
+            for (index, element) in elements.enumerated() {
+                if index > 0 { text += "," }
+                if case .value(let value) = element.kind {
+                    try write(value, operand.type(in: schema), element, to: &text)
+                } else {
+                    try write(element, to: &text)
+                }
+            }
+            text += ")"
+        }
+    }
+
+    private func call(
+        _ function: Function,
+        _ arguments: [QueryExpression],
+        _ whole: QueryExpression,
+        to text: inout String
+    ) throws(ODataError) {
+        var (name, operands) = (function.rawValue, arguments)
+        switch (function, dialect) {
+        case (.contains, .v3):
+            name = "substringof"
+            operands.reverse()
+        case (.roundAway, .v3): name = "round"
+        case (.roundAway, .v4): throw unsupported("rounding half away from zero", whole)
+        case (.round, .v3): throw unsupported("rounding half to even", whole)
+        default: break
+        }
+        text += name + "("
+        for (index, operand) in operands.enumerated() {
+            if index > 0 { text += "," }
+            try write(operand, to: &text)
+        }
+        text += ")"
+    }
+
+    private func unsupported(_ what: String, _ expression: QueryExpression) -> ODataError {
+        ODataError(
+            .unsupported,
+            "\(what) has no form in queries of \(dialect == .v3 ? "protocol 2.x" : "OData v4")",
+            at: expression.position
+        )
+    }
+
+    // MARK: - Literals
+
+    private func write(
+        _ value: Value,
+        _ type: ExpressionType,
+        _ expression: QueryExpression,
+        to text: inout String
+    ) throws(ODataError) {
+        switch value {
+        case .null: text += "null"
+        case .bool(let value): text += value ? "true" : "false"
+        case .integer(let value):
+            text += String(value)
+            if dialect == .v3, Int32(exactly: value) == nil { text += "L" }
+        case .number(let value):
+            guard value.isFinite else { throw unsupported("an infinite number", expression) }
+            text += "\(value)"
+        case .decimal(let value): text += DecimalText.canonical(value) + "M"
+        case .string(let value): text += Self.typed(value, type, dialect) ?? Self.quoted(value)
+        case .date(let date):
+            let stamp = Timestamp(date)
+            let instant = stamp.microseconds % 1000 == 0 ? stamp.text : stamp.exactText
+            text += dialect == .v4 ? instant : "datetimeoffset'\(instant)'"
+        case .data(let data):
+            text +=
+                dialect == .v4
+                ? "binary'\(BinaryText.base64URL(data))'" : "X'\(BinaryText.hex(data))'"
+        case .json: throw unsupported("a JSON document", expression)
+        }
+    }
+
+    /// The bare form of a date, time or UUID; nil when the text is none of its type.
+    private static func typed(
+        _ text: String,
+        _ type: ExpressionType,
+        _ dialect: ODataDialect
+    )
+        -> String?
+    {
+        switch (type, dialect) {
+        case (.guid, .v4): GuidText.canonical(text) == text ? text : nil
+        case (.guid, .v3): GuidText.canonical(text) == text ? "guid'\(text)'" : nil
+        case (.date, .v4): DayText.canonical(text)
+        case (.time, .v4): TimeText.canonical(text) == text ? text : nil
+        default: nil
+        }
+    }
+
+    private static func quoted(_ text: String) -> String {
+        let quote: Unicode.Scalar = "'"
+        var scalars = String.UnicodeScalarView()
+        scalars.append(quote)
+        for scalar in text.unicodeScalars {
+            if scalar == quote { scalars.append(quote) }
+            scalars.append(scalar)
+        }
+        scalars.append(quote)
+        return String(scalars)
+    }
+}
+
+extension QueryExpression {
+    /// Whether it is written with `and` or `or` between its parts.
+    fileprivate func isChain(in dialect: ODataDialect) -> Bool {
+        switch kind {
+        case .all, .any: true
+        case .isIn(_, let elements): dialect == .v3 && elements.count > 1
+        default: false
+        }
+    }
+}

@@ -1,0 +1,204 @@
+// The one spelling of each value that is kept as text: decimals, UUIDs, days, times of day.
+//
+// Equal values have equal texts, so that a database compares them with plain `=`.
+
+package import Foundation
+
+package enum DecimalText {
+    /// The most significant digits that a `Decimal` holds without loss.
+    package static let digitsMax = 38
+
+    /// Plain digits: no exponent, no superfluous zero, no minus before zero.
+    package static func canonical(_ value: Decimal) -> String {
+        guard !value.isNaN else { return "0" }
+        let text = value.description
+        guard text.utf8.contains(UInt8(ascii: ".")) else { return text == "-0" ? "0" : text }
+        var bytes = Array(text.utf8)
+        while bytes.last == UInt8(ascii: "0") { bytes.removeLast() }
+        if bytes.last == UInt8(ascii: ".") { bytes.removeLast() }
+        let result = String(decoding: bytes, as: UTF8.self)
+        return result == "-0" ? "0" : result
+    }
+
+    /// Reads `-12.50` or `1e3`; nil for other text and for more digits than a decimal holds.
+    package static func parse(_ text: some StringProtocol) -> Decimal? {
+        var digits = 0
+        var isLeading = true
+        var isExponent = false
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"):
+                if byte != UInt8(ascii: "0") { isLeading = false }
+                if !isLeading && !isExponent { digits += 1 }
+            case UInt8(ascii: "-"), UInt8(ascii: "+"), UInt8(ascii: "."): break
+            case UInt8(ascii: "e"), UInt8(ascii: "E"): isExponent = true
+            default: return nil
+            }
+        }
+        guard Double(text) != nil, let value = Decimal(string: String(text)), !value.isNaN else {
+            return nil
+        }
+        guard digits > digitsMax else { return value }
+        return digits - trailingZeros(text) > digitsMax ? nil : value
+    }
+
+    private static func trailingZeros(_ text: some StringProtocol) -> Int {
+        var count = 0
+        for byte in text.utf8.reversed() {
+            if byte == UInt8(ascii: "0") {
+                count += 1
+            } else if byte != UInt8(ascii: ".") {
+                break
+            }
+        }
+        return count
+    }
+
+    /// The nearest double.
+    package static func double(_ value: Decimal) -> Double {
+        Double(canonical(value)) ?? 0
+    }
+
+    /// The decimal with the shortest digits that mean this double; nil beyond a decimal's range.
+    package static func decimal(_ value: Double) -> Decimal? {
+        guard value.isFinite, abs(value) < 1e38, value == 0 || abs(value) > 1e-38 else {
+            return nil
+        }
+        return Decimal(string: "\(value)")
+    }
+
+    /// The order of two canonical texts by value: -1, 0 or 1.
+    package static func compare(_ one: some Collection<UInt8>, _ two: some Collection<UInt8>) -> Int
+    {
+        let minus = UInt8(ascii: "-")
+        switch (one.first == minus, two.first == minus) {
+        case (true, true): return magnitude(two.dropFirst(), one.dropFirst())
+        case (true, false): return -1
+        case (false, true): return 1
+        case (false, false): return magnitude(one, two)
+        }
+    }
+
+    private static func magnitude(
+        _ one: some Collection<UInt8>,
+        _ two: some Collection<UInt8>
+    )
+        -> Int
+    {
+        let point = UInt8(ascii: ".")
+        let (first, second) = (one.prefix { $0 != point }, two.prefix { $0 != point })
+        if first.count != second.count { return first.count < second.count ? -1 : 1 }
+        if one.elementsEqual(two) { return 0 }
+        return one.lexicographicallyPrecedes(two) ? -1 : 1
+    }
+}
+
+package enum GuidText {
+    /// Lower case with hyphens; nil when the text is no UUID.
+    ///
+    /// Braces are not read.
+    package static func canonical(_ text: some StringProtocol) -> String? {
+        guard isGuid(text.utf8) else { return nil }
+        return text.lowercased()
+    }
+
+    /// Whether these are 36 bytes of the form 8-4-4-4-12.
+    package static func isGuid(_ bytes: some Collection<UInt8>) -> Bool {
+        guard bytes.count == 36 else { return false }
+        for (offset, byte) in bytes.enumerated() {
+            switch offset {
+            case 8, 13, 18, 23:
+                guard byte == UInt8(ascii: "-") else { return false }
+            default:
+                guard isHexDigit(byte) else { return false }
+            }
+        }
+        return true
+    }
+
+    static func isHexDigit(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
+            UInt8(ascii: "A")...UInt8(ascii: "F"):
+            true
+        default: false
+        }
+    }
+}
+
+package enum DayText {
+    /// `1994-10-14` when it is a day of the calendar, else nil.
+    package static func canonical(_ text: some StringProtocol) -> String? {
+        parts(text) == nil ? nil : String(text)
+    }
+
+    package static func parts(
+        _ text: some StringProtocol
+    ) -> (year: Int64, month: Int64, day: Int64)? {
+        let bytes = Array(text.utf8)
+        guard bytes.count == 10, bytes[4] == UInt8(ascii: "-"), bytes[7] == UInt8(ascii: "-"),
+            let year = number(bytes[0..<4]), let month = number(bytes[5..<7]),
+            let day = number(bytes[8..<10]), Timestamp.isDay(year, month, day)
+        else { return nil }
+        return (year, month, day)
+    }
+
+    static func number(_ bytes: ArraySlice<UInt8>) -> Int64? {
+        var value: Int64 = 0
+        for byte in bytes {
+            let digit = byte &- UInt8(ascii: "0")
+            guard digit < 10 else { return nil }
+            value = value * 10 + Int64(digit)
+        }
+        return value
+    }
+
+    package static func text(year: Int64, month: Int64, day: Int64) -> String {
+        padded(year, 4) + "-" + padded(month, 2) + "-" + padded(day, 2)
+    }
+
+    static func padded(_ value: Int64, _ width: Int) -> String {
+        let digits = String(value)
+        return String(repeating: "0", count: max(0, width - digits.count)) + digits
+    }
+}
+
+package enum TimeText {
+    /// `07:14:00.000`: three decimals, six when there are microseconds; nil for other text.
+    ///
+    /// Reads `07:14`, `07:14:00` and up to nine decimals, cut to microseconds.
+    package static func canonical(_ text: some StringProtocol) -> String? {
+        microseconds(text).map(self.text)
+    }
+
+    package static func microseconds(_ text: some StringProtocol) -> Int64? {
+        let bytes = Array(text.utf8)
+        let colon = UInt8(ascii: ":")
+        guard bytes.count >= 5, bytes[2] == colon, let hour = DayText.number(bytes[0..<2]),
+            let minute = DayText.number(bytes[3..<5]), hour < 24, minute < 60
+        else { return nil }
+        let start = (hour * 3600 + minute * 60) * 1_000_000
+        if bytes.count == 5 { return start }
+        guard bytes.count >= 8, bytes[5] == colon, let second = DayText.number(bytes[6..<8]),
+            second < 60
+        else { return nil }
+        if bytes.count == 8 { return start + second * 1_000_000 }
+        let decimals = bytes[9...]
+        guard bytes[8] == UInt8(ascii: "."), (1...9).contains(decimals.count),
+            DayText.number(decimals) != nil
+        else { return nil }
+        let six =
+            Array(decimals.prefix(6)) + Array(repeating: 0x30, count: max(0, 6 - decimals.count))
+        return start + second * 1_000_000 + (DayText.number(six[...]) ?? 0)
+    }
+
+    package static func text(_ microseconds: Int64) -> String {
+        let seconds = microseconds / 1_000_000
+        let micros = microseconds % 1_000_000
+        let fraction =
+            micros % 1000 == 0
+            ? DayText.padded(micros / 1000, 3) : DayText.padded(micros, 6)
+        return DayText.padded(seconds / 3600, 2) + ":" + DayText.padded(seconds / 60 % 60, 2) + ":"
+            + DayText.padded(seconds % 60, 2) + "." + fraction
+    }
+}

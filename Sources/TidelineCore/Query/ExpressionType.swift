@@ -1,0 +1,122 @@
+// ExpressionType: what an expression yields, for FilterChecker and FilterRenderer.
+
+package enum ExpressionType: Hashable, Sendable {
+    /// The literal null, which fits anywhere.
+    case null
+    case boolean
+    case integer
+    case number
+    case decimal
+    case string
+    case dateTime
+    case date
+    case time
+    case guid
+    case binary
+    case json
+    case enumeration([String])
+    /// Not known: rows without a schema.
+    case any
+
+    package init(_ type: ColumnType) {
+        switch type {
+        case .string: self = .string
+        case .integer: self = .integer
+        case .number: self = .number
+        case .decimal: self = .decimal
+        case .boolean: self = .boolean
+        case .dateTime: self = .dateTime
+        case .date: self = .date
+        case .time: self = .time
+        case .guid: self = .guid
+        case .binary: self = .binary
+        case .json: self = .json
+        case .enumeration(let members): self = .enumeration(members)
+        }
+    }
+
+    package init(of value: Value) {
+        switch value {
+        case .null: self = .null
+        case .bool: self = .boolean
+        case .integer: self = .integer
+        case .number: self = .number
+        case .decimal: self = .decimal
+        case .string: self = .string
+        case .date: self = .dateTime
+        case .data: self = .binary
+        case .json: self = .json
+        }
+    }
+
+    package var isNumeric: Bool { self == .integer || self == .number || self == .decimal }
+
+    package var isEnumeration: Bool { if case .enumeration = self { true } else { false } }
+
+    /// Whether text functions take it.
+    package var isText: Bool { self == .string || self == .guid || isEnumeration }
+
+    /// For messages.
+    package var name: String {
+        switch self {
+        case .null: "null"
+        case .boolean: "a condition"
+        case .integer: "a whole number"
+        case .number: "a number"
+        case .decimal: "a decimal"
+        case .string: "a text"
+        case .dateTime: "an instant"
+        case .date: "a date"
+        case .time: "a time of day"
+        case .guid: "a UUID"
+        case .binary: "binary data"
+        case .json: "a JSON document"
+        case .enumeration: "a member of an enumeration"
+        case .any: "a value"
+        }
+    }
+}
+
+extension QueryExpression {
+    /// What the expression yields, in the columns of a table; `any` for a column without one.
+    package func type(in schema: TableSchema?) -> ExpressionType {
+        switch kind {
+        case .field(let name):
+            schema?.column(named: name).map { ExpressionType($0.type) } ?? .any
+        case .value(let value): ExpressionType(of: value)
+        case .compare, .all, .any, .not, .isIn: .boolean
+        case .arithmetic(_, let left, let right):
+            Self.result(left.type(in: schema), right.type(in: schema))
+        case .negate(let operand): operand.type(in: schema)
+        case .call(let function, let arguments):
+            function.resultType ?? arguments.first?.type(in: schema) ?? .any
+        case .position: .integer
+        }
+    }
+
+    /// Integers stay integers, decimals stay exact; any other operand makes it real.
+    private static func result(_ left: ExpressionType, _ right: ExpressionType) -> ExpressionType {
+        switch (left, right) {
+        case (.any, _), (_, .any): .any
+        case (.null, _), (_, .null): .null
+        case (.integer, .integer): .integer
+        case (.decimal, .decimal), (.decimal, .integer), (.integer, .decimal): .decimal
+        default: .number
+        }
+    }
+}
+
+extension Function {
+    /// What it yields; nil when that is the type of its argument.
+    var resultType: ExpressionType? {
+        switch self {
+        case .contains, .startswith, .endswith: .boolean
+        case .length, .indexof, .year, .month, .day, .hour, .minute, .second: .integer
+        case .substring, .replace, .tolower, .toupper, .trim, .concat: .string
+        case .fractionalseconds: .number
+        case .date: .date
+        case .time: .time
+        case .floor, .ceiling, .round, .roundAway: nil
+        }
+    }
+}

@@ -1,0 +1,184 @@
+// FilterChecker: gives the names and literals of a parsed query the columns' names and kinds.
+//
+// What it lets through, FilterRenderer and FilterEvaluator can rely on: every column exists under
+// that name, every literal is of the kind that its column holds, every operand fits its operator.
+// Without a schema it checks the shape only: conditions where conditions belong.
+
+package struct FilterChecker {
+    /// The table; nil for rows without declared columns.
+    package let schema: TableSchema?
+
+    package init(schema: TableSchema?) {
+        self.schema = schema
+    }
+
+    typealias Checked = (expression: QueryExpression, type: ExpressionType)
+
+    /// Checks a condition on rows.
+    package func filter(_ expression: QueryExpression) throws(ODataError) -> QueryExpression {
+        try condition(expression)
+    }
+
+    /// Checks the keys of an order.
+    ///
+    /// An enumeration is ordered by position.
+    package func order(_ keys: [SortKey]) throws(ODataError) -> [SortKey] {
+        var result: [SortKey] = []
+        for key in keys {
+            let (expression, type) = try check(key.expression)
+            switch type {
+            case .json: throw mismatch("JSON documents have no order", expression)
+            case .enumeration(let members):
+                let position = QueryExpression(
+                    .position(expression, members),
+                    at: expression.position
+                )
+                result.append(SortKey(position, ascending: key.isAscending))
+            default: result.append(SortKey(expression, ascending: key.isAscending))
+            }
+        }
+        return result
+    }
+
+    /// Checks the names of a selection.
+    package func select(_ names: [String]) throws(ODataError) -> [String] {
+        var result: [String] = []
+        for name in names {
+            let canonical = try column(name, at: 0).name
+            if !result.contains(canonical) { result.append(canonical) }
+        }
+        return result
+    }
+
+    /// Checks filter, order and selection; leaves the rest as it is.
+    package func query(_ query: TableQuery) throws(ODataError) -> TableQuery {
+        var result = query
+        if let filter = query.filter { result.filter = Filter(try self.filter(filter.expression)) }
+        result.order = try order(query.order)
+        if let names = query.select { result.select = try select(names) }
+        return result
+    }
+
+    /// What a checked expression yields.
+    package func type(of expression: QueryExpression) -> ExpressionType {
+        expression.type(in: schema)
+    }
+
+    // MARK: - Expressions
+
+    func mismatch(_ message: String, _ expression: QueryExpression) -> ODataError {
+        ODataError(.type, message, at: expression.position)
+    }
+
+    private func column(
+        _ name: String,
+        at position: Int
+    ) throws(ODataError)
+        -> (name: String, type: ExpressionType)
+    {
+        guard let schema else { return (name, .any) }
+        guard let column = schema.column(matching: name) else {
+            throw ODataError(
+                .unknownColumn,
+                "table '\(schema.name)' has no column '\(name)'",
+                at: position
+            )
+        }
+        return (column.name, ExpressionType(column.type))
+    }
+
+    private func condition(_ expression: QueryExpression) throws(ODataError) -> QueryExpression {
+        let (checked, type) = try check(expression)
+        guard mayBeCondition(checked, type) else {
+            throw mismatch("a condition is expected, this is \(type.name)", expression)
+        }
+        return checked
+    }
+
+    /// Of a row without a schema, a member may be a boolean, a sum may not.
+    private func mayBeCondition(_ expression: QueryExpression, _ type: ExpressionType) -> Bool {
+        guard type == .any else { return type == .boolean || type == .null }
+        if case .field = expression.kind { return true }
+        return false
+    }
+
+    func check(_ expression: QueryExpression) throws(ODataError) -> Checked {
+        var result = expression
+        switch expression.kind {
+        case .field(let name):
+            let column = try column(name, at: expression.position)
+            result.kind = .field(column.name)
+            return (result, column.type)
+        case .value(let value): return (result, ExpressionType(of: value))
+        case .compare(let comparison, let left, let right):
+            return (try compare(comparison, left, right, expression), .boolean)
+        case .all(let parts): result.kind = .all(try conditions(parts))
+        case .any(let parts): result.kind = .any(try conditions(parts))
+        case .not(let operand):
+            let (checked, type) = try check(operand)
+            guard mayBeCondition(checked, type) else {
+                throw mismatch(
+                    "'not' takes a condition, this is \(type.name); "
+                        + "'not' binds tighter than a comparison, write not (a eq b)",
+                    expression
+                )
+            }
+            result.kind = .not(checked)
+        case .arithmetic(let operation, let left, let right):
+            return try arithmetic(operation, left, right, expression)
+        case .negate(let operand):
+            let (checked, type) = try number(operand)
+            result.kind = .negate(checked)
+            return (result, type)
+        case .call(let function, let arguments):
+            return try call(function, arguments, expression)
+        case .isIn(let operand, let elements):
+            return (try isIn(operand, elements, expression), .boolean)
+        case .position(let operand, let members):
+            result.kind = .position(try check(operand).expression, members)
+            return (result, .integer)
+        }
+        return (result, .boolean)
+    }
+
+    private func conditions(_ parts: [QueryExpression]) throws(ODataError) -> [QueryExpression] {
+        var result: [QueryExpression] = []
+        for part in parts { result.append(try condition(part)) }
+        return result
+    }
+
+    func number(_ expression: QueryExpression) throws(ODataError) -> Checked {
+        let (checked, type) = try check(expression)
+        guard type.isNumeric || type == .null || type == .any else {
+            throw mismatch("a number is expected, this is \(type.name)", expression)
+        }
+        return (checked, type)
+    }
+
+    private func arithmetic(
+        _ operation: Arithmetic,
+        _ left: QueryExpression,
+        _ right: QueryExpression,
+        _ whole: QueryExpression
+    ) throws(ODataError) -> Checked {
+        var (one, two) = (try number(left), try number(right))
+        // `price add 1.99`: the literal is as exact as it was written.
+        if one.type == .decimal {
+            two = exact(two)
+        } else if two.type == .decimal {
+            one = exact(one)
+        }
+        var result = whole
+        result.kind = .arithmetic(operation, one.expression, two.expression)
+        return (result, type(of: result))
+    }
+
+    private func exact(_ operand: Checked) -> Checked {
+        guard case .value(let value) = operand.expression.kind, operand.type == .number,
+            let decimal = LiteralCoercion.value(value, as: .decimal)
+        else { return operand }
+        var expression = operand.expression
+        expression.kind = .value(decimal)
+        return (expression, ExpressionType(of: decimal))
+    }
+}

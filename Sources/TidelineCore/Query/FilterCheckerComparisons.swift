@@ -1,0 +1,161 @@
+// The comparisons of FilterChecker: which types meet, and what literals become.
+
+extension FilterChecker {
+    func compare(
+        _ comparison: Comparison,
+        _ left: QueryExpression,
+        _ right: QueryExpression,
+        _ whole: QueryExpression
+    ) throws(ODataError) -> QueryExpression {
+        var (one, two) = (try check(left), try check(right))
+        two = try coerced(two, to: one.type)
+        one = try coerced(one, to: two.type)
+        try meet(one.type, two.type, comparison, whole)
+        var result = whole
+        result.kind = .compare(comparison, one.expression, two.expression)
+        guard comparison != .eq, comparison != .ne else { return result }
+        return byPosition(comparison, one, two, result)
+    }
+
+    func isIn(
+        _ operand: QueryExpression,
+        _ elements: [QueryExpression],
+        _ whole: QueryExpression
+    ) throws(ODataError) -> QueryExpression {
+        var checked = try check(operand)
+        var parts: [Checked] = []
+        for element in elements { parts.append(try check(element)) }
+        if let column = parts.first(where: { !$0.expression.isLiteral }) {
+            checked = try coerced(checked, to: column.type)
+        }
+        var list: [QueryExpression] = []
+        for part in parts {
+            let one = try coerced(part, to: checked.type)
+            try meet(checked.type, one.type, .eq, one.expression)
+            list.append(one.expression)
+        }
+        var result = whole
+        result.kind = .isIn(checked.expression, list)
+        return result
+    }
+
+    /// A literal takes the kind of what it is compared with.
+    private func coerced(_ operand: Checked, to type: ExpressionType) throws(ODataError) -> Checked
+    {
+        guard case .value(let value) = operand.expression.kind, !value.isNull, type != .null,
+            type != .any
+        else { return operand }
+        guard let fitting = LiteralCoercion.value(value, as: type) else {
+            throw mismatch(Self.misfit(ExpressionType(of: value), type), operand.expression)
+        }
+        var expression = operand.expression
+        expression.kind = .value(fitting)
+        // A text that was read as a date is a date, though its value is a text still.
+        guard case .string = fitting else { return (expression, ExpressionType(of: fitting)) }
+        return (expression, type)
+    }
+
+    private static func misfit(_ given: ExpressionType, _ type: ExpressionType) -> String {
+        guard given == .string else { return "\(type.name) is expected, this is \(given.name)" }
+        return switch type {
+        case .enumeration(let members):
+            "not a member of the enumeration; members: \(members.joined(separator: ", "))"
+        case .dateTime: "not an instant; 2026-11-20T20:32:22.404Z is expected"
+        case .date: "not a date; 1994-10-14 is expected"
+        case .time: "not a time of day; 07:14:00 is expected"
+        case .guid: "not a UUID; 01234567-89ab-cdef-0123-456789abcdef is expected"
+        case .binary: "not binary data; base64 is expected"
+        default: "\(type.name) is expected, this is a text"
+        }
+    }
+
+    /// Refuses two types that have no comparison.
+    private func meet(
+        _ one: ExpressionType,
+        _ two: ExpressionType,
+        _ comparison: Comparison,
+        _ whole: QueryExpression
+    ) throws(ODataError) {
+        guard one != .null, two != .null, one != .any, two != .any else { return }
+        let isEquality = comparison == .eq || comparison == .ne
+        let hasOrder = one != .boolean && one != .json
+        let isFitting =
+            switch (one, two) {
+            case _ where one.isNumeric && two.isNumeric: true
+            case (.json, .json): false
+            case _ where one == two: isEquality || hasOrder
+            case (.string, .guid), (.guid, .string): true
+            case _ where one.isText && two.isText: isEquality
+            default: false
+            }
+        guard isFitting else {
+            throw mismatch(
+                "'\(comparison.rawValue)' cannot compare \(one.name) with \(two.name)",
+                whole
+            )
+        }
+    }
+
+    /// Enumerations compare by position: with a literal that is a list of members.
+    private func byPosition(
+        _ comparison: Comparison,
+        _ one: Checked,
+        _ two: Checked,
+        _ whole: QueryExpression
+    ) -> QueryExpression {
+        var result = whole
+        switch (one.expression.kind, one.type, two.expression.kind, two.type) {
+        case (_, .enumeration(let members), .value(.string(let literal)), _):
+            result.kind = Self.list(one.expression, comparison, literal, members)
+        case (.value(.string(let literal)), _, _, .enumeration(let members)):
+            result.kind = Self.list(two.expression, comparison.mirrored, literal, members)
+        case (_, .enumeration(let members), _, .enumeration):
+            let left = QueryExpression(.position(one.expression, members))
+            let right = QueryExpression(.position(two.expression, members))
+            result.kind = .compare(comparison, left, right)
+        default: break
+        }
+        return result
+    }
+
+    private static func list(
+        _ operand: QueryExpression,
+        _ comparison: Comparison,
+        _ literal: String,
+        _ members: [String]
+    ) -> QueryExpression.Kind {
+        let place = members.firstIndex { $0.utf8.elementsEqual(literal.utf8) } ?? members.count
+        let fitting = members.enumerated().filter { comparison.holds($0.offset - place) }
+        return .isIn(operand, fitting.map { QueryExpression(.value(.string($0.element))) })
+    }
+}
+
+extension QueryExpression {
+    fileprivate var isLiteral: Bool { if case .value = kind { true } else { false } }
+}
+
+extension Comparison {
+    /// The comparison with its sides exchanged: `a lt b` is `b gt a`.
+    package var mirrored: Comparison {
+        switch self {
+        case .eq: .eq
+        case .ne: .ne
+        case .lt: .gt
+        case .le: .ge
+        case .gt: .lt
+        case .ge: .le
+        }
+    }
+
+    /// Whether it holds for two values in this order: negative, 0 or positive.
+    package func holds(_ order: Int) -> Bool {
+        switch self {
+        case .eq: order == 0
+        case .ne: order != 0
+        case .lt: order < 0
+        case .le: order <= 0
+        case .gt: order > 0
+        case .ge: order >= 0
+        }
+    }
+}

@@ -1,0 +1,71 @@
+// FilterEvaluator: the meaning of an expression for one row, in memory.
+//
+// It agrees with FilterRenderer's SQL: CONTRACT.md, "What a filter means".
+
+package struct FilterEvaluator {
+    private let value: (String) -> Value
+
+    /// `value` gives a column's value, null for a column that the row does not have.
+    package init(value: @escaping (String) -> Value) {
+        self.value = value
+    }
+
+    package init(row: Row) {
+        value = { row[$0] ?? .null }
+    }
+
+    /// Whether the row belongs to the result; null does not.
+    package static func matches(
+        _ expression: QueryExpression,
+        value: @escaping (String) -> Value
+    ) -> Bool {
+        FilterEvaluator(value: value).matches(expression)
+    }
+
+    /// Whether the row belongs to the result; null does not.
+    package func matches(_ expression: QueryExpression) -> Bool {
+        switch expression.kind {
+        case .all(let parts): parts.allSatisfy { matches($0) }
+        case .any(let parts): parts.contains { matches($0) }
+        case .not(let operand): !matches(operand)
+        case .compare(let comparison, let left, let right):
+            compare(comparison, evaluate(left), evaluate(right))
+        case .isIn(let operand, let elements): isIn(evaluate(operand), elements)
+        case .field, .value, .arithmetic, .negate, .call, .position:
+            if case .bool(true) = evaluate(expression) { true } else { false }
+        }
+    }
+
+    /// The value of an expression; conditions give true or false, never null.
+    package func evaluate(_ expression: QueryExpression) -> Value {
+        switch expression.kind {
+        case .field(let name): value(name)
+        case .value(let value): value
+        case .arithmetic(let operation, let left, let right):
+            ScalarNumbers.apply(operation, evaluate(left), evaluate(right))
+        case .negate(let operand): ScalarNumbers.negate(evaluate(operand))
+        case .call(let function, let arguments):
+            ScalarFunctions.apply(function, arguments.map { evaluate($0) })
+        case .position(let operand, let members): position(evaluate(operand), members)
+        case .compare, .all, .any, .not, .isIn: .bool(matches(expression))
+        }
+    }
+
+    private func compare(_ comparison: Comparison, _ left: Value, _ right: Value) -> Bool {
+        switch comparison {
+        case .eq: ValueOrder.equal(left, right)
+        case .ne: !ValueOrder.equal(left, right)
+        default: ValueOrder.compare(left, right).map(comparison.holds) ?? false
+        }
+    }
+
+    private func isIn(_ value: Value, _ elements: [QueryExpression]) -> Bool {
+        elements.contains { ValueOrder.equal(value, evaluate($0)) }
+    }
+
+    private func position(_ value: Value, _ members: [String]) -> Value {
+        guard let text = value.text else { return .null }
+        let index = members.firstIndex { $0.utf8.elementsEqual(text.utf8) }
+        return .integer(Int64(index ?? members.count))
+    }
+}

@@ -1,0 +1,107 @@
+// LiteralCoercion: a literal of a query -> a value of the kind that a column holds.
+//
+// `Value` has a nil literal of its own: each nil here is written where only an Optional fits.
+
+import Foundation
+
+package enum LiteralCoercion {
+    /// The value as the type keeps it; nil when it can be no value of that type.
+    ///
+    /// A number that the type cannot hold exactly stays as it is: it still compares exactly.
+    package static func value(_ value: Value, as type: ExpressionType) -> Value? {
+        if value.isNull { return value }
+        switch type {
+        case .null, .any: return value
+        case .boolean:
+            if case .bool = value { return value }
+            return nil
+        case .integer: return integer(value)
+        case .number: return number(value)
+        case .decimal: return decimal(value)
+        case .string: return text(value)
+        case .dateTime: return instant(value)
+        case .date: return day(value)
+        case .time:
+            guard case .string(let text) = value else { return nil }
+            return TimeText.canonical(text).map { .string($0) }
+        case .guid:
+            guard case .string(let text) = value else { return nil }
+            return GuidText.canonical(text).map { .string($0) }
+        case .binary:
+            if case .string(let text) = value {
+                return BinaryText.base64(text).map { .data($0) }
+            }
+            if case .data = value { return value }
+            return nil
+        case .json: return nil
+        case .enumeration(let members):
+            guard case .string(let text) = value else { return nil }
+            guard members.contains(where: { $0.utf8.elementsEqual(text.utf8) }) else { return nil }
+            return value
+        }
+    }
+
+    private static func integer(_ value: Value) -> Value? {
+        switch value {
+        case .integer: return value
+        case .number(let number): return Int64(exactly: number).map { .integer($0) } ?? value
+        case .decimal(let number):
+            return Int64(DecimalText.canonical(number)).map { .integer($0) } ?? value
+        default: return nil
+        }
+    }
+
+    private static func number(_ value: Value) -> Value? {
+        switch value {
+        case .number: return value
+        case .integer(let whole):
+            return Double(exactly: whole).map { .number($0) } ?? value
+        // A decimal and a double compare as doubles anyway.
+        case .decimal(let number): return .number(DecimalText.double(number))
+        default: return nil
+        }
+    }
+
+    private static func decimal(_ value: Value) -> Value? {
+        switch value {
+        case .decimal: return value
+        case .integer(let whole): return .decimal(Decimal(whole))
+        // The digits that were written, not the binary fraction nearest to them.
+        case .number(let number):
+            return DecimalText.decimal(number).map { .decimal($0) } ?? value
+        default: return nil
+        }
+    }
+
+    private static func text(_ value: Value) -> Value? {
+        switch value {
+        case .string: return value
+        // Instants of a dynamic table and versions are kept as text.
+        case .date(let date): return .string(Timestamp(date).text)
+        case .data(let data): return .string(data.base64EncodedString())
+        default: return nil
+        }
+    }
+
+    private static func instant(_ value: Value) -> Value? {
+        switch value {
+        case .date: return value
+        case .string(let text):
+            if let date = InstantText.parse(text, isZoneOptional: false) { return .date(date) }
+            guard DayText.canonical(text) != nil else { return nil }
+            return Timestamp(text + "T00:00:00Z").map { .date($0.date) }
+        default: return nil
+        }
+    }
+
+    private static func day(_ value: Value) -> Value? {
+        switch value {
+        case .string(let text): return DayText.canonical(text).map { .string($0) }
+        case .date(let date):
+            let stamp = Timestamp(date)
+            guard stamp.microseconds % 86_400_000_000 == 0 else { return nil }
+            return .string(String(stamp.text.prefix(10)))
+        default: return nil
+        }
+    }
+}

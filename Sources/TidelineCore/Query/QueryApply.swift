@@ -1,0 +1,63 @@
+// What a query means for rows in memory: which of them, in what order, how much of each.
+
+extension Filter {
+    /// Whether the row fits.
+    ///
+    /// A member that the row does not have counts as null.
+    public func matches(_ row: Row) -> Bool {
+        FilterEvaluator(row: row).matches(expression)
+    }
+}
+
+/// The order of rows by the keys of a query; ties go by id, ascending, byte by byte.
+package struct RowOrder {
+    private let keys: [SortKey]
+
+    /// Keys that FilterChecker has checked order enumerations by position.
+    package init(_ keys: [SortKey]) {
+        self.keys = keys
+    }
+
+    /// The values that decide a row's place.
+    package func values(of row: Row) -> [Value] {
+        let evaluator = FilterEvaluator(row: row)
+        return keys.map { evaluator.evaluate($0.expression) }
+    }
+
+    package func precedes(_ one: Row, _ two: Row) -> Bool {
+        precedes((values(of: one), one.id), (values(of: two), two.id))
+    }
+
+    private func precedes(_ one: ([Value], String), _ two: ([Value], String)) -> Bool {
+        for (index, key) in keys.enumerated() {
+            let order = ValueOrder.sort(one.0[index], two.0[index])
+            if order != 0 { return key.isAscending == (order < 0) }
+        }
+        return ValueOrder.text(one.1, two.1) < 0
+    }
+
+    package func sorted(_ rows: [Row]) -> [Row] {
+        let keyed = rows.map { (key: (values(of: $0), $0.id), row: $0) }
+        return keyed.sorted { precedes($0.key, $1.key) }.map(\.row)
+    }
+}
+
+extension TableQuery {
+    /// The rows of the result, and how many there are without `limit` and `offset`.
+    public func apply(to rows: [Row]) -> (rows: [Row], total: Int) {
+        let fitting = rows.filter { row in
+            if !includesDeleted, case .bool(true) = row[SystemColumn.deleted] { return false }
+            return filter?.matches(row) ?? true
+        }
+        let rest = RowOrder(order).sorted(fitting).dropFirst(max(0, offset))
+        let window = rest.prefix(max(0, limit ?? rest.count))
+        return (window.map(selected), fitting.count)
+    }
+
+    private func selected(_ row: Row) -> Row {
+        guard let select else { return row }
+        var result = Row()
+        for name in select { result[name] = row[name] }
+        return result
+    }
+}

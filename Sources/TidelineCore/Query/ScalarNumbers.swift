@@ -1,0 +1,114 @@
+// ScalarNumbers: the arithmetic of queries, in memory and, registered as tl_*, in SQLite.
+//
+// Integers stay integers, decimals with decimals and integers stay exact, everything else is a
+// double. What has no result is null: a null operand, division by zero, overflow.
+
+import Foundation
+
+package enum ScalarNumbers {
+    package static func apply(_ operation: Arithmetic, _ left: Value, _ right: Value) -> Value {
+        switch (left, right) {
+        case (.integer(let one), .integer(let two)): whole(operation, one, two)
+        case (.decimal(let one), .decimal(let two)): decimal(operation, one, two)
+        case (.decimal(let one), .integer(let two)): decimal(operation, one, Decimal(two))
+        case (.integer(let one), .decimal(let two)): decimal(operation, Decimal(one), two)
+        default:
+            if let one = double(left), let two = double(right) {
+                real(operation, one, two)
+            } else {
+                .null
+            }
+        }
+    }
+
+    package static func negate(_ value: Value) -> Value {
+        switch value {
+        case .integer(let whole): whole == .min ? .null : .integer(-whole)
+        case .number(let number): .number(-number)
+        case .decimal(let number): .decimal(-number)
+        default: .null
+        }
+    }
+
+    /// `floor`, `ceiling`, `round`, `roundAway`; integers stay as they are.
+    package static func round(_ function: Function, _ value: Value) -> Value {
+        switch value {
+        case .integer: return value
+        case .number(let number):
+            switch function {
+            case .floor: return .number(number.rounded(.down))
+            case .ceiling: return .number(number.rounded(.up))
+            case .round: return .number(number.rounded(.toNearestOrEven))
+            default: return .number(number.rounded(.toNearestOrAwayFromZero))
+            }
+        case .decimal(let number):
+            switch function {
+            case .floor: return .decimal(rounded(number, .down))
+            case .ceiling: return .decimal(rounded(number, .up))
+            case .round: return .decimal(rounded(number, .bankers))
+            default: return .decimal(rounded(number, .plain))
+            }
+        default: return .null
+        }
+    }
+
+    private static func rounded(_ value: Decimal, _ mode: Decimal.RoundingMode) -> Decimal {
+        var (source, result) = (value, Decimal())
+        NSDecimalRound(&result, &source, 0, mode)
+        return result
+    }
+
+    private static func double(_ value: Value) -> Double? {
+        switch value {
+        case .integer(let whole): Double(whole)
+        case .number(let number): number
+        case .decimal(let number): DecimalText.double(number)
+        default: nil
+        }
+    }
+
+    private static func whole(_ operation: Arithmetic, _ one: Int64, _ two: Int64) -> Value {
+        let (result, isOverflow): (Int64, Bool)
+        switch operation {
+        case .add: (result, isOverflow) = one.addingReportingOverflow(two)
+        case .sub: (result, isOverflow) = one.subtractingReportingOverflow(two)
+        case .mul: (result, isOverflow) = one.multipliedReportingOverflow(by: two)
+        case .div: (result, isOverflow) = one.dividedReportingOverflow(by: two)
+        case .mod:
+            // Of the least integer and -1 the quotient overflows, the remainder does not.
+            if two == -1 { return .integer(0) }
+            (result, isOverflow) = one.remainderReportingOverflow(dividingBy: two)
+        }
+        return isOverflow ? .null : .integer(result)
+    }
+
+    private static func real(_ operation: Arithmetic, _ one: Double, _ two: Double) -> Value {
+        let result: Double
+        switch operation {
+        case .add: result = one + two
+        case .sub: result = one - two
+        case .mul: result = one * two
+        case .div: result = one / two
+        case .mod: result = one.truncatingRemainder(dividingBy: two)
+        }
+        return result.isFinite ? .number(result) : .null
+    }
+
+    private static func decimal(_ operation: Arithmetic, _ one: Decimal, _ two: Decimal) -> Value {
+        let result: Decimal
+        switch operation {
+        case .add: result = one + two
+        case .sub: result = one - two
+        case .mul: result = one * two
+        case .div:
+            guard !two.isZero else { return .null }
+            result = one / two
+        case .mod:
+            guard !two.isZero else { return .null }
+            let quotient = one / two
+            let whole = rounded(quotient, quotient.sign == .minus ? .up : .down)
+            result = one - whole * two
+        }
+        return result.isNaN ? .null : .decimal(result)
+    }
+}

@@ -1,0 +1,95 @@
+// ValueOrder: how two values compare, in memory. SQL compares the stored forms the same way.
+
+import Foundation
+
+package enum ValueOrder {
+    /// -1, 0 or 1; nil when a side is null or the kinds have no common order.
+    package static func compare(_ left: Value, _ right: Value) -> Int? {
+        switch (left, right) {
+        case (.null, _), (_, .null): nil
+        case (.integer(let one), .integer(let two)): order(one, two)
+        case (.number(let one), .number(let two)): order(one, two)
+        case (.integer(let one), .number(let two)): order(one, two)
+        case (.number(let one), .integer(let two)): -order(two, one)
+        case (.decimal(let one), .decimal(let two)): order(one, two)
+        case (.decimal(let one), .integer(let two)): order(one, Decimal(two))
+        case (.integer(let one), .decimal(let two)): order(Decimal(one), two)
+        case (.decimal(let one), .number(let two)): order(DecimalText.double(one), two)
+        case (.number(let one), .decimal(let two)): order(one, DecimalText.double(two))
+        case (.string(let one), .string(let two)): text(one, two)
+        case (.date(let one), .date(let two)): order(Timestamp(one), Timestamp(two))
+        case (.bool(let one), .bool(let two)): order(one ? 1 : 0, two ? 1 : 0)
+        case (.data(let one), .data(let two)): bytes(one, two)
+        case (.json(let one), .json(let two)): text(one.text, two.text)
+        // Rows without a schema hold instants as text.
+        case (.date(let one), .string(let two)):
+            Timestamp(two).map { order(Timestamp(one), $0) }
+        case (.string(let one), .date(let two)):
+            Timestamp(one).map { order($0, Timestamp(two)) }
+        default: nil
+        }
+    }
+
+    /// Whether both are null, or equal.
+    package static func equal(_ left: Value, _ right: Value) -> Bool {
+        if left.isNull || right.isNull { return left.isNull && right.isNull }
+        return compare(left, right) == 0
+    }
+
+    /// The order of rows: null first, then by kind where kinds are mixed.
+    package static func sort(_ left: Value, _ right: Value) -> Int {
+        if let order = compare(left, right) { return order }
+        return order(rank(left), rank(right))
+    }
+
+    private static func rank(_ value: Value) -> Int {
+        switch value {
+        case .null: 0
+        case .bool: 1
+        case .integer, .number, .decimal: 2
+        case .date: 3
+        case .string: 4
+        case .data: 5
+        case .json: 6
+        }
+    }
+
+    /// The order of two texts by Unicode scalar value, which is that of their UTF-8.
+    package static func text(_ one: String, _ two: String) -> Int {
+        let fast = one.utf8.withContiguousStorageIfAvailable { first in
+            two.utf8.withContiguousStorageIfAvailable { bytes($0, after: first) }
+        }
+        if case let order?? = fast { return order }
+        if one.utf8.elementsEqual(two.utf8) { return 0 }
+        return one.utf8.lexicographicallyPrecedes(two.utf8) ? -1 : 1
+    }
+
+    private static func bytes(
+        _ second: UnsafeBufferPointer<UInt8>,
+        after first: UnsafeBufferPointer<UInt8>
+    ) -> Int {
+        let common = min(first.count, second.count)
+        var index = 0
+        while index < common, first[index] == second[index] { index += 1 }
+        guard index == common else { return first[index] < second[index] ? -1 : 1 }
+        return order(first.count, second.count)
+    }
+
+    private static func bytes(_ one: Data, _ two: Data) -> Int {
+        if one == two { return 0 }
+        return one.lexicographicallyPrecedes(two) ? -1 : 1
+    }
+
+    private static func order<T: Comparable>(_ one: T, _ two: T) -> Int {
+        one < two ? -1 : one > two ? 1 : 0
+    }
+
+    /// Exact, where `Double(whole)` would round.
+    private static func order(_ whole: Int64, _ number: Double) -> Int {
+        if number >= 9_223_372_036_854_775_808 { return -1 }
+        if number < -9_223_372_036_854_775_808 { return 1 }
+        let floor = number.rounded(.down)
+        let order = order(whole, Int64(floor))
+        return order == 0 && number > floor ? -1 : order
+    }
+}

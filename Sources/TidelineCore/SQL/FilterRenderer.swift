@@ -1,0 +1,214 @@
+// FilterRenderer: a checked expression -> SQL with bound values.
+//
+// A condition is rendered in one of two ways. `loose` may be null where the filter is false: that
+// is enough for WHERE, and lets the database use an index. `strict` is true or false, which `not`
+// and comparisons of conditions need.
+//
+// Columns hold: instants as whole units since 1970, booleans and numbers as such, decimals as
+// canonical text, binary as bytes, everything else as text.
+
+import Foundation
+
+package struct FilterRenderer {
+    /// The unit in which a database counts instants.
+    package enum DateUnit: Hashable, Sendable, CaseIterable {
+        /// The client.
+        case milliseconds
+        /// The server.
+        case microseconds
+
+        var microseconds: Int64 { self == .milliseconds ? 1000 : 1 }
+    }
+
+    enum Mode { case loose, strict }
+
+    package let schema: TableSchema
+    package let dialect: SQLDialect
+    package let dateUnit: DateUnit
+    /// Written before column names in joins.
+    package let table: Identifier?
+
+    package init(
+        schema: TableSchema,
+        dateUnit: DateUnit,
+        dialect: SQLDialect = .sqlite,
+        table: Identifier? = nil
+    ) {
+        self.schema = schema
+        self.dialect = dialect
+        self.dateUnit = dateUnit
+        self.table = table
+    }
+
+    /// A condition for WHERE: null, like false, leaves the row out.
+    package func condition(_ expression: QueryExpression) -> SQL {
+        condition(expression, .loose)
+    }
+
+    /// A condition that is true or false, never null.
+    package func strictCondition(_ expression: QueryExpression) -> SQL {
+        condition(expression, .strict)
+    }
+
+    /// The keys of ORDER BY.
+    ///
+    /// Ties go by id, ascending.
+    package func orderBy(_ keys: [SortKey]) -> SQL {
+        var parts = keys.map {
+            orderKey($0.expression) + dialect.direction(isAscending: $0.isAscending)
+        }
+        if !keys.contains(where: { $0.isID }) { parts.append(column(SystemColumn.id)) }
+        return parts.joined(separator: ", ")
+    }
+
+    func orderKey(_ expression: QueryExpression) -> SQL {
+        let value = value(expression)
+        return type(expression) == .decimal ? dialect.decimalKey(value) : value
+    }
+
+    /// A value as a column of this type keeps it.
+    package func stored(_ value: Value) -> SQLValue {
+        switch value {
+        case .null: .null
+        case .bool(let value): dialect.boolean(value)
+        case .integer(let value): .integer(value)
+        case .number(let value): .real(value)
+        case .decimal(let value): .text(DecimalText.canonical(value))
+        case .string(let value): .text(value)
+        case .date(let value):
+            .integer(
+                dateUnit == .milliseconds
+                    ? Timestamp(value).milliseconds : Timestamp(value).microseconds
+            )
+        case .data(let value): .blob(value)
+        case .json(let value): .text(value.text)
+        }
+    }
+
+    // MARK: - Conditions
+
+    func type(_ expression: QueryExpression) -> ExpressionType { expression.type(in: schema) }
+
+    func column(_ name: String) -> SQL {
+        if let table { return "\(table).\(Identifier(name))" }
+        return "\(Identifier(name))"
+    }
+
+    func condition(_ expression: QueryExpression, _ mode: Mode) -> SQL {
+        switch expression.kind {
+        case .all(let parts): return tree(parts, " AND ", mode)
+        case .any(let parts): return tree(parts, " OR ", mode)
+        case .not(let operand): return "NOT (\(condition(operand, .strict)))"
+        case .compare(let comparison, let left, let right):
+            return compare(comparison, left, right, mode)
+        case .isIn(let operand, let elements): return isIn(operand, elements, mode)
+        case .value(.bool(let value)): return dialect.constant(value)
+        case .value: return dialect.constant(false)
+        case .field: return dialect.isTrue(value(expression))
+        case .call(.startswith, let arguments):
+            return prefix(arguments, mode) ?? value(expression)
+        case .call(let function, _) where function.isCondition: return value(expression)
+        case .call, .arithmetic, .negate, .position:
+            return dialect.isTrue(value(expression))
+        }
+    }
+
+    /// A balanced tree: SQLite refuses chains that nest deeper than 1000.
+    private func tree(_ parts: [QueryExpression], _ joint: SQL, _ mode: Mode) -> SQL {
+        guard parts.count > 32 else {
+            return parts.map { part in
+                let sql = condition(part, mode)
+                return part.isCompound ? "(\(sql))" : sql
+            }.joined(separator: joint)
+        }
+        let middle = parts.count / 2
+        let first = tree(Array(parts[..<middle]), joint, mode)
+        return "(\(first))\(joint)(\(tree(Array(parts[middle...]), joint, mode)))"
+    }
+
+    /// `"a" >= 'Wine' AND "a" < 'Winf'`, which an index answers; nil for other arguments.
+    private func prefix(_ arguments: [QueryExpression], _ mode: Mode) -> SQL? {
+        guard case .field = arguments[0].kind, case .value(.string(let prefix)) = arguments[1].kind,
+            let successor = Self.successor(of: prefix)
+        else { return nil }
+        let column = value(arguments[0])
+        let range: SQL = "(\(column) >= \(.text(prefix)) AND \(column) < \(.text(successor)))"
+        return mode == .strict ? dialect.orFalse(range) : range
+    }
+
+    /// The least text after all texts that begin so; nil if there is none.
+    static func successor(of prefix: String) -> String? {
+        var scalars = Array(prefix.unicodeScalars)
+        while let last = scalars.popLast() {
+            let next = last.value == 0xD7FF ? 0xE000 : last.value + 1
+            guard let scalar = Unicode.Scalar(next) else { continue }
+            scalars.append(scalar)
+            return String(String.UnicodeScalarView(scalars))
+        }
+        return nil
+    }
+
+    // MARK: - Values
+
+    /// A value that may be null; conditions give true or false.
+    package func value(_ expression: QueryExpression) -> SQL {
+        switch expression.kind {
+        case .field(let name): return column(name)
+        case .value(.null): return "NULL"
+        case .value(let value): return "\(stored(value))"
+        case .arithmetic(let operation, let left, let right):
+            return dialect.call(operation.rawValue, [value(left), value(right)])
+        case .negate(let operand): return dialect.call("negate", [value(operand)])
+        case .call(let function, let arguments):
+            let operands = arguments.map { function.takesDates ? instant($0) : value($0) }
+            return dialect.call(function.rawValue.lowercased(), operands)
+        case .position(let operand, let members): return position(value(operand), members)
+        case .compare, .all, .any, .not, .isIn: return "(\(condition(expression, .strict)))"
+        }
+    }
+
+    /// The argument of a date function: an instant in microseconds, or a text.
+    private func instant(_ expression: QueryExpression) -> SQL {
+        if case .value(.date(let date)) = expression.kind {
+            return "\(.integer(Timestamp(date).microseconds))"
+        }
+        guard type(expression) == .dateTime, dateUnit == .milliseconds else {
+            return value(expression)
+        }
+        return "\(value(expression)) * 1000"
+    }
+
+    private func position(_ value: SQL, _ members: [String]) -> SQL {
+        var sql: SQL = "CASE WHEN \(value) IS NULL THEN NULL"
+        for (index, member) in members.enumerated() {
+            sql.append(" WHEN \(value) = \(.text(member)) THEN \(index)")
+        }
+        sql.append(" ELSE \(members.count) END")
+        return sql
+    }
+}
+
+extension QueryExpression {
+    /// Whether it needs parentheses among others.
+    var isCompound: Bool {
+        switch kind {
+        case .all, .any, .isIn: true
+        default: false
+        }
+    }
+}
+
+extension SortKey {
+    /// Whether this key leaves no ties.
+    package var isID: Bool { expression.kind == .field(SystemColumn.id) }
+}
+
+extension Function {
+    /// Whether the argument may be an instant.
+    var takesDates: Bool {
+        switch self {
+        case .year, .month, .day, .hour, .minute, .second, .fractionalseconds, .date, .time: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,192 @@
+// The comparisons of FilterRenderer: which operator, which function, and dates between two units.
+
+import Foundation
+
+extension FilterRenderer {
+    func compare(
+        _ comparison: Comparison,
+        _ left: QueryExpression,
+        _ right: QueryExpression,
+        _ mode: Mode
+    ) -> SQL {
+        if left.isNullLiteral { return compareWithNull(comparison, right) }
+        if right.isNullLiteral { return compareWithNull(comparison, left) }
+        if let simple = condition(comparison, left, right, mode) { return simple }
+        switch (type(left), type(right)) {
+        case (.decimal, .decimal) where comparison == .eq || comparison == .ne: break
+        case (.decimal, _), (_, .decimal): return compareDecimals(comparison, left, right, mode)
+        case (.dateTime, .dateTime):
+            if let sql = compareDates(comparison, left, right, mode) { return sql }
+        default: break
+        }
+        let isNeverNull = isNeverNull(left) || isNeverNull(right)
+        return apply(comparison, value(left), value(right), isNeverNull, mode)
+    }
+
+    private func apply(
+        _ comparison: Comparison,
+        _ left: SQL,
+        _ right: SQL,
+        _ isNeverNull: Bool,
+        _ mode: Mode
+    ) -> SQL {
+        switch comparison {
+        case .eq where mode == .loose && isNeverNull: return "\(left) = \(right)"
+        case .eq: return dialect.equal(left, right)
+        case .ne: return dialect.notEqual(left, right)
+        default:
+            let sql = left + comparison.sql + right
+            return mode == .strict ? dialect.orFalse(sql) : sql
+        }
+    }
+
+    private func compareWithNull(_ comparison: Comparison, _ other: QueryExpression) -> SQL {
+        switch comparison {
+        case .eq: "\(value(other)) IS NULL"
+        case .ne: "\(value(other)) IS NOT NULL"
+        default: dialect.constant(false)
+        }
+    }
+
+    /// `f eq true` is `f`, so that an index can still answer it.
+    private func condition(
+        _ comparison: Comparison,
+        _ left: QueryExpression,
+        _ right: QueryExpression,
+        _ mode: Mode
+    ) -> SQL? {
+        guard comparison == .eq else { return nil }
+        if case .value(.bool(true)) = right.kind, left.isCondition { return grouped(left, mode) }
+        if case .value(.bool(true)) = left.kind, right.isCondition { return grouped(right, mode) }
+        return nil
+    }
+
+    private func grouped(_ expression: QueryExpression, _ mode: Mode) -> SQL {
+        "(\(condition(expression, mode)))"
+    }
+
+    private func isNeverNull(_ expression: QueryExpression) -> Bool {
+        switch expression.kind {
+        case .value(let value): !value.isNull
+        case .field(let name): schema.column(named: name)?.isNullable == false
+        default: expression.isCondition
+        }
+    }
+
+    /// Decimals are text: their order is a function's, and so is their equality with others.
+    private func compareDecimals(
+        _ comparison: Comparison,
+        _ left: QueryExpression,
+        _ right: QueryExpression,
+        _ mode: Mode
+    ) -> SQL {
+        let (one, two) = (value(left), value(right))
+        switch comparison {
+        case .eq: return dialect.isTrue(dialect.call("decimal_equal", [one, two]))
+        case .ne: return "NOT (\(dialect.isTrue(dialect.call("decimal_equal", [one, two]))))"
+        default:
+            let sql = dialect.decimalOrder(one, two) + comparison.sql + "0"
+            return mode == .strict ? dialect.orFalse(sql) : sql
+        }
+    }
+
+    // MARK: - Dates
+
+    /// A comparison with a literal that lies between two units of the column; nil for others.
+    private func compareDates(
+        _ comparison: Comparison,
+        _ left: QueryExpression,
+        _ right: QueryExpression,
+        _ mode: Mode
+    ) -> SQL? {
+        switch (left.kind, right.kind) {
+        case (.value(.date(let one)), .value(.date(let two))):
+            let order = ValueOrder.compare(.date(one), .date(two)) ?? 0
+            return dialect.constant(comparison.holds(order))
+        case (_, .value(.date(let date))) where !isWhole(date):
+            return between(comparison, value(left), date, mode)
+        case (.value(.date(let date)), _) where !isWhole(date):
+            return between(comparison.mirrored, value(right), date, mode)
+        default: return nil
+        }
+    }
+
+    func isWhole(_ date: Date) -> Bool {
+        Timestamp(date).microseconds % dateUnit.microseconds == 0
+    }
+
+    private func between(
+        _ comparison: Comparison,
+        _ value: SQL,
+        _ date: Date,
+        _ mode: Mode
+    ) -> SQL {
+        let floor = stored(.date(date))
+        let sql: SQL
+        switch comparison {
+        case .eq: return dialect.constant(false)
+        case .ne: return dialect.constant(true)
+        case .lt, .le: sql = "\(value) <= \(floor)"
+        case .gt, .ge: sql = "\(value) > \(floor)"
+        }
+        return mode == .strict ? dialect.orFalse(sql) : sql
+    }
+
+    // MARK: - Lists
+
+    func isIn(_ operand: QueryExpression, _ elements: [QueryExpression], _ mode: Mode) -> SQL {
+        if elements.isEmpty { return dialect.constant(false) }
+        guard let values = listValues(operand, elements) else {
+            let parts = elements.map {
+                QueryExpression(.compare(.eq, operand, $0), at: operand.position)
+            }
+            return condition(parts.count == 1 ? parts[0] : QueryExpression(.any(parts)), mode)
+        }
+        let list = values.map { "\($0)" as SQL }.joined(separator: ", ")
+        let sql: SQL = "\(value(operand)) IN (\(list))"
+        return mode == .strict ? dialect.orFalse(sql) : sql
+    }
+
+    /// The list as literals that plain `=` compares; nil when an element needs more.
+    private func listValues(
+        _ operand: QueryExpression,
+        _ elements: [QueryExpression]
+    ) -> [SQLValue]? {
+        let type = type(operand)
+        var values: [SQLValue] = []
+        for element in elements {
+            guard case .value(let value) = element.kind, !value.isNull else { return nil }
+            if case .date(let date) = value, !isWhole(date) { return nil }
+            if (type == .decimal) != (ExpressionType(of: value) == .decimal) { return nil }
+            values.append(stored(value))
+        }
+        return values
+    }
+}
+
+extension QueryExpression {
+    var isNullLiteral: Bool { kind == .value(.null) }
+
+    /// Whether it is a condition by its form: true or false, never null.
+    var isCondition: Bool {
+        switch kind {
+        case .compare, .all, .any, .not, .isIn: true
+        case .call(let function, _): function.isCondition
+        default: false
+        }
+    }
+}
+
+extension Comparison {
+    /// The operator between two values that are not null.
+    var sql: SQL {
+        switch self {
+        case .eq: " = "
+        case .ne: " <> "
+        case .lt: " < "
+        case .le: " <= "
+        case .gt: " > "
+        case .ge: " >= "
+        }
+    }
+}

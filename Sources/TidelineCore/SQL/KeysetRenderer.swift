@@ -1,0 +1,93 @@
+// KeysetRenderer: the rows after a given row in an order, by the values of its keys.
+//
+// Paging by key never skips or repeats a row while others come and go. Nulls are the smallest
+// values; ties go by id, ascending.
+
+package struct KeysetRenderer {
+    package let renderer: FilterRenderer
+    package let keys: [SortKey]
+
+    /// `keys` are checked; the id is added behind them unless it is among them.
+    package init(_ renderer: FilterRenderer, order keys: [SortKey]) {
+        self.renderer = renderer
+        let decisive = keys.firstIndex { $0.isID }.map { Array(keys[...$0]) }
+        self.keys = decisive ?? keys + [SortKey(column: SystemColumn.id)]
+    }
+
+    /// The values of a row's keys, for `condition(after:)`.
+    package func values(of row: Row) -> [Value] {
+        RowOrder(keys).values(of: row)
+    }
+
+    /// The condition on the rows after the row with these values of `keys`.
+    package func condition(after values: [Value]) -> SQL {
+        precondition(values.count == keys.count, "one value for each key")
+        if isPlain(values) {
+            let columns = keys.map { renderer.value($0.expression) }.joined(separator: ", ")
+            let bounds = values.map { "\(renderer.stored($0))" as SQL }.joined(separator: ", ")
+            return keys.count == 1 ? "\(columns) > \(bounds)" : "(\(columns)) > (\(bounds))"
+        }
+        return renderer.condition(expression(after: values))
+    }
+
+    /// The same condition as an expression.
+    package func expression(after values: [Value]) -> QueryExpression {
+        var choices: [QueryExpression] = []
+        for index in keys.indices {
+            guard let step = Self.step(keys[index], after: values[index]) else { continue }
+            let same = (0..<index).map { Self.compare(.eq, keys[$0], values[$0]) }
+            choices.append(Self.join(same + [step], QueryExpression.Kind.all))
+        }
+        let after = Self.join(choices, QueryExpression.Kind.any)
+        guard keys.count > 1, let bound = bound(values[0]) else { return after }
+        return QueryExpression(.all([bound, after]))
+    }
+
+    /// Row values compare key by key as the order does if all keys ascend and hold plain values.
+    private func isPlain(_ values: [Value]) -> Bool {
+        zip(keys, values).allSatisfy { key, value in
+            if case .date(let date) = value, !renderer.isWhole(date) { return false }
+            return key.isAscending && !value.isNull && renderer.type(key.expression) != .decimal
+        }
+    }
+
+    /// A condition on the first key alone, which an index can answer.
+    private func bound(_ value: Value) -> QueryExpression? {
+        guard !value.isNull else { return nil }
+        if keys[0].isAscending { return Self.compare(.ge, keys[0], value) }
+        guard case .field(let name) = keys[0].expression.kind,
+            renderer.schema.column(named: name)?.isNullable == false
+        else { return nil }
+        return Self.compare(.le, keys[0], value)
+    }
+
+    /// What comes after a value in the order of one key; nil if nothing does.
+    private static func step(_ key: SortKey, after value: Value) -> QueryExpression? {
+        switch (key.isAscending, value.isNull) {
+        case (true, true): compare(.ne, key, .null)
+        case (true, false): compare(.gt, key, value)
+        case (false, true): nil
+        case (false, false):
+            QueryExpression(.any([compare(.lt, key, value), compare(.eq, key, .null)]))
+        }
+    }
+
+    private static func compare(
+        _ comparison: Comparison,
+        _ key: SortKey,
+        _ value: Value
+    ) -> QueryExpression {
+        QueryExpression(.compare(comparison, key.expression, QueryExpression(.value(value))))
+    }
+
+    private static func join(
+        _ parts: [QueryExpression],
+        _ joint: ([QueryExpression]) -> QueryExpression.Kind
+    ) -> QueryExpression {
+        switch parts.count {
+        case 0: QueryExpression(.value(.bool(false)))
+        case 1: parts[0]
+        default: QueryExpression(joint(parts))
+        }
+    }
+}

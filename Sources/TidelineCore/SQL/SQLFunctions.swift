@@ -1,0 +1,81 @@
+// SQLFunctions: ScalarFunctions on values as a database keeps them, for the functions `tl_*`.
+//
+// In arguments of numeric functions a text is a decimal; in those of date functions an integer is
+// an instant in microseconds and a text is a day or a time of day.
+
+import Foundation
+
+package enum SQLFunctions {
+    /// The text functions and conditions.
+    ///
+    /// A condition gives 0 or 1, never null.
+    package static func text(_ function: Function, _ arguments: [SQLValue]) -> SQLValue {
+        plain(ScalarFunctions.apply(function, arguments.map(value)))
+    }
+
+    /// `floor`, `ceiling`, `round`, `roundAway`.
+    package static func round(_ function: Function, _ argument: SQLValue) -> SQLValue {
+        plain(ScalarNumbers.round(function, number(argument)))
+    }
+
+    /// The parts of dates.
+    package static func date(_ function: Function, _ argument: SQLValue) -> SQLValue {
+        switch argument {
+        case .integer(let microseconds):
+            plain(ScalarDates.part(function, ofInstant: microseconds))
+        case .text(let text): plain(ScalarDates.part(function, ofText: text))
+        default: .null
+        }
+    }
+
+    package static func arithmetic(
+        _ operation: Arithmetic,
+        _ left: SQLValue,
+        _ right: SQLValue
+    ) -> SQLValue {
+        plain(ScalarNumbers.apply(operation, number(left), number(right)))
+    }
+
+    package static func negate(_ argument: SQLValue) -> SQLValue {
+        plain(ScalarNumbers.negate(number(argument)))
+    }
+
+    /// -1, 0 or 1; null when a side is null or no number.
+    package static func decimalCompare(_ left: SQLValue, _ right: SQLValue) -> SQLValue {
+        if case .text(let one) = left, case .text(let two) = right {
+            return .integer(Int64(DecimalText.compare(one.utf8, two.utf8)))
+        }
+        return ValueOrder.compare(number(left), number(right)).map { .integer(Int64($0)) } ?? .null
+    }
+
+    /// 1 when both are null or equal, else 0.
+    package static func decimalEqual(_ left: SQLValue, _ right: SQLValue) -> SQLValue {
+        .integer(ValueOrder.equal(number(left), number(right)) ? 1 : 0)
+    }
+
+    private static func value(_ stored: SQLValue) -> Value {
+        switch stored {
+        case .null: .null
+        case .integer(let whole): .integer(whole)
+        case .real(let number): .number(number)
+        case .text(let text): .string(text)
+        case .blob(let data): .data(data)
+        }
+    }
+
+    private static func number(_ stored: SQLValue) -> Value {
+        guard case .text(let text) = stored else { return value(stored) }
+        return DecimalText.parse(text).map { .decimal($0) } ?? .null
+    }
+
+    private static func plain(_ value: Value) -> SQLValue {
+        switch value {
+        case .bool(let value): .integer(value ? 1 : 0)
+        case .integer(let whole): .integer(whole)
+        case .number(let number): .real(number)
+        case .decimal(let number): .text(DecimalText.canonical(number))
+        case .string(let text): .text(text)
+        case .null, .date, .data, .json: .null
+        }
+    }
+}

@@ -1,0 +1,86 @@
+// Input that means harm: it is refused with a position, and nothing crashes.
+
+import Foundation
+import Testing
+import TidelineCore
+
+@Suite struct HostileInputTests {
+    static let texts: [String] = [
+        String(repeating: "(", count: 60_000),
+        String(repeating: "(", count: 2_000) + "a eq 1" + String(repeating: ")", count: 2_000),
+        String(repeating: "not ", count: 15_000) + "a",
+        String(repeating: "-", count: 60_000) + "a eq 1",
+        String(repeating: "- ", count: 5_000) + "1 eq 1",
+        String(repeating: "tolower(", count: 5_000),
+        "a in " + String(repeating: "(", count: 3_000),
+        Array(repeating: "1", count: 10_000).joined(separator: " add "),
+        Array(repeating: "1", count: 500).joined(separator: " eq "),
+        Array(repeating: "a eq 1", count: 5_000).joined(separator: " or "),
+        "a in (" + Array(repeating: "1", count: 20_000).joined(separator: ",") + ")",
+        "a eq '" + String(repeating: "x", count: 100_000) + "'",
+        String(repeating: "x", count: 100_000),
+        "a eq " + String(repeating: "9", count: 60_000) + "m",
+        "a eq " + String(repeating: "9", count: 60_000) + "L",
+        "a eq 1\0", "\0", "a\u{7F}eq 1", "\u{FEFF}a eq 1", "a eq \u{2019}x\u{2019}", "a eq 1\u{A0}",
+        "a eq \u{1F600}", "'", "'''", "datetime'", "X'", "cast(", "cast(1,", "cast(1,Edm", "a eq -",
+        "a eq 1.", "a eq .5", "a eq 2021-", "a eq 2021-01-01T", "a eq 07:", "a desc",
+        "substringof(",
+        "a eq 1;drop table x", "a eq 1 --", "a eq $b", "a eq {1}", "a eq [1]", "a eq #", "a eq \\",
+    ]
+
+    @Test(arguments: texts.indices, ODataDialect.allCases)
+    func refuses(_ index: Int, _ dialect: ODataDialect) {
+        let text = Self.texts[index]
+        let error = #expect(throws: ODataError.self) {
+            try ODataParser.filter(text, dialect: dialect)
+        }
+        #expect((0...text.utf8.count).contains(error?.position ?? -1))
+        #expect(throws: ODataError.self) { try ODataParser.select(text, dialect: dialect) }
+    }
+
+    /// Random bytes and random mixtures of real tokens: any answer is fine, none crashes.
+    @Test(arguments: UInt64(0)..<8)
+    func survives(seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        let words = [
+            "a", "eq", "and", "or", "not", "(", ")", ",", "'x'", "1", "2.5m", "in", "add", "-",
+            "year", "contains", "cast", "Edm.Date", "null", "datetime'", "2021-01-01", "07:00", "/",
+            "desc", " ", "'", "X'0'", "substring", "\u{E9}", "replace",
+        ]
+        for _ in 0..<400 {
+            let text: String
+            if random.chance(1, in: 2) {
+                let bytes = (0..<random.below(60)).map { _ in UInt8(random.below(256)) }
+                text = String(decoding: bytes, as: UTF8.self)
+            } else {
+                text = (0..<random.below(25)).map { _ in random.pick(words) }
+                    .joined(separator: random.pick([" ", ""]))
+            }
+            for dialect in ODataDialect.allCases {
+                guard let parsed = try? ODataParser.filter(text, dialect: dialect),
+                    let written = try? ODataWriter(dialect).filter(parsed)
+                else { continue }
+                if dialect == .v3 && written.contains(" or ") { continue }
+                let again = try? ODataParser.filter(written, dialect: dialect)
+                #expect(again == parsed || text.contains("in"), "\(text) -> \(written)")
+            }
+        }
+    }
+
+    @Test func longChainsAreFine() throws {
+        let chain = Array(repeating: "a eq 1", count: 600).joined(separator: " or ")
+        let parsed = try ODataParser.filter(chain, dialect: .v4)
+        guard case .any(let parts) = parsed.kind else {
+            Issue.record("not a chain")
+            return
+        }
+        #expect(parts.count == 600)
+        let schema = TableSchema(name: "t", columns: [ColumnDefinition("a", .integer)])
+        let table = try TestTable(schema, [["id": "1", "a": 1]], unit: .milliseconds)
+        #expect(try table.ids(table.renderer.condition(parsed)) == ["1"])
+        let nested =
+            String(repeating: "(", count: 98) + "a eq 1"
+            + String(repeating: " or a eq 2)", count: 98)
+        #expect(throws: Never.self) { try ODataParser.filter(nested, dialect: .v3) }
+    }
+}

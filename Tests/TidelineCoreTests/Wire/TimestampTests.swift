@@ -1,0 +1,69 @@
+// Timestamp: the instants that clients and servers exchange, as text and as Date.
+
+import Foundation
+import Testing
+import TidelineCore
+
+@Suite struct TimestampTests {
+    static let texts: [(String, String?)] = [
+        ("2026-11-20T20:32:22.404Z", "2026-11-20T20:32:22.404000Z"),
+        ("2026-11-20t20:32:22z", "2026-11-20T20:32:22.000000Z"),
+        ("2026-11-20T20:32:22.4049999+02:00", "2026-11-20T18:32:22.404999Z"),
+        ("2026-11-20T20:32:22.123456789-00:30", "2026-11-20T21:02:22.123456Z"),
+        ("1969-12-31T23:59:59.999999Z", "1969-12-31T23:59:59.999999Z"),
+        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000000Z"),
+        ("9999-12-31T23:59:59.9999999Z", "9999-12-31T23:59:59.999999Z"),
+        ("2020-02-29T00:00:00Z", "2020-02-29T00:00:00.000000Z"),
+        ("2000-02-29T00:00:00Z", "2000-02-29T00:00:00.000000Z"),
+        ("2021-02-29T00:00:00Z", nil), ("1900-02-29T00:00:00Z", nil),
+        ("2026-11-20T20:32:22", nil), ("2026-11-20", nil), ("", nil), ("2026-11-20 20:32:22Z", nil),
+        ("2026-13-20T20:32:22Z", nil), ("2026-11-31T20:32:22Z", nil),
+        ("2026-11-20T24:00:00Z", nil), ("2026-11-20T20:60:22Z", nil),
+        ("2026-11-20T20:32:60Z", nil), ("2026-11-20T20:32:22.Z", nil),
+        ("2026-11-20T20:32:22.1234567890Z", nil), ("2026-11-20T20:32:22+0200", nil),
+        ("2026-11-20T20:32:22+24:00", nil), ("2026-11-20T20:32:22Z ", nil),
+        ("0000-01-01T00:00:00Z", nil), ("9999-12-31T23:59:59-01:00", nil),
+        ("0001-01-01T00:00:00+01:00", nil), ("٢٠٢٦-11-20T20:32:22Z", nil),
+    ]
+
+    @Test(arguments: texts)
+    func reads(_ text: String, _ exact: String?) {
+        let stamp = Timestamp(text)
+        #expect(stamp?.exactText == exact)
+        guard let stamp else { return }
+        #expect(stamp.text == String(stamp.exactText.prefix(23)) + "Z")
+        #expect(Timestamp(stamp.exactText) == stamp)
+        // A Date is exact to the microsecond for three centuries, to the millisecond beyond.
+        let cut = Timestamp(stamp.date)
+        #expect(cut.text == stamp.text)
+        if abs(stamp.microseconds) < 8_000_000_000_000_000 { #expect(cut == stamp) }
+    }
+
+    @Test func cutsTowardsThePast() {
+        #expect(Timestamp(microseconds: -1).milliseconds == -1)
+        #expect(Timestamp(microseconds: 1999).milliseconds == 1)
+        #expect(Timestamp(microseconds: -1).text == "1969-12-31T23:59:59.999Z")
+    }
+
+    @Test func staysWithinFourDigitYears() {
+        #expect(Timestamp(.distantFuture).text == "4001-01-01T00:00:00.000Z")
+        #expect(Timestamp(.distantPast).text == "0001-01-01T00:00:00.000Z")
+        for seconds in [1e300, -1e300, .infinity, -.infinity, .nan, 1e12, -1e12] {
+            let text = Timestamp(Date(timeIntervalSince1970: seconds)).text
+            #expect(Timestamp(text)?.text == text, "\(seconds)")
+        }
+    }
+
+    @Test(arguments: UInt64(0)..<4)
+    func everyMomentReadsBack(seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        for _ in 0..<500 {
+            let micros = Int64.random(
+                in: -62_135_596_800_000_000...253_402_300_799_999_999,
+                using: &random
+            )
+            let stamp = Timestamp(microseconds: micros)
+            #expect(Timestamp(stamp.exactText) == stamp)
+        }
+    }
+}
