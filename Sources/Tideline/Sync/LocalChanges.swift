@@ -129,10 +129,11 @@ struct LocalChanges {
             id: try queue.nextOperationID(), table: table, itemID: id, kind: kind)
         operation.basisVersion = basisVersion
         operation.sendsWholeRow = basisVersion != nil && kind == .update
-        try queue.put(operation)
-        if let stored, try queue.reader.basis(table, id) == nil {
+        // Behind other operations the row is no server row: an insert in flight has no base yet.
+        if let stored, try queue.reader.operations(table, id).isEmpty {
             try queue.put(RowBasis(base: stored), table, id)
         }
+        try queue.put(operation)
     }
 
     private func replace(_ operation: QueuedOperation) throws {

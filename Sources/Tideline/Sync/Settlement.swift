@@ -59,6 +59,13 @@ struct Settlement {
             try queue.removeBasis(table, id)
             return
         }
+        if case .deleted(let version) = server, later.kind != .insert {
+            // The edit behind was made to a row that is gone. It keeps a version to be measured
+            // against: without If-Match it could hit a row that somebody brought back meanwhile.
+            var waiting = later
+            waiting.basisVersion = version ?? basis.base?.version ?? later.basisVersion
+            try queue.put(waiting)
+        }
         if let row = server.row, later.kind != .delete,
             let local = try store.row(id: .string(id), in: table)
         {
