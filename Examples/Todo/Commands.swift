@@ -18,7 +18,9 @@ struct Commands {
             return
         }
         try await client.syncContext.initialize(
-            store: try SQLiteStore(path: options.store), tables: [TodoItem.self])
+            store: try SQLiteStore(path: options.store),
+            tables: [TodoItem.self]
+        )
         let todos = try client.syncTable(TodoItem.self)
         switch options.command {
         case .add(let text):
@@ -108,7 +110,9 @@ struct Commands {
         let errors = try await client.syncContext.operationErrors()
         let matches = errors.filter { $0.itemID.hasPrefix(id) }
         guard let error = matches.first, matches.count == 1 else {
-            throw UsageError(message: "'\(id)' names \(matches.count) conflicts. See 'todo conflicts'.")
+            throw UsageError(
+                message: "'\(id)' names \(matches.count) conflicts. See 'todo conflicts'."
+            )
         }
         if keepMine {
             try await error.updateOperationAndRetry(with: error.item ?? Row())

@@ -56,7 +56,9 @@ struct Options {
         guard let url = URL(string: address), url.scheme == "http" || url.scheme == "https",
             url.host() != nil
         else {
-            throw UsageError(message: "'\(address)' is no server URL. Give one like http://host:8080.")
+            throw UsageError(
+                message: "'\(address)' is no server URL. Give one like http://host:8080."
+            )
         }
         server = url
         command = try Self.command(words)

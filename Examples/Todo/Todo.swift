@@ -9,7 +9,8 @@ struct Todo {
         do {
             let options = try Options(
                 Array(CommandLine.arguments.dropFirst()),
-                environment: ProcessInfo.processInfo.environment)
+                environment: ProcessInfo.processInfo.environment
+            )
             try await Commands(options).run()
         } catch let error as UsageError {
             fail("\(error.message)\n\n\(Options.usage)", code: 2)

@@ -26,7 +26,9 @@ extension ReadableTable {
 
     /// All records, or a window of them.
     public func read(
-        sortedBy order: [SortTerm<Record>] = [], limit: Int? = nil, offset: Int = 0,
+        sortedBy order: [SortTerm<Record>] = [],
+        limit: Int? = nil,
+        offset: Int = 0,
         misfits: Misfits = .fail
     ) async throws -> [Record] {
         let query = try Query<Record>().window(order.map { try $0.sortKey() }, limit, offset)
@@ -53,18 +55,25 @@ extension ReadableTable where Record: SyncRecord {
     /// - Throws: ``SyncError`` with code `unsupportedQuery` or `rowDoesNotFit`.
     public func read(
         where condition: (Columns<Record>) throws -> Condition,
-        sortedBy order: [SortTerm<Record>] = [], limit: Int? = nil, offset: Int = 0,
+        sortedBy order: [SortTerm<Record>] = [],
+        limit: Int? = nil,
+        offset: Int = 0,
         misfits: Misfits = .fail
     ) async throws -> [Record] {
         let query = try Query(where: condition).window(
-            order.map { try $0.sortKey() }, limit, offset)
+            order.map { try $0.sortKey() },
+            limit,
+            offset
+        )
         return try await read(query, misfits: misfits).items
     }
 
     /// The records for which a closure over the columns holds, in the order of descriptors.
     public func read(
         where condition: (Columns<Record>) throws -> Condition,
-        sortedBy order: [SortDescriptor<Record>], limit: Int? = nil, offset: Int = 0,
+        sortedBy order: [SortDescriptor<Record>],
+        limit: Int? = nil,
+        offset: Int = 0,
         misfits: Misfits = .fail
     ) async throws -> [Record] {
         let query = try Query(where: condition).sorted(by: order).window(nil, limit, offset)
@@ -73,18 +82,27 @@ extension ReadableTable where Record: SyncRecord {
 
     /// The records for which a predicate holds.
     public func read(
-        where predicate: Predicate<Record>, sortedBy order: [SortTerm<Record>] = [],
-        limit: Int? = nil, offset: Int = 0, misfits: Misfits = .fail
+        where predicate: Predicate<Record>,
+        sortedBy order: [SortTerm<Record>] = [],
+        limit: Int? = nil,
+        offset: Int = 0,
+        misfits: Misfits = .fail
     ) async throws -> [Record] {
         let query = try Query(where: predicate).window(
-            order.map { try $0.sortKey() }, limit, offset)
+            order.map { try $0.sortKey() },
+            limit,
+            offset
+        )
         return try await read(query, misfits: misfits).items
     }
 
     /// The records for which a predicate holds, in the order of descriptors.
     public func read(
-        where predicate: Predicate<Record>, sortedBy order: [SortDescriptor<Record>],
-        limit: Int? = nil, offset: Int = 0, misfits: Misfits = .fail
+        where predicate: Predicate<Record>,
+        sortedBy order: [SortDescriptor<Record>],
+        limit: Int? = nil,
+        offset: Int = 0,
+        misfits: Misfits = .fail
     ) async throws -> [Record] {
         let query = try Query(where: predicate).sorted(by: order).window(nil, limit, offset)
         return try await read(query, misfits: misfits).items
@@ -92,7 +110,9 @@ extension ReadableTable where Record: SyncRecord {
 
     /// All records in the order of descriptors.
     public func read(
-        sortedBy order: [SortDescriptor<Record>], limit: Int? = nil, offset: Int = 0,
+        sortedBy order: [SortDescriptor<Record>],
+        limit: Int? = nil,
+        offset: Int = 0,
         misfits: Misfits = .fail
     ) async throws -> [Record] {
         let query = try Query<Record>().sorted(by: order).window(nil, limit, offset)
@@ -117,11 +137,16 @@ extension ReadableTable where Record == Row {
     /// let open = try await rows.read(where: { $0["complete"] == false })
     /// ```
     public func read(
-        where condition: (Columns<Row>) throws -> Condition, sortedBy order: [SortTerm<Row>] = [],
-        limit: Int? = nil, offset: Int = 0
+        where condition: (Columns<Row>) throws -> Condition,
+        sortedBy order: [SortTerm<Row>] = [],
+        limit: Int? = nil,
+        offset: Int = 0
     ) async throws -> [Row] {
         let query = try Query(where: condition).window(
-            order.map { try $0.sortKey() }, limit, offset)
+            order.map { try $0.sortKey() },
+            limit,
+            offset
+        )
         return try await read(query, misfits: .fail).items
     }
 

@@ -39,13 +39,20 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         let row = try coder.encode(record)
         try ItemID.check(row.id)
         return try await item(
-            "PATCH", id: row.id, version: row.version, body: RowMerge.payload(row), coder, remote)
+            "PATCH",
+            id: row.id,
+            version: row.version,
+            body: RowMerge.payload(row),
+            coder,
+            remote
+        )
     }
 
     /// Reads a record, changes it and stores it, unless somebody changed it in between.
     @discardableResult
     public func update(
-        id: String, _ change: (inout Record) throws -> Void
+        id: String,
+        _ change: (inout Record) throws -> Void
     ) async throws -> Record {
         let (coder, remote) = (try coder(), try remote())
         let response = try await send("GET", id: id, remote)
@@ -55,7 +62,13 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         try change(&record)
         let changes = RowMerge.changes(from: before, to: try coder.encode(record))
         return try await item(
-            "PATCH", id: id, version: stored.version, body: changes, coder, remote)
+            "PATCH",
+            id: id,
+            version: stored.version,
+            body: changes,
+            coder,
+            remote
+        )
     }
 
     /// Deletes a record on the server; its `version`, where it has one, must be the server's.
@@ -80,7 +93,12 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     public func undelete(id: String) async throws -> Record {
         try ItemID.check(id)
         return try await item(
-            "PATCH", id: id, body: ["deleted": false], try coder(), try remote())
+            "PATCH",
+            id: id,
+            body: ["deleted": false],
+            try coder(),
+            try remote()
+        )
     }
 
     /// The record with an id; nil when it is not there or deleted.
@@ -130,7 +148,10 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     }
 
     private func send(
-        _ method: String, id: String?, version: String? = nil, body: Row? = nil,
+        _ method: String,
+        id: String?,
+        version: String? = nil,
+        body: Row? = nil,
         _ remote: RemoteService
     ) async throws -> TransportResponse {
         let url = try remote.endpoint.url(try coder().table.name, id: id)
@@ -143,8 +164,12 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     }
 
     private func item(
-        _ method: String, id: String?, version: String? = nil, body: Row,
-        _ coder: RecordCoder<Record>, _ remote: RemoteService
+        _ method: String,
+        id: String?,
+        version: String? = nil,
+        body: Row,
+        _ coder: RecordCoder<Record>,
+        _ remote: RemoteService
     ) async throws -> Record {
         let response = try await send(method, id: id, version: version, body: body, remote)
         return try coder.decode(try Self.checked(response, coder))
@@ -162,7 +187,8 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
 
     /// The row of a successful answer; other answers are errors.
     private static func checked(
-        _ response: TransportResponse, _ coder: RecordCoder<Record>
+        _ response: TransportResponse,
+        _ coder: RecordCoder<Record>
     ) throws -> Row {
         let item = response.item(coder.table)
         let (status, table) = (response.status, coder.table.name)
@@ -171,29 +197,39 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         case 200..<300:
             guard let item else {
                 throw SyncError(
-                    .badResponse, "The answer of table '\(table)' has no row. Check the endpoint.",
-                    statusCode: status)
+                    .badResponse,
+                    "The answer of table '\(table)' has no row. Check the endpoint.",
+                    statusCode: status
+                )
             }
             return item
         case 401:
             throw SyncError(.unauthorized, "Table '\(table)' wants a sign-in.", statusCode: status)
         case 404, 410:
             throw SyncError(
-                .notFound, "The row is not on the server, or table '\(table)' is not\(reason).",
-                statusCode: status)
+                .notFound,
+                "The row is not on the server, or table '\(table)' is not\(reason).",
+                statusCode: status
+            )
         case 409, 412:
             throw SyncError(
                 .conflict,
                 "The row has another state on the server. Decide with 'serverItem' and send again.",
-                statusCode: status, serverItem: item)
+                statusCode: status,
+                serverItem: item
+            )
         case 400..<500:
             throw SyncError(
-                .badRequest, "Table '\(table)' refused the request (\(status))\(reason).",
-                statusCode: status)
+                .badRequest,
+                "Table '\(table)' refused the request (\(status))\(reason).",
+                statusCode: status
+            )
         default:
             throw SyncError(
-                .serverError, "The server failed (\(status))\(reason). Try again later.",
-                statusCode: status)
+                .serverError,
+                "The server failed (\(status))\(reason). Try again later.",
+                statusCode: status
+            )
         }
     }
 }

@@ -30,15 +30,21 @@ public final class SyncClient: Sendable {
     ///   - allowsInsecureEndpoint: Whether plain http may leave this machine.
     ///   - environment: Clock, ids, chance and sleep; tests give their own.
     public init(
-        endpoint: URL, transport: (any Transport)? = nil, limits: SyncLimits = SyncLimits(),
-        allowsInsecureEndpoint: Bool = false, environment: SyncEnvironment = .live
+        endpoint: URL,
+        transport: (any Transport)? = nil,
+        limits: SyncLimits = SyncLimits(),
+        allowsInsecureEndpoint: Bool = false,
+        environment: SyncEnvironment = .live
     ) {
         self.endpoint = endpoint
         let transport = transport ?? makeDefaultTransport()
         let remote: @Sendable () throws -> RemoteService = {
             RemoteService(
                 endpoint: try TableEndpoint(endpoint, allowsInsecure: allowsInsecureEndpoint),
-                transport: transport, environment: environment, limits: limits)
+                transport: transport,
+                environment: environment,
+                limits: limits
+            )
         }
         self.remote = remote
         syncContext = SyncContext(remote: remote)
@@ -64,10 +70,14 @@ public final class SyncClient: Sendable {
         let engine = try syncContext.engine()
         guard let schema = engine.catalog.schema(Record.tableName) else {
             throw SyncError.unknownTable(
-                Record.tableName, known: Array(engine.catalog.schemas.keys))
+                Record.tableName,
+                known: Array(engine.catalog.schemas.keys)
+            )
         }
         return SyncTable(
-            engine: engine, coder: try RecordCoder.model(for: type, declared: schema))
+            engine: engine,
+            coder: try RecordCoder.model(for: type, declared: schema)
+        )
     }
 
     /// A table on the device by name, with untyped rows.

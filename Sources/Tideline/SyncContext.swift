@@ -29,16 +29,22 @@ public actor SyncContext {
     /// - Throws: ``SyncError`` with code `invalidModel` for a type whose columns cannot be found,
     ///   `newerStore` or `storeFailure` for a store that cannot be opened.
     public func initialize(
-        store: any LocalStore, tables: [any SyncRecord.Type], schemas: [TableSchema] = [],
-        conflicts: ConflictPolicy = .fail, tableConflicts: [String: ConflictPolicy] = [:]
+        store: any LocalStore,
+        tables: [any SyncRecord.Type],
+        schemas: [TableSchema] = [],
+        conflicts: ConflictPolicy = .fail,
+        tableConflicts: [String: ConflictPolicy] = [:]
     ) async throws {
         let catalog = TableCatalog(
-            try schemas + tables.map { try RecordSchema.of($0).table })
+            try schemas + tables.map { try RecordSchema.of($0).table }
+        )
         let remote = try remoteOrUnreachable()
         for name in tableConflicts.keys where catalog.schema(name) == nil {
             throw SyncError.unknownTable(name, known: Array(catalog.schemas.keys))
         }
-        let own = catalog.schemas.values.sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
+        let own = catalog.schemas.values.sorted {
+            $0.name.utf8.lexicographicallyPrecedes($1.name.utf8)
+        }
         for schema in own where SystemTables.names.contains(schema.name) {
             throw SyncError.reservedTable(schema.name)
         }
@@ -50,8 +56,13 @@ public actor SyncContext {
             throw SyncError.storeFailure(error)
         }
         let engine = SyncEngine(
-            store: store, catalog: catalog, conflicts: conflicts, tableConflicts: tableConflicts,
-            remote: remote, events: broadcast)
+            store: store,
+            catalog: catalog,
+            conflicts: conflicts,
+            tableConflicts: tableConflicts,
+            remote: remote,
+            events: broadcast
+        )
         opened.withLock { $0 = engine }
     }
 

@@ -51,7 +51,8 @@ extension SyncTable where Record: SyncRecord {
     /// Brings what others changed among the records that a closure describes.
     @discardableResult
     public func pull(
-        queryID: String?, where condition: (Columns<Record>) throws -> Condition
+        queryID: String?,
+        where condition: (Columns<Record>) throws -> Condition
     ) async throws -> PullResult {
         try await pull(queryID: queryID, Query(where: condition))
     }
@@ -59,14 +60,16 @@ extension SyncTable where Record: SyncRecord {
     /// Brings what others changed among the records that a predicate describes.
     @discardableResult
     public func pull(
-        queryID: String?, where predicate: Predicate<Record>
+        queryID: String?,
+        where predicate: Predicate<Record>
     ) async throws -> PullResult {
         try await pull(queryID: queryID, Query(where: predicate))
     }
 
     /// Removes the local records that a closure describes.
     public func purge(
-        where condition: (Columns<Record>) throws -> Condition, force: Bool = false
+        where condition: (Columns<Record>) throws -> Condition,
+        force: Bool = false
     ) async throws {
         try await engine.purge(Query(where: condition).filter, force: force, in: name)
     }
@@ -81,26 +84,30 @@ extension SyncTable where Record == Row {
     /// Brings what others changed among the rows that a closure describes.
     @discardableResult
     public func pull(
-        queryID: String?, where condition: (Columns<Row>) throws -> Condition
+        queryID: String?,
+        where condition: (Columns<Row>) throws -> Condition
     ) async throws -> PullResult {
         try await pull(queryID: queryID, Query(where: condition))
     }
 
     /// Removes the local rows that a closure describes.
     public func purge(
-        where condition: (Columns<Row>) throws -> Condition, force: Bool = false
+        where condition: (Columns<Row>) throws -> Condition,
+        force: Bool = false
     ) async throws {
         try await engine.purge(Query(where: condition).filter, force: force, in: name)
     }
 
     /// The rows that a closure describes, now and after every change.
     public func observe(
-        where condition: (Columns<Row>) throws -> Condition, sortedBy order: [SortTerm<Row>] = [],
+        where condition: (Columns<Row>) throws -> Condition,
+        sortedBy order: [SortTerm<Row>] = [],
         limit: Int? = nil
     ) -> some AsyncSequence<[Row], any Error> {
         observe(
             Result {
                 try Query(where: condition).window(order.map { try $0.sortKey() }, limit, 0).table
-            })
+            }
+        )
     }
 }

@@ -38,7 +38,8 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         let coder = coder
         let row = try coder.encode(record)
         return try hand(
-            try await engine.update(row, in: name) { try? coder.encode(try coder.decode($0)) })
+            try await engine.update(row, in: name) { try? coder.encode(try coder.decode($0)) }
+        )
     }
 
     /// Reads a record, changes it and stores it, in one step: what the documentation recommends.
@@ -51,7 +52,8 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// ```
     @discardableResult
     public func update(
-        id: String, _ change: (inout Record) throws -> Void
+        id: String,
+        _ change: (inout Record) throws -> Void
     ) async throws -> Record {
         while true {
             let table = name
@@ -133,7 +135,8 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
 // MARK: - Observing
 
 extension SyncTable {
-    func observe(_ query: Result<TableQuery, any Error>) -> AsyncThrowingStream<[Record], any Error> {
+    func observe(_ query: Result<TableQuery, any Error>) -> AsyncThrowingStream<[Record], any Error>
+    {
         let (table, current) = (name, self)
         return AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             // Listening begins before the first read, so that no change falls between them.
@@ -168,10 +171,12 @@ extension SyncTable {
     /// A change that leaves the result as it was gives no value; a listener that does not keep up
     /// gets the newest result only.
     public func observe(
-        sortedBy order: [SortTerm<Record>] = [], limit: Int? = nil
+        sortedBy order: [SortTerm<Record>] = [],
+        limit: Int? = nil
     ) -> some AsyncSequence<[Record], any Error> {
         observe(
-            Result { try Query<Record>().window(order.map { try $0.sortKey() }, limit, 0).table })
+            Result { try Query<Record>().window(order.map { try $0.sortKey() }, limit, 0).table }
+        )
     }
 }
 
@@ -183,40 +188,48 @@ extension SyncTable where Record: SyncRecord {
     /// ```
     public func observe(
         where condition: (Columns<Record>) throws -> Condition,
-        sortedBy order: [SortTerm<Record>] = [], limit: Int? = nil
+        sortedBy order: [SortTerm<Record>] = [],
+        limit: Int? = nil
     ) -> some AsyncSequence<[Record], any Error> {
         observe(
             Result {
                 try Query(where: condition).window(order.map { try $0.sortKey() }, limit, 0).table
-            })
+            }
+        )
     }
 
     /// The records for which a closure over the columns holds, in the order of descriptors.
     public func observe(
         where condition: (Columns<Record>) throws -> Condition,
-        sortedBy order: [SortDescriptor<Record>], limit: Int? = nil
+        sortedBy order: [SortDescriptor<Record>],
+        limit: Int? = nil
     ) -> some AsyncSequence<[Record], any Error> {
         observe(
-            Result { try Query(where: condition).sorted(by: order).window(nil, limit, 0).table })
+            Result { try Query(where: condition).sorted(by: order).window(nil, limit, 0).table }
+        )
     }
 
     /// The records for which a predicate holds, now and after every change.
     public func observe(
-        where predicate: Predicate<Record>, sortedBy order: [SortTerm<Record>] = [],
+        where predicate: Predicate<Record>,
+        sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil
     ) -> some AsyncSequence<[Record], any Error> {
         observe(
             Result {
                 try Query(where: predicate).window(order.map { try $0.sortKey() }, limit, 0).table
-            })
+            }
+        )
     }
 
     /// The records for which a predicate holds, in the order of descriptors.
     public func observe(
-        where predicate: Predicate<Record>, sortedBy order: [SortDescriptor<Record>],
+        where predicate: Predicate<Record>,
+        sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil
     ) -> some AsyncSequence<[Record], any Error> {
         observe(
-            Result { try Query(where: predicate).sorted(by: order).window(nil, limit, 0).table })
+            Result { try Query(where: predicate).sorted(by: order).window(nil, limit, 0).table }
+        )
     }
 }

@@ -33,7 +33,10 @@ public struct InProcessServer: Sendable {
         settings.environment = environment
         handler = RequestHandler(
             try await TableService(
-                settings, store: try SQLiteTableStore(path: ":memory:", options: options)))
+                settings,
+                store: try SQLiteTableStore(path: ":memory:", options: options)
+            )
+        )
         endpoint = Self.address
     }
 

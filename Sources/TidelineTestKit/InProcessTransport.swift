@@ -2,8 +2,8 @@
 
 import Foundation
 public import Tideline
-package import TidelineServerCore
 import TidelineCore
+package import TidelineServerCore
 
 /// Carries requests straight into a server's handler.
 ///
@@ -23,10 +23,17 @@ public struct InProcessTransport: Transport {
         headers["Host"] = request.url.host() ?? "localhost"
         let response = await handler.handle(
             ServerRequest(
-                method: request.method, path: components?.percentEncodedPath ?? "/",
-                query: components?.percentEncodedQuery ?? "", headers: headers,
-                body: request.body ?? []))
+                method: request.method,
+                path: components?.percentEncodedPath ?? "/",
+                query: components?.percentEncodedQuery ?? "",
+                headers: headers,
+                body: request.body ?? []
+            )
+        )
         return TransportResponse(
-            status: response.status, headers: response.headers, body: response.body)
+            status: response.status,
+            headers: response.headers,
+            body: response.body
+        )
     }
 }

@@ -93,7 +93,10 @@ public final class LossyNetwork: Transport {
     }
 
     private static let lost = TransportError(
-        .connectionLost, "The simulated network lost the call.", outcomeIsUnknown: true)
+        .connectionLost,
+        "The simulated network lost the call.",
+        outcomeIsUnknown: true
+    )
 
     private func draw() -> (Fate, Duration, Duration) {
         state.withLock { state in
@@ -104,7 +107,8 @@ public final class LossyNetwork: Transport {
             let after = Duration.milliseconds(Int64.random(in: 0...most, using: &state.generator))
             var dice = Int.random(in: 0..<100, using: &state.generator)
             let later = Duration.milliseconds(
-                Int64.random(in: 1...20_000, using: &state.generator))
+                Int64.random(in: 1...20_000, using: &state.generator)
+            )
             let fates: [(Int, Fate)] = [
                 (faults.dropRequest, .dropRequest), (faults.dropAnswer, .dropAnswer),
                 (faults.double, .double(later: later)), (faults.busy, .busy),

@@ -7,7 +7,8 @@ import TidelineTestKit
 @Suite struct WorldTests {
     /// The seeds of a run: one of them alone where TIDELINE_SEED names it.
     static let seeds: [UInt64] = {
-        if let text = ProcessInfo.processInfo.environment["TIDELINE_SEED"], let seed = UInt64(text) {
+        if let text = ProcessInfo.processInfo.environment["TIDELINE_SEED"], let seed = UInt64(text)
+        {
             return [seed]
         }
         return Array(0..<500)

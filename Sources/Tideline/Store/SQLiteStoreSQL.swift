@@ -12,7 +12,8 @@ enum SQLiteStoreSQL {
         FilterRenderer(schema: table.schema, dateUnit: .milliseconds)
     }
 
-    private static func checked(_ filter: Filter?, _ table: SQLiteTable) throws -> QueryExpression? {
+    private static func checked(_ filter: Filter?, _ table: SQLiteTable) throws -> QueryExpression?
+    {
         guard let filter else { return nil }
         do {
             return try FilterChecker(schema: table.schema).filter(filter.expression)

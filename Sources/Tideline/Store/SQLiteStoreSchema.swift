@@ -56,7 +56,8 @@ enum SQLiteStoreSchema {
         }
     }
 
-    static func makeTables(_ schemas: [TableSchema], in database: Database) throws -> [SQLiteTable] {
+    static func makeTables(_ schemas: [TableSchema], in database: Database) throws -> [SQLiteTable]
+    {
         let tables = schemas.map(SQLiteTable.init)
         for table in tables { try make(table, in: database) }
         for index in SystemTables.indexes {
@@ -65,7 +66,8 @@ enum SQLiteStoreSchema {
                 """
                 CREATE INDEX IF NOT EXISTS \(Identifier(index.table + "_index").quoted)
                 ON \(Identifier(index.table).quoted) (\(columns))
-                """)
+                """
+            )
         }
         return tables
     }
@@ -85,7 +87,8 @@ enum SQLiteStoreSchema {
                 CREATE TABLE \(name) (
                     \(columns.joined(separator: ",\n    "))
                 )
-                """)
+                """
+            )
             return
         }
         for column in table.columns where !known.contains(column.name) {

@@ -14,36 +14,44 @@ enum SystemTables {
 
     static let schemas: [TableSchema] = [
         TableSchema(
-            local: operations, key: .integer,
+            local: operations,
+            key: .integer,
             columns: [
                 ColumnDefinition("itemId", .string),
                 ColumnDefinition("properties", .binary),
                 ColumnDefinition("table", .string),
                 ColumnDefinition("tableKind", .integer),
                 ColumnDefinition("state", .integer),
-            ]),
+            ]
+        ),
         TableSchema(
-            local: errors, key: .string,
+            local: errors,
+            key: .string,
             columns: [
                 ColumnDefinition("operationId", .integer),
                 ColumnDefinition("properties", .binary),
                 ColumnDefinition("tableKind", .integer),
-            ]),
+            ]
+        ),
         TableSchema(
-            local: config, key: .string,
+            local: config,
+            key: .string,
             columns: [
                 ColumnDefinition("key", .string),
                 ColumnDefinition("keyType", .integer),
                 ColumnDefinition("table", .string),
                 ColumnDefinition("value", .string),
-            ]),
+            ]
+        ),
         TableSchema(
-            local: bases, key: .string,
+            local: bases,
+            key: .string,
             columns: [
                 ColumnDefinition("table", .string),
                 ColumnDefinition("itemId", .string),
                 ColumnDefinition("properties", .binary),
-            ]),
+            ]
+        ),
     ]
 
     /// The columns that look-ups go by, for stores that have indexes.
@@ -52,7 +60,9 @@ enum SystemTables {
     ]
 
     /// The key of a row of `bases`; table names hold no line feed, ids no control characters.
-    static func baseKey(_ table: String, _ itemID: String) -> Value { .string("\(table)\n\(itemID)") }
+    static func baseKey(_ table: String, _ itemID: String) -> Value {
+        .string("\(table)\n\(itemID)")
+    }
 }
 
 /// Shorthands for filters over system tables.
@@ -69,7 +79,9 @@ extension Filter {
         Filter(QueryExpression.compare(.ne, QueryExpression(.field(column)), literal(value)))
     }
 
-    private static func literal(_ value: Value) -> QueryExpression { QueryExpression(.value(value)) }
+    private static func literal(_ value: Value) -> QueryExpression {
+        QueryExpression(.value(value))
+    }
 
     static func && (left: Filter, right: Filter) -> Filter {
         Filter(QueryExpression(.all([left.expression, right.expression])))

@@ -41,8 +41,12 @@ package enum ConflictRules {
     /// `payload` is what the operation sent, nil for a delete. `isFirstAttempt` is false when an
     /// earlier attempt of the same bytes may have reached the server.
     package static func outcome(
-        _ operation: QueuedOperation, payload: Row?, server: ServerState, isFirstAttempt: Bool,
-        policy: ConflictPolicy, limits: SyncLimits
+        _ operation: QueuedOperation,
+        payload: Row?,
+        server: ServerState,
+        isFirstAttempt: Bool,
+        policy: ConflictPolicy,
+        limits: SyncLimits
     ) -> ConflictOutcome {
         if isApplied(operation, payload: payload, server: server) { return .alreadyApplied(server) }
         // An insert whose id belongs to a tombstone brings that row back. Not after a lost answer:
@@ -63,7 +67,9 @@ package enum ConflictRules {
 
     /// Whether the server's row is what the operation wanted, so that there is nothing to settle.
     private static func isApplied(
-        _ operation: QueuedOperation, payload: Row?, server: ServerState
+        _ operation: QueuedOperation,
+        payload: Row?,
+        server: ServerState
     ) -> Bool {
         switch (operation.kind, server) {
         case (.delete, .deleted): true
@@ -73,7 +79,10 @@ package enum ConflictRules {
     }
 
     /// The operation as one that is sent on top of the server's row.
-    package static func onTop(_ operation: QueuedOperation, _ server: ServerState) -> QueuedOperation {
+    package static func onTop(
+        _ operation: QueuedOperation,
+        _ server: ServerState
+    ) -> QueuedOperation {
         var again = operation
         again.thaw()
         again.conflicts += 1

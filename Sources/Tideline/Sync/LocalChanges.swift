@@ -41,7 +41,9 @@ struct LocalChanges {
     /// `handedOut` is the row as the app saw it last, for records that carry no version.
     /// `normalized` is a row as the record type encodes it: what differs only by that is no edit.
     func update(
-        _ edited: Row, handedOut: Row?, normalized: (Row) -> Row?
+        _ edited: Row,
+        handedOut: Row?,
+        normalized: (Row) -> Row?
     ) throws -> Row {
         let id = edited.id
         guard let stored = try store.row(id: .string(id), in: table) else {
@@ -123,10 +125,17 @@ struct LocalChanges {
     }
 
     private func append(
-        _ kind: OperationKind, _ id: String, stored: Row? = nil, basisVersion: String? = nil
+        _ kind: OperationKind,
+        _ id: String,
+        stored: Row? = nil,
+        basisVersion: String? = nil
     ) throws {
         var operation = QueuedOperation(
-            id: try queue.nextOperationID(), table: table, itemID: id, kind: kind)
+            id: try queue.nextOperationID(),
+            table: table,
+            itemID: id,
+            kind: kind
+        )
         operation.basisVersion = basisVersion
         operation.sendsWholeRow = basisVersion != nil && kind == .update
         // Behind other operations the row is no server row: an insert in flight has no base yet.

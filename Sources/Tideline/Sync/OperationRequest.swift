@@ -9,14 +9,25 @@ import TidelineCore
 enum OperationRequest {
     /// What to send; nil when an update changes nothing.
     static func frozen(
-        _ operation: QueuedOperation, local: Row?, basis: RowBasis?, requestID: String, now: Date
+        _ operation: QueuedOperation,
+        local: Row?,
+        basis: RowBasis?,
+        requestID: String,
+        now: Date
     ) -> QueuedOperation.Frozen? {
         let version = operation.basisVersion ?? basis?.base?.version
         var frozen = QueuedOperation.Frozen(
-            method: "DELETE", query: "", ifMatch: version.map(quoted), requestID: requestID,
-            firstSent: Timestamp(now).text, body: nil, sentRow: local)
+            method: "DELETE",
+            query: "",
+            ifMatch: version.map(quoted),
+            requestID: requestID,
+            firstSent: Timestamp(now).text,
+            body: nil,
+            sentRow: local
+        )
         switch operation.kind {
         case .delete:
+            guard version != nil || basis?.base != nil else { return nil }
             frozen.sentRow = nil
         case .insert:
             guard let local else { return nil }

@@ -49,7 +49,9 @@ struct PulledPage: Sendable {
                     hasItems = true
                 case "count":
                     let token = try reader.value()
-                    if case .number(let span) = token { count = reader.integer(span).map { Int($0) } }
+                    if case .number(let span) = token {
+                        count = reader.integer(span).map { Int($0) }
+                    }
                     try reader.skip(token)
                 case "nextLink":
                     let token = try reader.value()
@@ -74,7 +76,9 @@ struct PulledPage: Sendable {
     /// The URL of `URL; rel=next`, as the originals write it, and of `<URL>; rel="next"`.
     static func nextLink(_ header: String) -> String? {
         guard let semicolon = header.firstIndex(of: ";") else { return nil }
-        let relation = header[header.index(after: semicolon)...].filter { !$0.isWhitespace && $0 != "\"" }
+        let relation = header[header.index(after: semicolon)...].filter {
+            !$0.isWhitespace && $0 != "\""
+        }
         guard relation == "rel=next" else { return nil }
         let link = header[..<semicolon].trimmingCharacters(in: .whitespaces)
         return link.trimmingCharacters(in: CharacterSet(charactersIn: "<>"))
@@ -88,6 +92,9 @@ struct PulledPage: Sendable {
             if latest.map({ date > $0 }) ?? true { latest = date }
         }
         return PageSummary(
-            rowCount: rows.count, latest: latest.map { Timestamp($0).text }, nextLink: nextLink)
+            rowCount: rows.count,
+            latest: latest.map { Timestamp($0).text },
+            nextLink: nextLink
+        )
     }
 }

@@ -20,7 +20,10 @@ package struct PushAnswer: Sendable, Hashable {
     package var message: String?
 
     package init(
-        status: Int, item: Row? = nil, retryAfter: Duration? = nil, message: String? = nil
+        status: Int,
+        item: Row? = nil,
+        retryAfter: Duration? = nil,
+        message: String? = nil
     ) {
         self.status = status
         self.item = item
@@ -108,7 +111,9 @@ package struct PushMachine: Sendable {
 
     /// The next operation is frozen, in this push or in an earlier one; nil: there is none.
     package mutating func prepared(_ operation: QueuedOperation?, frozenNow: Bool) -> Action {
-        guard case .preparing = state else { preconditionFailure("prepared(_:) while not preparing") }
+        guard case .preparing = state else {
+            preconditionFailure("prepared(_:) while not preparing")
+        }
         guard let operation else {
             state = .finished
             return .finish(nil)
@@ -136,7 +141,11 @@ package struct PushMachine: Sendable {
         case .conflict(let server):
             state = .settling(operation)
             return .settleConflict(
-                operation, server, status: answer.status, isFirstAttempt: isFirst)
+                operation,
+                server,
+                status: answer.status,
+                isFirstAttempt: isFirst
+            )
         case .rejected:
             state = .settling(operation)
             return .park(operation, answer)
@@ -180,7 +189,11 @@ package struct PushMachine: Sendable {
 
 /// How long to wait between attempts.
 package enum Backoff {
-    package static func delay(after attempt: Int, asked: Duration?, _ limits: SyncLimits) -> Duration {
+    package static func delay(
+        after attempt: Int,
+        asked: Duration?,
+        _ limits: SyncLimits
+    ) -> Duration {
         let own = limits.retryDelayFirst * (1 << min(attempt - 1, 16))
         return min(max(own, asked ?? .zero), limits.retryDelayMax)
     }

@@ -30,7 +30,9 @@ package enum QueueRules {
     }
 
     package static func effect(
-        of change: Change, rowExists: Bool, last: QueuedOperation?
+        of change: Change,
+        rowExists: Bool,
+        last: QueuedOperation?
     ) -> Effect {
         switch change {
         case .insert where rowExists: return .alreadyExists
@@ -61,7 +63,10 @@ package enum QueueRules {
     ///
     /// The rejected one had no effect on the server, so the pair collapses as if it had never been
     /// sent: the later edit releases it.
-    package static func merge(rejected: QueuedOperation, behind later: QueuedOperation) -> QueuedOperation? {
+    package static func merge(
+        rejected: QueuedOperation,
+        behind later: QueuedOperation
+    ) -> QueuedOperation? {
         var result = rejected
         result.thaw()
         switch (rejected.kind, later.kind) {

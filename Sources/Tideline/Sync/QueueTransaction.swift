@@ -10,7 +10,10 @@ struct TableCatalog: Sendable {
     let schemas: [String: TableSchema]
 
     init(_ schemas: [TableSchema]) {
-        self.schemas = Dictionary(schemas.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+        self.schemas = Dictionary(
+            schemas.map { ($0.name, $0) },
+            uniquingKeysWith: { first, _ in first }
+        )
     }
 
     func schema(_ table: String) -> TableSchema? { schemas[table] }
@@ -38,7 +41,8 @@ struct QueueReader {
     /// The operations of one row, in order: two at most.
     func operations(_ table: String, _ itemID: String) throws -> [QueuedOperation] {
         try operations(
-            byID(.equal("itemId", .string(itemID)) && .equal("table", .string(table))))
+            byID(.equal("itemId", .string(itemID)) && .equal("table", .string(table)))
+        )
     }
 
     func operation(_ id: Int64) throws -> QueuedOperation? {
@@ -50,7 +54,9 @@ struct QueueReader {
     /// The first operation behind `id` that is not parked.
     func nextOperation(after id: Int64) throws -> QueuedOperation? {
         let notParked = Filter.differs(
-            "state", from: .integer(QueuedOperation.State.parked.rawValue))
+            "state",
+            from: .integer(QueuedOperation.State.parked.rawValue)
+        )
         var query = byID(.greater("id", .integer(id)) && notParked)
         query.limit = 1
         return try operations(query).first
@@ -58,7 +64,9 @@ struct QueueReader {
 
     func count(table: String? = nil) throws -> Int {
         try store.count(
-            table.map { .equal("table", .string($0)) }, in: SystemTables.operations)
+            table.map { .equal("table", .string($0)) },
+            in: SystemTables.operations
+        )
     }
 
     /// The ids of the rows of a table that have operations.
@@ -69,7 +77,8 @@ struct QueueReader {
         return Set(
             try store.rows(query, in: SystemTables.operations).compactMap {
                 $0["itemId"]?.text.map(ItemKey.init)
-            })
+            }
+        )
     }
 
     func basis(_ table: String, _ itemID: String) throws -> RowBasis? {
@@ -81,19 +90,25 @@ struct QueueReader {
     /// The cursor of a pull, when it was made with the same filter.
     func cursor(_ table: String, _ queryID: String, fingerprint: String) throws -> String? {
         let kept = try store.row(
-            id: .string(QueueReader.configID(table, queryID, 1)), in: SystemTables.config)
+            id: .string(QueueReader.configID(table, queryID, 1)),
+            in: SystemTables.config
+        )
         guard kept?["value"]?.text.map({ $0.utf8.elementsEqual(fingerprint.utf8) }) == true else {
             return nil
         }
         return try store.row(
-            id: .string(QueueReader.configID(table, queryID, 0)), in: SystemTables.config)?["value"]?
-            .text
+            id: .string(QueueReader.configID(table, queryID, 0)),
+            in: SystemTables.config
+        )?["value"]?
+        .text
     }
 
     /// When the last pull of a table ended.
     func lastPull(_ table: String) throws -> Date? {
         let row = try store.row(
-            id: .string(QueueReader.configID(table, "", 3)), in: SystemTables.config)
+            id: .string(QueueReader.configID(table, "", 3)),
+            in: SystemTables.config
+        )
         return row?["value"]?.text.flatMap { Timestamp($0)?.date }
     }
 
@@ -155,8 +170,9 @@ struct QueueTransaction {
         var query = TableQuery()
         query.order = [SortKey(column: "id", ascending: false)]
         query.limit = 1
-        if case .integer(let highest) = try store.rows(query, in: SystemTables.operations).first?["id"]
-        {
+        if case .integer(let highest) = try store.rows(query, in: SystemTables.operations).first?[
+            "id"
+        ] {
             last = max(last, highest)
         }
         try store.put(
@@ -165,12 +181,17 @@ struct QueueTransaction {
                     "id": key, "key": "operation", "keyType": 2, "table": "",
                     "value": .string(String(last + 1)),
                 ]
-            ], in: SystemTables.config)
+            ],
+            in: SystemTables.config
+        )
         return last + 1
     }
 
     func setCursor(
-        _ cursor: String?, _ table: String, _ queryID: String, fingerprint: String
+        _ cursor: String?,
+        _ table: String,
+        _ queryID: String,
+        fingerprint: String
     ) throws {
         var rows: [Row] = []
         for (keyType, value) in [(0, cursor), (1, fingerprint)] {
@@ -192,13 +213,16 @@ struct QueueTransaction {
                     "id": .string(QueueReader.configID(table, "", 3)), "key": "", "keyType": 3,
                     "table": .string(table), "value": .string(Timestamp(date).text),
                 ]
-            ], in: SystemTables.config)
+            ],
+            in: SystemTables.config
+        )
     }
 
     /// Forgets every cursor of a table.
     func resetCursors(_ table: String) throws {
         let query = TableQuery(
-            filter: .equal("table", .string(table)) && .differs("keyType", from: 3))
+            filter: .equal("table", .string(table)) && .differs("keyType", from: 3)
+        )
         let ids = try store.rows(query, in: SystemTables.config).compactMap { $0["id"] }
         if !ids.isEmpty { try store.delete(ids: ids, in: SystemTables.config) }
     }

@@ -70,7 +70,11 @@ package struct QueuedOperation: Sendable, Hashable {
     package var conflicts = 0
 
     package init(
-        id: Int64, table: String, itemID: String, kind: OperationKind, state: State = .pending
+        id: Int64,
+        table: String,
+        itemID: String,
+        kind: OperationKind,
+        state: State = .pending
     ) {
         self.id = id
         self.table = table
@@ -83,8 +87,13 @@ package struct QueuedOperation: Sendable, Hashable {
 
     package var pending: PendingOperation {
         PendingOperation(
-            id: id, table: table, itemID: itemID, kind: kind, isAttempted: frozen != nil,
-            isParked: state == .parked)
+            id: id,
+            table: table,
+            itemID: itemID,
+            kind: kind,
+            isAttempted: frozen != nil,
+            isParked: state == .parked
+        )
     }
 
     /// Takes the operation back to where it was before its first attempt.
@@ -146,8 +155,13 @@ extension QueuedOperation {
             sentRow = RowText.row(Data(sent.text.utf8), schema(table))
         }
         frozen = Frozen(
-            method: method, query: request["query"]?.text ?? "", ifMatch: request["ifMatch"]?.text,
-            requestID: requestID, firstSent: request["firstSent"]?.text ?? "",
-            body: request["body"]?.text, sentRow: sentRow)
+            method: method,
+            query: request["query"]?.text ?? "",
+            ifMatch: request["ifMatch"]?.text,
+            requestID: requestID,
+            firstSent: request["firstSent"]?.text ?? "",
+            body: request["body"]?.text,
+            sentRow: sentRow
+        )
     }
 }

@@ -13,7 +13,10 @@ struct RemoteService: Sendable {
     static let protocolVersion = "3.0.0"
 
     func send(
-        _ method: String, _ url: URL, headers: HTTPFields = [:], body: [UInt8]? = nil
+        _ method: String,
+        _ url: URL,
+        headers: HTTPFields = [:],
+        body: [UInt8]? = nil
     ) async throws -> TransportResponse {
         var fields = headers
         fields["ZUMO-API-VERSION"] = Self.protocolVersion
@@ -21,20 +24,33 @@ struct RemoteService: Sendable {
         if body != nil { fields["Content-Type"] = "application/json" }
         return try await transport.send(
             TransportRequest(
-                method: method, url: url, headers: fields, body: body,
-                timeout: limits.requestTimeMax))
+                method: method,
+                url: url,
+                headers: fields,
+                body: body,
+                timeout: limits.requestTimeMax
+            )
+        )
     }
 
     /// Sends a frozen operation; the same bytes every time.
     func send(_ operation: QueuedOperation) async throws -> TransportResponse {
-        guard let frozen = operation.frozen else { preconditionFailure("only frozen ones are sent") }
+        guard let frozen = operation.frozen else {
+            preconditionFailure("only frozen ones are sent")
+        }
         let url = try endpoint.url(
-            operation.table, id: operation.kind == .insert ? nil : operation.itemID,
-            query: frozen.query)
+            operation.table,
+            id: operation.kind == .insert ? nil : operation.itemID,
+            query: frozen.query
+        )
         var headers = HTTPFields()
         headers["If-Match"] = frozen.ifMatch
         return try await send(
-            frozen.method, url, headers: headers, body: frozen.body.map { Array($0.utf8) })
+            frozen.method,
+            url,
+            headers: headers,
+            body: frozen.body.map { Array($0.utf8) }
+        )
     }
 
     /// One page of a list; the client asks for big pages where the server lets it choose.
@@ -73,7 +89,10 @@ extension TransportResponse {
     func pushAnswer(_ schema: TableSchema?) -> PushAnswer {
         let item = item(schema)
         return PushAnswer(
-            status: status, item: item, retryAfter: retryAfter,
-            message: item == nil ? problem : nil)
+            status: status,
+            item: item,
+            retryAfter: retryAfter,
+            message: item == nil ? problem : nil
+        )
     }
 }

@@ -96,7 +96,9 @@ struct JSONRowReader {
     }
 
     private static func number(
-        _ reader: JSONReader, _ span: Range<Int>, _ type: ColumnType?
+        _ reader: JSONReader,
+        _ span: Range<Int>,
+        _ type: ColumnType?
     ) -> Value {
         switch type {
         case .number:
@@ -119,13 +121,18 @@ struct JSONRowReader {
     }
 
     private static func string(
-        _ reader: JSONReader, _ span: JSONReader.Span, _ type: ColumnType?
+        _ reader: JSONReader,
+        _ span: JSONReader.Span,
+        _ type: ColumnType?
     ) -> Value {
         switch type {
         case .dateTime:
             if !span.isEscaped,
                 let stamp = Timestamp(
-                    utf8: UnsafeRawBufferPointer(UnsafeBufferPointer(rebasing: reader.bytes[span.range])))
+                    utf8: UnsafeRawBufferPointer(
+                        UnsafeBufferPointer(rebasing: reader.bytes[span.range])
+                    )
+                )
             {
                 return .date(Timestamp(microseconds: stamp.milliseconds * 1000).date)
             }

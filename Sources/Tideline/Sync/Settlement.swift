@@ -24,10 +24,19 @@ struct Settlement {
         if operation.frozen != nil { return .ready(operation, frozenNow: false) }
         let local = try store.row(id: .string(operation.itemID), in: operation.table)
         let basis = try queue.reader.basis(operation.table, operation.itemID)
+        if operation.kind == .update, operation.basisVersion == nil, basis?.base == nil {
+            // The server never had the row, as far as is known: without a version to be measured
+            // against, a change of it must not hit somebody else's.
+            operation.kind = .insert
+        }
         guard
             let frozen = OperationRequest.frozen(
-                operation, local: local, basis: basis, requestID: environment.makeID(),
-                now: environment.now())
+                operation,
+                local: local,
+                basis: basis,
+                requestID: environment.makeID(),
+                now: environment.now()
+            )
         else {
             try finish(operation, basis?.base.map(ServerState.row))
             return .skipped(operation.id)
@@ -73,7 +82,10 @@ struct Settlement {
             try store.put([RowMerge.rebase(local: local, from: sent, onto: row)], in: table)
         }
         try queue.put(
-            RowBasis(base: server.row, latest: newest == server ? nil : newest), table, id)
+            RowBasis(base: server.row, latest: newest == server ? nil : newest),
+            table,
+            id
+        )
     }
 
     /// Takes the row out of the queue's hands: the local row becomes the server's.
@@ -97,12 +109,35 @@ struct Settlement {
     }
 
     /// The operation goes out again, changed, from the same place in the queue.
+    ///
+    /// The outcome of its attempts is known, so an edit that stands behind it collapses into it.
     func sendAgain(_ changed: QueuedOperation, _ server: ServerState) throws {
-        guard try queue.reader.operation(changed.id) != nil else { return }
-        var basis = try queue.reader.basis(changed.table, changed.itemID) ?? RowBasis()
+        guard let operation = try queue.reader.operation(changed.id) else { return }
+        let (table, id) = (changed.table, changed.itemID)
+        var basis = try queue.reader.basis(table, id) ?? RowBasis()
         basis.latest = server
-        try queue.put(basis, changed.table, changed.itemID)
-        try queue.put(changed)
+        if let later = try queue.reader.operations(table, id).first(where: { $0.id > changed.id }) {
+            try queue.remove(later)
+            guard let merged = QueueRules.merge(rejected: operation, behind: later) else {
+                return try drop(operation, basis)
+            }
+            var again = changed
+            if merged.kind != operation.kind { again.kind = merged.kind }
+            again.sendsWholeRow = again.kind != .delete
+            again.revives = changed.revives && again.kind == .update
+            try queue.put(again)
+        } else {
+            try queue.put(changed)
+        }
+        try queue.put(basis, table, id)
+    }
+
+    /// An insert that had no effect and whose row is deleted here since: what the server has under
+    /// that id, if it was seen, takes its place.
+    private func drop(_ operation: QueuedOperation, _ basis: RowBasis) throws {
+        try queue.remove(operation)
+        if let known = basis.lastKnown { try apply(known, operation.table, operation.itemID) }
+        try queue.removeBasis(operation.table, operation.itemID)
     }
 
     /// The server rejected the operation: it waits, with a durable error.
@@ -110,7 +145,9 @@ struct Settlement {
     /// An edit made while it was in flight releases it at once. Returns whether it is to be sent
     /// again.
     func park(
-        _ sent: QueuedOperation, _ server: ServerState?, error: StoredError
+        _ sent: QueuedOperation,
+        _ server: ServerState?,
+        error: StoredError
     ) throws -> Bool {
         guard var operation = try queue.reader.operation(sent.id) else { return false }
         let (table, id) = (operation.table, operation.itemID)
@@ -120,9 +157,7 @@ struct Settlement {
         {
             try queue.remove(later)
             guard let merged = QueueRules.merge(rejected: operation, behind: later) else {
-                try queue.remove(operation)
-                if let known = basis.lastKnown { try apply(known, table, id) }
-                try queue.removeBasis(table, id)
+                try drop(operation, basis)
                 return false
             }
             try queue.put(basis, table, id)

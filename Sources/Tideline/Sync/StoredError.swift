@@ -30,7 +30,11 @@ struct StoredError: Sendable {
     }
 
     init(
-        id: String, operation: QueuedOperation, statusCode: Int?, message: String, item: Row?,
+        id: String,
+        operation: QueuedOperation,
+        statusCode: Int?,
+        message: String,
+        item: Row?,
         serverItem: Row?
     ) {
         self.id = id

@@ -20,12 +20,14 @@ extension SyncEngine {
             guard query.order.isEmpty, query.limit == nil, query.offset == 0 else {
                 throw SyncError.unsupportedQuery(
                     "a pull with a query id has an order and a window of its own. Leave out order, "
-                        + "limit and offset, or pull with 'queryID: nil'.")
+                        + "limit and offset, or pull with 'queryID: nil'."
+                )
             }
         }
         guard query.select == nil else {
             throw SyncError.unsupportedQuery(
-                "a pull stores whole rows. Leave out the selection of fields.")
+                "a pull stores whole rows. Leave out the selection of fields."
+            )
         }
         return try await lock.withLock {
             do {
@@ -38,7 +40,9 @@ extension SyncEngine {
     }
 
     private func pullLocked(
-        _ query: TableQuery, _ queryID: String?, _ table: String
+        _ query: TableQuery,
+        _ queryID: String?,
+        _ table: String
     ) async throws -> PullResult {
         let fingerprint = try PullRequest.fingerprint(query)
         var cursor: String?
@@ -68,7 +72,8 @@ extension SyncEngine {
                 result.applied += counts.applied
                 result.removed += counts.removed
                 events.send(
-                    .pageApplied(table: table, applied: counts.applied, removed: counts.removed))
+                    .pageApplied(table: table, applied: counts.applied, removed: counts.removed)
+                )
                 action = machine.applied()
             case .finish(let failure):
                 if let failure { throw SyncError.pullFailed(failure, table: table) }
@@ -76,21 +81,28 @@ extension SyncEngine {
                 let now = environment.now()
                 try await transaction { try $0.setLastPull(now, table) }
                 events.send(
-                    .pullFinished(table: table, applied: result.applied, removed: result.removed))
+                    .pullFinished(table: table, applied: result.applied, removed: result.removed)
+                )
                 return result
             }
         }
     }
 
     private func endpointURL(
-        _ query: TableQuery, from: String?, isIncremental: Bool, _ table: String
+        _ query: TableQuery,
+        from: String?,
+        isIncremental: Bool,
+        _ table: String
     ) throws -> URL {
         let text = try PullRequest.query(query, from: from, isIncremental: isIncremental)
         return try remote.endpoint.url(table, query: "?" + text)
     }
 
     private func ask(
-        _ url: URL, _ table: String, _ machine: inout PullMachine, _ page: inout PulledPage?
+        _ url: URL,
+        _ table: String,
+        _ machine: inout PullMachine,
+        _ page: inout PulledPage?
     ) async throws -> PullMachine.Action {
         try Task.checkCancellation()
         let response: TransportResponse
@@ -109,7 +121,11 @@ extension SyncEngine {
     }
 
     private func apply(
-        _ rows: [Row], _ cursor: String?, _ queryID: String?, _ fingerprint: String, _ table: String
+        _ rows: [Row],
+        _ cursor: String?,
+        _ queryID: String?,
+        _ fingerprint: String,
+        _ table: String
     ) async throws -> PageApply.Counts {
         try await transaction { queue in
             let counts = try PageApply(queue: queue, table: table).apply(rows)
@@ -129,7 +145,9 @@ enum PullRequest {
     }
 
     static func query(
-        _ query: TableQuery, from: String?, isIncremental: Bool
+        _ query: TableQuery,
+        from: String?,
+        isIncremental: Bool
     ) throws -> String {
         var request = query
         request.includesTotalCount = false
@@ -142,10 +160,13 @@ enum PullRequest {
         request.order = [SortKey(column: SystemColumn.updatedAt)]
         if let from, let stamp = Timestamp(from) {
             let since = QueryExpression.compare(
-                .ge, QueryExpression(.field(SystemColumn.updatedAt)),
-                QueryExpression(.value(.date(stamp.date))))
+                .ge,
+                QueryExpression(.field(SystemColumn.updatedAt)),
+                QueryExpression(.value(.date(stamp.date)))
+            )
             request.filter = Filter(
-                request.filter.map { QueryExpression(.all([$0.expression, since])) } ?? since)
+                request.filter.map { QueryExpression(.all([$0.expression, since])) } ?? since
+            )
         }
         return try ODataWriter.queryString(request, .v4)
     }

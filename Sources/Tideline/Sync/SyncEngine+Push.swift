@@ -28,12 +28,17 @@ extension SyncEngine {
             return try await finish(machine, .network, cause: error)
         } catch {
             throw PushError(
-                status: .storeFailure, errors: [], completed: machine.completed, cause: error)
+                status: .storeFailure,
+                errors: [],
+                completed: machine.completed,
+                cause: error
+            )
         }
     }
 
     private func perform(
-        _ action: PushMachine.Action, _ machine: inout PushMachine
+        _ action: PushMachine.Action,
+        _ machine: inout PushMachine
     ) async throws -> PushMachine.Action {
         switch action {
         case .prepare(let id):
@@ -59,10 +64,19 @@ extension SyncEngine {
             return machine.settled(again: false)
         case .settleConflict(let operation, let server, let status, let isFirst):
             return try await settle(
-                operation, server, status: status, isFirstAttempt: isFirst, &machine)
+                operation,
+                server,
+                status: status,
+                isFirstAttempt: isFirst,
+                &machine
+            )
         case .park(let operation, let answer):
             let again = try await park(
-                operation, nil, status: answer.status, message: answer.message)
+                operation,
+                nil,
+                status: answer.status,
+                message: answer.message
+            )
             return machine.settled(again: again)
         case .finish:
             preconditionFailure("the loop ends on .finish")
@@ -72,17 +86,29 @@ extension SyncEngine {
     private func sent(_ operation: QueuedOperation) {
         events.send(
             .operationCompleted(
-                table: operation.table, itemID: operation.itemID, kind: operation.kind))
+                table: operation.table,
+                itemID: operation.itemID,
+                kind: operation.kind
+            )
+        )
     }
 
     private func settle(
-        _ operation: QueuedOperation, _ server: ServerState, status: Int, isFirstAttempt: Bool,
+        _ operation: QueuedOperation,
+        _ server: ServerState,
+        status: Int,
+        isFirstAttempt: Bool,
         _ machine: inout PushMachine
     ) async throws -> PushMachine.Action {
         let payload = OperationRequest.payload(operation, schema: catalog.schema(operation.table))
         switch ConflictRules.outcome(
-            operation, payload: payload, server: server, isFirstAttempt: isFirstAttempt,
-            policy: policy(operation.table), limits: limits)
+            operation,
+            payload: payload,
+            server: server,
+            isFirstAttempt: isFirstAttempt,
+            policy: policy(operation.table),
+            limits: limits
+        )
         {
         case .alreadyApplied(let state), .takeServer(let state):
             try await transaction { try Settlement(queue: $0).accept(operation, state) }
@@ -98,29 +124,44 @@ extension SyncEngine {
     }
 
     private func park(
-        _ operation: QueuedOperation, _ server: ServerState?, status: Int, message: String?
+        _ operation: QueuedOperation,
+        _ server: ServerState?,
+        status: Int,
+        message: String?
     ) async throws -> Bool {
         let errorID = environment.makeID()
         let again = try await transaction { queue in
             let local = try queue.store.row(id: .string(operation.itemID), in: operation.table)
             let error = StoredError(
-                id: errorID, operation: operation, statusCode: status,
-                message: Self.message(operation, server, status, message), item: local,
-                serverItem: server?.row)
+                id: errorID,
+                operation: operation,
+                statusCode: status,
+                message: Self.message(operation, server, status, message),
+                item: local,
+                serverItem: server?.row
+            )
             return try Settlement(queue: queue).park(operation, server, error: error)
         }
         if !again {
             events.send(
                 .operationParked(
-                    table: operation.table, itemID: operation.itemID, kind: operation.kind))
+                    table: operation.table,
+                    itemID: operation.itemID,
+                    kind: operation.kind
+                )
+            )
         }
         return again
     }
 
     private static func message(
-        _ operation: QueuedOperation, _ server: ServerState?, _ status: Int, _ text: String?
+        _ operation: QueuedOperation,
+        _ server: ServerState?,
+        _ status: Int,
+        _ text: String?
     ) -> String {
-        let what = "The \(operation.kind) of row '\(operation.itemID)' in table '\(operation.table)'"
+        let what =
+            "The \(operation.kind) of row '\(operation.itemID)' in table '\(operation.table)'"
         switch server {
         case .row:
             return "\(what) met another change on the server (\(status)). Settle it with both rows."
@@ -133,7 +174,9 @@ extension SyncEngine {
     }
 
     private func finish(
-        _ machine: PushMachine, _ stop: PushMachine.Stop?, cause: (any Error)?
+        _ machine: PushMachine,
+        _ stop: PushMachine.Stop?,
+        cause: (any Error)?
     ) async throws -> PushResult {
         let errors = try await operationErrors()
         events.send(.pushFinished(completed: machine.completed, parked: errors.count))
@@ -147,6 +190,10 @@ extension SyncEngine {
             status = .operationErrors
         }
         throw PushError(
-            status: status, errors: errors, completed: machine.completed, cause: cause)
+            status: status,
+            errors: errors,
+            completed: machine.completed,
+            cause: cause
+        )
     }
 }

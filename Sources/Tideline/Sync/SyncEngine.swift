@@ -18,8 +18,12 @@ final class SyncEngine: Sendable {
     let handedOut: HandedOutRows
 
     init(
-        store: any LocalStore, catalog: TableCatalog, conflicts: ConflictPolicy,
-        tableConflicts: [String: ConflictPolicy], remote: RemoteService, events: SyncEvents
+        store: any LocalStore,
+        catalog: TableCatalog,
+        conflicts: ConflictPolicy,
+        tableConflicts: [String: ConflictPolicy],
+        remote: RemoteService,
+        events: SyncEvents
     ) {
         self.store = store
         self.catalog = catalog
@@ -83,7 +87,9 @@ extension SyncEngine {
 
     /// `normalized` is a stored row as its record type encodes it, or nil where it does not fit.
     func update(
-        _ row: Row, in table: String, normalized: @escaping @Sendable (Row) -> Row?
+        _ row: Row,
+        in table: String,
+        normalized: @escaping @Sendable (Row) -> Row?
     ) async throws -> Row {
         let before = handedOut[table, row.id]
         return try await transaction {
@@ -95,7 +101,9 @@ extension SyncEngine {
     /// Stores a change that was made to `stored`, unless the row has changed since; nil then.
     func replace(_ stored: Row, with row: Row, in table: String) async throws -> Row? {
         try await transaction { queue in
-            guard try queue.store.row(id: .string(stored.id), in: table) == stored else { return nil }
+            guard try queue.store.row(id: .string(stored.id), in: table) == stored else {
+                return nil
+            }
             return try LocalChanges(queue: queue, table: table).change(stored, to: row)
         }
     }

@@ -18,7 +18,8 @@ public struct SyncEnvironment: Sendable {
 
     /// Makes an environment from its parts.
     public init(
-        now: @escaping @Sendable () -> Date, makeID: @escaping @Sendable () -> String,
+        now: @escaping @Sendable () -> Date,
+        makeID: @escaping @Sendable () -> String,
         random: @escaping @Sendable () -> Double,
         sleep: @escaping @Sendable (Duration) async throws -> Void
     ) {

@@ -37,7 +37,9 @@ final class ServerRecorder: Transport {
             Self.mix(&state.history, "\(response.status)")
             guard request.method != "GET", (200..<300).contains(response.status) else { return }
             state.effects[key, default: 0] += 1
-            if let row, let text = row["text"]?.text { state.texts[row.id, default: []].insert(text) }
+            if let row, let text = row["text"]?.text {
+                state.texts[row.id, default: []].insert(text)
+            }
         }
         return response
     }

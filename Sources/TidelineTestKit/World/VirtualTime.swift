@@ -50,7 +50,11 @@ public final class VirtualTime: SerialExecutor, TaskExecutor {
                 state.order += 1
                 state.sleepers.append(
                     Sleeper(
-                        due: state.now + micros, order: state.order, continuation: continuation))
+                        due: state.now + micros,
+                        order: state.order,
+                        continuation: continuation
+                    )
+                )
             }
         }
         try Task.checkCancellation()
@@ -93,7 +97,9 @@ public final class VirtualTime: SerialExecutor, TaskExecutor {
         if !jobs.isEmpty {
             for job in jobs {
                 job.runSynchronously(
-                    isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
+                    isolatedTo: asUnownedSerialExecutor(),
+                    taskExecutor: asUnownedTaskExecutor()
+                )
             }
             return true
         }

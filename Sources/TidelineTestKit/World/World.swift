@@ -32,7 +32,10 @@ public struct World: Sendable {
         let report = try time.run { try await World.play(plan, time) }
         guard let report else {
             throw WorldViolation(
-                seed: plan.seed, guarantee: "liveness", detail: "everybody waits for ever")
+                seed: plan.seed,
+                guarantee: "liveness",
+                detail: "everybody waits for ever"
+            )
         }
         return report
     }
@@ -42,9 +45,12 @@ public struct World: Sendable {
         let server = try await InProcessServer(
             tables: [
                 TableDefinition(
-                    WorldItem.tableName, columns: try RecordSchema.of(WorldItem.self).table.columns)
+                    WorldItem.tableName,
+                    columns: try RecordSchema.of(WorldItem.self).table.columns
+                )
             ],
-            environment: ServerEnvironment(now: { time.now }, makeID: { "server-made" }))
+            environment: ServerEnvironment(now: { time.now }, makeID: { "server-made" })
+        )
         let recorder = ServerRecorder(server.transport)
         var devices: [WorldDevice] = []
         var networks: [LossyNetwork] = []
@@ -54,8 +60,15 @@ public struct World: Sendable {
             networks.append(network)
             devices.append(
                 WorldDevice(
-                    name: "d\(index)", policy: plan.policies[index], disk: try disk(plan, index),
-                    network: network, environment: environment(time, seed), time: time, seed: seed))
+                    name: "d\(index)",
+                    policy: plan.policies[index],
+                    disk: try disk(plan, index),
+                    network: network,
+                    environment: environment(time, seed),
+                    time: time,
+                    seed: seed
+                )
+            )
         }
         for device in devices { try await device.start() }
         try await work(devices, ids, plan, time)
@@ -76,13 +89,19 @@ public struct World: Sendable {
     private static func environment(_ time: VirtualTime, _ seed: UInt64) -> SyncEnvironment {
         let numbers = SeededNumbers(seed: seed)
         return SyncEnvironment(
-            now: { time.date }, makeID: { numbers.id() }, random: { numbers.fraction() },
-            sleep: { try await time.sleep($0) })
+            now: { time.date },
+            makeID: { numbers.id() },
+            random: { numbers.fraction() },
+            sleep: { try await time.sleep($0) }
+        )
     }
 
     /// Users edit while their devices sync; now and then an app is killed and started again.
     private static func work(
-        _ devices: [WorldDevice], _ ids: [String], _ plan: WorldPlan, _ time: VirtualTime
+        _ devices: [WorldDevice],
+        _ ids: [String],
+        _ plan: WorldPlan,
+        _ time: VirtualTime
     ) async throws {
         var tasks: [Task<Void, any Error>] = []
         for device in devices {
@@ -90,21 +109,26 @@ public struct World: Sendable {
                 time.start {
                     for _ in 0..<plan.steps {
                         try await time.sleep(
-                            .milliseconds(device.draw { Int.random(in: 1...3000, using: &$0) }))
+                            .milliseconds(device.draw { Int.random(in: 1...3000, using: &$0) })
+                        )
                         try await device.edit(ids)
                     }
-                })
+                }
+            )
             tasks.append(time.start { try await syncLoop(device, plan, time) })
         }
         for task in tasks { try await task.value }
     }
 
     private static func syncLoop(
-        _ device: WorldDevice, _ plan: WorldPlan, _ time: VirtualTime
+        _ device: WorldDevice,
+        _ plan: WorldPlan,
+        _ time: VirtualTime
     ) async throws {
         for _ in 0..<plan.steps / 2 {
             try await time.sleep(
-                .milliseconds(device.draw { Int.random(in: 1...5000, using: &$0) }))
+                .milliseconds(device.draw { Int.random(in: 1...5000, using: &$0) })
+            )
             let sync = time.start { try await device.sync() }
             guard device.draw({ $0.chance(15) }) else {
                 try await sync.value
@@ -112,7 +136,8 @@ public struct World: Sendable {
             }
             // Killed in the middle: the client goes, the disk stays.
             try await time.sleep(
-                .milliseconds(device.draw { Int.random(in: 1...4000, using: &$0) }))
+                .milliseconds(device.draw { Int.random(in: 1...4000, using: &$0) })
+            )
             sync.cancel()
             _ = try? await sync.value
             try await device.start()

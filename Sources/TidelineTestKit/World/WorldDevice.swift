@@ -28,8 +28,13 @@ final class WorldDevice: Sendable {
     private let state: Mutex<State>
 
     init(
-        name: String, policy: ConflictPolicy, disk: any LocalStore, network: LossyNetwork,
-        environment: SyncEnvironment, time: VirtualTime, seed: UInt64
+        name: String,
+        policy: ConflictPolicy,
+        disk: any LocalStore,
+        network: LossyNetwork,
+        environment: SyncEnvironment,
+        time: VirtualTime,
+        seed: UInt64
     ) {
         self.name = name
         self.policy = policy
@@ -50,9 +55,15 @@ final class WorldDevice: Sendable {
     /// Starts the app: a new client on the same disk.
     func start() async throws {
         let client = SyncClient(
-            endpoint: World.endpoint, transport: network, environment: environment)
+            endpoint: World.endpoint,
+            transport: network,
+            environment: environment
+        )
         try await client.syncContext.initialize(
-            store: disk, tables: [WorldItem.self], conflicts: policy)
+            store: disk,
+            tables: [WorldItem.self],
+            conflicts: policy
+        )
         state.withLock { $0.client = client }
     }
 

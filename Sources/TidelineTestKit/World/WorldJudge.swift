@@ -49,7 +49,10 @@ struct WorldJudge {
         }
         let (requests, history) = recorder.report
         return WorldReport(
-            requests: requests, edits: devices.map(\.edits).reduce(0, +), history: history)
+            requests: requests,
+            edits: devices.map(\.edits).reduce(0, +),
+            history: history
+        )
     }
 
     /// Guarantee 3.
@@ -60,7 +63,8 @@ struct WorldJudge {
         guard local != rows else { return }
         throw violation(
             "convergence",
-            "\(device.name) has \(local.map(Self.text)), the server \(rows.map(Self.text))")
+            "\(device.name) has \(local.map(Self.text)), the server \(rows.map(Self.text))"
+        )
     }
 
     /// Guarantees 1 and 7: the last thing that each user wrote to a row reached the server, unless
@@ -71,7 +75,8 @@ struct WorldJudge {
             guard case .text(let text) = edit, !recorder.had(text, id) else { continue }
             throw violation(
                 "no acknowledged write is lost",
-                "\(device.name) wrote '\(text)' to \(id), and the server never had it")
+                "\(device.name) wrote '\(text)' to \(id), and the server never had it"
+            )
         }
     }
 
