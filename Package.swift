@@ -100,6 +100,37 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .testTarget(
+            name: "TidelineModelTests",
+            dependencies: ["Tideline", "TidelineCore"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TidelineTransportTests",
+            dependencies: ["Tideline", "TidelineCore"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TidelineSyncTests",
+            dependencies: [
+                "Tideline", "TidelineCore", "TidelineServerCore", "TidelineTestKit",
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TidelineHTTPTests",
+            dependencies: ["TidelineCore", "TidelineServerCore", "TidelineHTTP"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TidelineServerTests",
+            dependencies: [
+                "TidelineCore", "TidelineHTTP", "TidelineServer", "TidelineServerCore",
+                "TidelineServerSQLite",
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(name: "RepositoryTests", swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -151,7 +151,7 @@ package struct FilterRenderer {
     // MARK: - Values
 
     /// A value that may be null; conditions give true or false.
-    func value(_ expression: QueryExpression) -> SQL {
+    package func value(_ expression: QueryExpression) -> SQL {
         switch expression.kind {
         case .field(let name): return column(name)
         case .value(.null): return "NULL"

@@ -1,0 +1,119 @@
+// LocalDate: a calendar day without a time zone, the Swift side of a `date` column.
+
+public import Foundation
+import TidelineCore
+
+/// A day of the Gregorian calendar, without time and time zone.
+///
+/// ```swift
+/// let day = LocalDate(year: 2026, month: 11, day: 20)     // nil when there is no such day
+/// print(day?.description ?? "")                           // 2026-11-20
+/// ```
+public struct LocalDate: Hashable, Sendable, Comparable {
+    /// The year, 1 to 9999.
+    public let year: Int
+    /// The month, 1 to 12.
+    public let month: Int
+    /// The day of the month.
+    public let day: Int
+
+    /// Makes a day; nil when the calendar has no such day.
+    public init?(year: Int, month: Int, day: Int) {
+        guard (1...9999).contains(year), (1...12).contains(month), (1...31).contains(day),
+            Timestamp.isDay(Int64(year), Int64(month), Int64(day))
+        else { return nil }
+        self.year = year
+        self.month = month
+        self.day = day
+    }
+
+    /// Reads `2026-11-20`; nil for any other text.
+    public init?(_ text: some StringProtocol) {
+        let bytes = Array(text.utf8)
+        guard bytes.count == 10, bytes[4] == UInt8(ascii: "-"), bytes[7] == UInt8(ascii: "-"),
+            let year = DecimalDigits.value(bytes[0..<4]),
+            let month = DecimalDigits.value(bytes[5..<7]),
+            let day = DecimalDigits.value(bytes[8..<10])
+        else { return nil }
+        self.init(year: year, month: month, day: day)
+    }
+
+    /// The day on which an instant falls in a time zone.
+    ///
+    /// Instants outside the years 1 to 9999 give the nearest day of that range.
+    public init(_ date: Date, in timeZone: TimeZone) {
+        let offset = Int64(timeZone.secondsFromGMT(for: date))
+        let seconds = date.timeIntervalSince1970.rounded(.down)
+        let local = min(max(seconds, Self.secondsMin), Self.secondsMax) + Double(offset)
+        let days = Int64((min(max(local, Self.secondsMin), Self.secondsMax) / 86400).rounded(.down))
+        let (year, month, day) = Timestamp.civil(days: days)
+        self.year = Int(year)
+        self.month = Int(month)
+        self.day = Int(day)
+    }
+
+    private static let secondsMin = Double(Timestamp.days(year: 1, month: 1, day: 1) * 86400)
+    private static let secondsMax = Double(
+        Timestamp.days(year: 9999, month: 12, day: 31) * 86400 + 86399
+    )
+
+    private init(epochDay: ()) {
+        year = 1970
+        month = 1
+        day = 1
+    }
+
+    package static let zero = LocalDate(epochDay: ())
+
+    /// Whether the first day is earlier.
+    public static func < (left: LocalDate, right: LocalDate) -> Bool {
+        (left.year, left.month, left.day) < (right.year, right.month, right.day)
+    }
+}
+
+extension LocalDate: LosslessStringConvertible {
+    /// The ISO 8601 text, `2026-11-20`.
+    public var description: String {
+        [
+            DecimalDigits.text(year, width: 4), DecimalDigits.text(month, width: 2),
+            DecimalDigits.text(day, width: 2),
+        ].joined(separator: "-")
+    }
+}
+
+extension LocalDate: Codable {
+    /// Reads the ISO 8601 text.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let day = LocalDate(try container.decode(String.self)) else {
+            throw DecodingError.dataCorruptedError(
+                in: container,
+                debugDescription: "not a day like 2026-11-20"
+            )
+        }
+        self = day
+    }
+
+    /// Writes the ISO 8601 text.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(description)
+    }
+}
+
+/// Decimal numbers of a fixed width, as dates and times have them.
+enum DecimalDigits {
+    static func value(_ bytes: ArraySlice<UInt8>) -> Int? {
+        var result = 0
+        for byte in bytes {
+            guard byte >= 0x30, byte <= 0x39 else { return nil }
+            result = result * 10 + Int(byte - 0x30)
+        }
+        return result
+    }
+
+    static func text(_ value: Int, width: Int) -> String {
+        let digits = String(value)
+        return String(repeating: "0", count: max(0, width - digits.utf8.count)) + digits
+    }
+}

@@ -1,0 +1,151 @@
+// PlaceholderDecoder: makes some value of a type, and finds out how the type writes itself.
+//
+// The schema probe needs a value of every property to get past it. Texts are empty, numbers 0,
+// optionals nil, arrays empty; objects are made of placeholders.
+
+import Foundation
+import TidelineCore
+
+/// How a property of some `Codable` type is kept in a column.
+struct Placeholder<T> {
+    var value: T
+    /// Nil for an object or an array, which is kept as a JSON document.
+    var scalar: ColumnType?
+    var isNullable: Bool
+
+    var columnType: ColumnType { scalar ?? .json }
+}
+
+extension Placeholder where T: Decodable {
+    /// Nil when no value of the type can be found.
+    static func make(_ type: T.Type) -> Placeholder? {
+        if let special = SpecialType(type) {
+            let value = special.zero(as: type) ?? special.read(.string("x:"), as: type)
+            return value.map {
+                Placeholder(value: $0, scalar: special.columnType, isNullable: false)
+            }
+        }
+        let decoder = PlaceholderDecoder()
+        let made = try? T(from: decoder)
+        guard let value = made ?? firstCase(type) ?? zeroBits(type) else { return nil }
+        return Placeholder(value: value, scalar: decoder.scalar, isNullable: decoder.isNullable)
+    }
+
+    private static func firstCase(_ type: T.Type) -> T? {
+        func first<C: CaseIterable>(_ type: C.Type) -> T? { C.allCases.first as? T }
+        return (type as? any CaseIterable.Type).flatMap { first($0) }
+    }
+
+    /// The value of a trivial type whose bits are all zero: the first case of an enum.
+    ///
+    /// Trivial types hold no reference, and a case whose bits are zero exists in every enum.
+    private static func zeroBits(_ type: T.Type) -> T? {
+        guard _isPOD(type), MemoryLayout<T>.size <= 64 else { return nil }
+        return withUnsafeTemporaryAllocation(
+            byteCount: max(1, MemoryLayout<T>.stride),
+            alignment: MemoryLayout<T>.alignment
+        ) { memory in
+            memory.initializeMemory(as: UInt8.self, repeating: 0)
+            return memory.load(as: T.self)
+        }
+    }
+}
+
+final class PlaceholderDecoder: Decoder, SingleValueDecodingContainer {
+    private(set) var scalar: ColumnType?
+    private(set) var isNullable = false
+
+    var codingPath: [any CodingKey] { [] }
+    var userInfo: [CodingUserInfoKey: Any] { [:] }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
+        KeyedDecodingContainer(PlaceholderKeyedContainer<Key>())
+    }
+
+    func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
+        PlaceholderUnkeyedContainer()
+    }
+
+    func singleValueContainer() throws -> any SingleValueDecodingContainer { self }
+
+    func decodeNil() -> Bool {
+        isNullable = true
+        return false
+    }
+
+    private func note<T>(_ type: ColumnType, _ value: T) -> T {
+        scalar = type
+        return value
+    }
+
+    func decode(_ type: Bool.Type) throws -> Bool { note(.boolean, false) }
+    func decode(_ type: String.Type) throws -> String { note(.string, "") }
+    func decode(_ type: Double.Type) throws -> Double { note(.number, 0) }
+    func decode(_ type: Float.Type) throws -> Float { note(.number, 0) }
+    func decode(_ type: Int.Type) throws -> Int { note(.integer, 0) }
+    func decode(_ type: Int8.Type) throws -> Int8 { note(.integer, 0) }
+    func decode(_ type: Int16.Type) throws -> Int16 { note(.integer, 0) }
+    func decode(_ type: Int32.Type) throws -> Int32 { note(.integer, 0) }
+    func decode(_ type: Int64.Type) throws -> Int64 { note(.integer, 0) }
+    func decode(_ type: UInt.Type) throws -> UInt { note(.integer, 0) }
+    func decode(_ type: UInt8.Type) throws -> UInt8 { note(.integer, 0) }
+    func decode(_ type: UInt16.Type) throws -> UInt16 { note(.integer, 0) }
+    func decode(_ type: UInt32.Type) throws -> UInt32 { note(.integer, 0) }
+    func decode(_ type: UInt64.Type) throws -> UInt64 { note(.integer, 0) }
+
+    func decode<T: Decodable>(_ type: T.Type) throws -> T {
+        guard let inner = Placeholder.make(type) else { throw Misfit(expected: "\(type)") }
+        scalar = inner.scalar
+        isNullable = isNullable || inner.isNullable
+        return inner.value
+    }
+}
+
+struct PlaceholderKeyedContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
+    var codingPath: [any CodingKey] { [] }
+    var allKeys: [Key] { [] }
+
+    func contains(_ key: Key) -> Bool { true }
+    func decodeNil(forKey key: Key) throws -> Bool { true }
+
+    func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
+        guard let placeholder = Placeholder.make(type) else { throw Misfit(expected: "\(type)") }
+        return placeholder.value
+    }
+
+    func nestedContainer<NestedKey: CodingKey>(
+        keyedBy type: NestedKey.Type,
+        forKey key: Key
+    ) throws -> KeyedDecodingContainer<NestedKey> {
+        KeyedDecodingContainer(PlaceholderKeyedContainer<NestedKey>())
+    }
+
+    func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
+        PlaceholderUnkeyedContainer()
+    }
+
+    func superDecoder() throws -> any Decoder { PlaceholderDecoder() }
+    func superDecoder(forKey key: Key) throws -> any Decoder { PlaceholderDecoder() }
+}
+
+/// An empty array.
+struct PlaceholderUnkeyedContainer: UnkeyedDecodingContainer {
+    var codingPath: [any CodingKey] { [] }
+    var count: Int? { 0 }
+    var isAtEnd: Bool { true }
+    var currentIndex: Int { 0 }
+
+    func decodeNil() throws -> Bool { true }
+
+    func decode<T: Decodable>(_ type: T.Type) throws -> T { throw Misfit(expected: "no element") }
+
+    func nestedContainer<NestedKey: CodingKey>(
+        keyedBy type: NestedKey.Type
+    ) throws -> KeyedDecodingContainer<NestedKey> { throw Misfit(expected: "no element") }
+
+    func nestedUnkeyedContainer() throws -> any UnkeyedDecodingContainer {
+        throw Misfit(expected: "no element")
+    }
+
+    func superDecoder() throws -> any Decoder { throw Misfit(expected: "no element") }
+}

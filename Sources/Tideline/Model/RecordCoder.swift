@@ -1,0 +1,118 @@
+// RecordCoder: how the records of one table become rows and come back.
+//
+// A value of closures, so that tables of typed records and tables of plain rows are the same
+// generic code. The record's type is known where the coder is made, and nowhere else.
+
+public import TidelineCore
+
+/// What a read does with a row that does not decode.
+public enum Misfits: Sendable {
+    /// The read throws ``SyncError`` with code `rowDoesNotFit`.
+    case fail
+    /// The row is left out of the result.
+    case skip
+}
+
+package struct RecordCoder<Record: Sendable>: Sendable {
+    /// The table's name and columns: declared ones first, else those of the model.
+    package let table: TableSchema
+    /// The model's columns; nil for plain rows.
+    package let schema: RecordSchema?
+    package let encode: @Sendable (Record) throws -> Row
+    package let decode: @Sendable (Row) throws -> Record
+    package let id: @Sendable (Record) -> String
+
+    private let decodePage: @Sendable ([Row], Misfits) throws -> [Record]
+
+    /// Decodes the rows of a page, in order.
+    package func decode(_ rows: [Row], misfits: Misfits) throws -> [Record] {
+        try decodePage(rows, misfits)
+    }
+
+    /// Whether the record type has a property for a system column.
+    package func declares(_ systemColumn: String) -> Bool {
+        schema.map { $0.systemProperties.contains(systemColumn) } ?? true
+    }
+}
+
+extension RecordCoder where Record: SyncRecord {
+    /// The coder of a model; `declared` is the schema given for its table, whose defaults count.
+    package static func model(
+        for type: Record.Type,
+        declared: TableSchema? = nil
+    ) throws -> RecordCoder {
+        let schema = try RecordSchema.of(type)
+        let defaults = schema.defaults(declared: declared)
+        return RecordCoder(
+            table: declared ?? schema.table,
+            schema: schema,
+            encode: { try RowWriter.row(of: $0, schema) },
+            decode: { try RowReader(schema, defaults: defaults).read($0, as: type) },
+            id: { $0.id },
+            decodePage: { rows, misfits in
+                let reader = RowReader(schema, defaults: defaults)
+                var records: [Record] = []
+                records.reserveCapacity(rows.count)
+                for row in rows {
+                    do {
+                        records.append(try reader.read(row, as: type))
+                    } catch  where misfits == .skip {
+                        continue
+                    }
+                }
+                return records
+            }
+        )
+    }
+}
+
+extension RecordCoder where Record == Row {
+    /// The coder of plain rows, which are what they are.
+    package static func untyped(table: TableSchema) -> RecordCoder {
+        RecordCoder(
+            table: table,
+            schema: nil,
+            encode: { $0 },
+            decode: { $0 },
+            id: { $0.id },
+            decodePage: { rows, _ in rows }
+        )
+    }
+}
+
+extension RecordSchema {
+    /// One default for each column, null where there is none.
+    func defaults(declared: TableSchema? = nil) -> [Value] {
+        columns.map { column in
+            let given = declared?.columns.first { $0.name == column.name }?.defaultValue
+            return given ?? column.defaultValue ?? .null
+        }
+    }
+}
+
+extension Row {
+    /// The row of a record: every column of its model, null for nil.
+    ///
+    /// Dates are rounded to milliseconds; nested `Codable` values become JSON documents.
+    ///
+    /// - Throws: ``SyncError`` with code `rowDoesNotFit` for a value that no column can hold (a
+    ///   number that is not finite, a date outside the years 1 to 9999), or `invalidModel`.
+    public init(_ record: some SyncRecord) throws {
+        self = try RowWriter.row(of: record, RecordSchema.of(type(of: record)))
+    }
+
+    /// The row as a typed record.
+    ///
+    /// A missing or null column becomes nil, or for a property that cannot be nil its declared
+    /// default, else ''/0/false.
+    ///
+    /// ```swift
+    /// let item = try row.decode(TodoItem.self)
+    /// ```
+    ///
+    /// - Throws: ``SyncError`` with code `rowDoesNotFit`, naming table, id and column.
+    public func decode<Record: SyncRecord>(_ type: Record.Type) throws -> Record {
+        let schema = try RecordSchema.of(type)
+        return try RowReader(schema, defaults: schema.defaults()).read(self, as: type)
+    }
+}

@@ -1,0 +1,155 @@
+// RecordSchema: the columns of a model, found once for each type.
+
+import Synchronization
+public import TidelineCore
+
+/// The columns of a model.
+public final class RecordSchema: Sendable {
+    /// Name and columns of the table, without the system columns.
+    public let table: TableSchema
+
+    /// The names of the system columns for which the model has a property, without `id`.
+    public let systemProperties: Set<String>
+
+    /// All columns of the model in the order in which it asks for them, system columns too.
+    package let columns: [ColumnDefinition]
+
+    /// The names of ``columns``, shared by all rows made from records.
+    package let layout: RowLayout
+
+    private let columnsByProperty: [String: String]
+    private let declaredPaths: [(path: any AnyKeyPath & Sendable, column: String)]
+
+    /// Where the columns are in rows of the layout that was read last.
+    let recentSlots = Mutex<RowSlots?>(nil)
+
+    private static let known = Mutex<[ObjectIdentifier: RecordSchema]>([:])
+
+    /// The columns of a model type; found at the first call, then remembered.
+    ///
+    /// - Throws: ``SyncError`` with code `invalidModel` and what to change in the model.
+    public static func of(_ type: any SyncRecord.Type) throws -> RecordSchema {
+        let key = ObjectIdentifier(type)
+        if let schema = known.withLock({ $0[key] }) { return schema }
+        let schema = try probe(type)
+        known.withLock { $0[key] = schema }
+        return schema
+    }
+
+    private static func probe<Record: SyncRecord>(_ type: Record.Type) throws -> RecordSchema {
+        try RecordSchema(type)
+    }
+
+    private init<Record: SyncRecord>(_ type: Record.Type) throws {
+        let name = "\(type)"
+        let declared = Record.columns
+        let found = try Self.find(type, declared: declared.map(\.definition))
+        try Self.check(found, model: name)
+        columns = found.map(\.definition)
+        layout = RowLayout(columns.map(\.name))
+        table = TableSchema(name: Record.tableName, columns: columns)
+        systemProperties = SystemColumn.names
+            .intersection(columns.map(\.name))
+            .subtracting([SystemColumn.id])
+        columnsByProperty = Dictionary(
+            found.map { ($0.property, $0.definition.name) },
+            uniquingKeysWith: { first, _ in first }
+        )
+        declaredPaths = declared.map { (path: $0.path, column: $0.definition.name) }
+    }
+
+    private static func find<Record: SyncRecord>(
+        _ type: Record.Type,
+        declared: [ColumnDefinition]
+    ) throws -> [SchemaProbe.Column] {
+        let byName = Dictionary(declared.map { ($0.name, $0) }, uniquingKeysWith: { $1 })
+        let probe = SchemaProbe(declared: byName)
+        do {
+            _ = try Record(from: probe)
+            return probe.columns
+        } catch {
+            // With columns declared the initialiser may stop early: it need not like placeholders.
+            guard declared.isEmpty else {
+                let names = Set(probe.columns.map(\.definition.name))
+                return probe.columns
+                    + declared.filter { !names.contains($0.name) }.map {
+                        SchemaProbe.Column(definition: $0, property: $0.name)
+                    }
+            }
+            throw explain(error, model: "\(type)", after: probe.columns.last?.property)
+        }
+    }
+
+    private static func explain(
+        _ error: any Error,
+        model: String,
+        after property: String?
+    ) -> SyncError {
+        if let failure = error as? SchemaProbe.Failure {
+            return .noPlaceholder(model, property: failure.property, type: failure.type)
+        }
+        let place = property.map { "after property '\($0)'" } ?? "before the first property"
+        var result = SyncError.invalidModel(
+            model,
+            """
+            its init(from:) refused a placeholder \(place). Accept empty texts and zeros there, \
+            or declare 'static var columns'.
+            """
+        )
+        result.cause = error
+        return result
+    }
+
+    private static func check(_ columns: [SchemaProbe.Column], model: String) throws {
+        var seen: Set<String> = []
+        for column in columns {
+            let name = column.definition.name
+            if name.hasPrefix("__") || column.property.hasPrefix("__") {
+                throw SyncError.invalidModel(
+                    model,
+                    "names that begin with '__' are reserved. Rename property '\(column.property)'."
+                )
+            }
+            guard seen.insert(name.lowercased()).inserted else {
+                throw SyncError.invalidModel(
+                    model,
+                    "two columns are called '\(name)', letter case aside. Rename one of them."
+                )
+            }
+            let system = SystemColumn.definitions.first { $0.name == name }
+            if let system, system.type != column.definition.type {
+                throw SyncError.invalidModel(
+                    model,
+                    """
+                    '\(name)' is a system column of type \(system.type.name). Give the property \
+                    that type, or another name.
+                    """
+                )
+            }
+        }
+        guard columns.contains(where: { $0.definition.name == SystemColumn.id }) else {
+            throw SyncError.invalidModel(
+                model,
+                "it has no column 'id'. Give it a stored property 'id' with the coding key 'id'."
+            )
+        }
+    }
+}
+
+extension RecordSchema {
+    /// The column of a stored property.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for any other key path.
+    package func column(for path: AnyKeyPath) throws -> String {
+        if let declared = declaredPaths.first(where: { $0.path == path }) { return declared.column }
+        let property = try KeyPathNames.property(of: path, table: table.name)
+        guard let column = columnsByProperty[property] else {
+            throw SyncError.unknownColumn(
+                keyPath: path.debugDescription,
+                table: table.name,
+                reason: "is not a stored property with a column"
+            )
+        }
+        return column
+    }
+}

@@ -1,0 +1,153 @@
+// RowReader: a row as a Decoder, for the `init(from:)` of one model.
+//
+// The synthesised initialiser asks for the same keys in the same order every time, so a cursor
+// over the schema's columns replaces a look-up by name. One reader serves one thread; it is
+// loaded with one row after the other.
+
+import Synchronization
+import TidelineCore
+
+/// Where the columns of a schema are in rows of one layout; -1 for a column that they lack.
+struct RowSlots: Sendable {
+    let layout: RowLayout
+    let slots: [Int]
+
+    init(_ layout: RowLayout, _ schema: RecordSchema) {
+        self.layout = layout
+        slots = schema.layout.names.map { layout.index(of: $0) ?? -1 }
+    }
+}
+
+final class RowReader: Decoder {
+    private let schema: RecordSchema
+    private let names: [String]
+    private let defaults: [Value]
+    private var layout: RowLayout
+    private var slots: [Int]
+    private var values: [Value] = []
+    private var next = 0
+    private var asked = ""
+
+    var codingPath: [any CodingKey] { [] }
+    var userInfo: [CodingUserInfoKey: Any] { [:] }
+
+    /// `defaults` has one value for each column of the schema, null for none.
+    init(_ schema: RecordSchema, defaults: [Value]) {
+        self.schema = schema
+        self.defaults = defaults
+        names = schema.layout.names
+        layout = .empty
+        slots = []
+    }
+
+    /// Decodes one row.
+    func read<Record: SyncRecord>(_ row: Row, as type: Record.Type) throws -> Record {
+        load(row)
+        do {
+            return try Record(from: self)
+        } catch {
+            let misfit = error as? Misfit
+            throw SyncError.rowDoesNotFit(
+                table: schema.table.name,
+                id: row.id,
+                column: asked,
+                expected: misfit?.expected ?? "accepted by the initialiser of \(type)"
+            )
+        }
+    }
+
+    private func load(_ row: Row) {
+        if slots.isEmpty || row.rowLayout !== layout {
+            layout = row.rowLayout
+            slots = schema.slots(of: layout).slots
+        }
+        values = row.allValues
+        next = 0
+    }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
+        next = 0
+        return KeyedDecodingContainer(RowReaderContainer<Key>(reader: self))
+    }
+
+    func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
+        throw Misfit(expected: "an array")
+    }
+
+    func singleValueContainer() throws -> any SingleValueDecodingContainer {
+        throw Misfit(expected: "one value")
+    }
+
+    /// The index of a column in the schema, -1 for a key that the schema does not know.
+    @inline(__always)
+    func advance(to key: String) -> Int {
+        asked = key
+        if next < names.count, names[next] == key {
+            next += 1
+            return next - 1
+        }
+        return seek(key)
+    }
+
+    private func seek(_ key: String) -> Int {
+        guard let index = names.firstIndex(of: key) else { return -1 }
+        next = index + 1
+        return index
+    }
+
+    /// The value at a schema index; null when the row lacks the column.
+    @inline(__always)
+    func value(at index: Int) -> Value {
+        if index < 0 { return layout.index(of: asked).map { values[$0] } ?? .null }
+        let slot = slots[index]
+        return slot < 0 ? .null : values[slot]
+    }
+
+    /// The value at a schema index, or the declared default when it is missing or null.
+    @inline(__always)
+    func valueOrDefault(at index: Int) -> Value {
+        let value = value(at: index)
+        return value.isNull && index >= 0 ? defaults[index] : value
+    }
+
+    func hasMember(_ key: String) -> Bool { layout.index(of: key) != nil }
+
+    func isNull(_ key: String) -> Bool {
+        guard let slot = layout.index(of: key) else { return true }
+        return values[slot].isNull
+    }
+
+    /// Reads a type that has no column type of its own: from its scalar, or from a document.
+    func decode<T: Decodable>(_ type: T.Type, _ value: Value, at index: Int) throws -> T {
+        do {
+            if isDocument(value, at: index) { return try document(type, value) }
+            return try T(from: ScalarDecoder(value: value))
+        } catch {
+            throw Misfit(expected: "of the type \(type)")
+        }
+    }
+
+    private func isDocument(_ value: Value, at index: Int) -> Bool {
+        if case .json = value { return true }
+        return index >= 0 && schema.columns[index].type == .json
+    }
+
+    private func document<T: Decodable>(_ type: T.Type, _ value: Value) throws -> T {
+        let json = value.asJSON()
+        guard json.text == "null" else { return try json.decode(type) }
+        for empty in ["null", "[]", "{}"] {
+            if let value = try? JSON(checked: empty).decode(type) { return value }
+        }
+        throw Misfit(expected: "of the type \(type)")
+    }
+}
+
+extension RecordSchema {
+    /// Where this schema's columns are in a layout; remembers the layout used last.
+    fileprivate func slots(of layout: RowLayout) -> RowSlots {
+        if let recent = recentSlots.withLock({ $0 }), recent.layout === layout { return recent }
+        let slots = RowSlots(layout, self)
+        recentSlots.withLock { $0 = slots }
+        return slots
+    }
+}

@@ -1,0 +1,86 @@
+// ScalarDecoder: one value as a Decoder, for enums with raw values and for types that write
+// themselves as one text or number.
+
+import TidelineCore
+
+/// Says that a value does not fit; the row decoder, which knows row and column, says the rest.
+struct Misfit: Error {
+    var expected: String
+}
+
+struct ScalarDecoder: Decoder, SingleValueDecodingContainer {
+    let value: Value
+
+    var codingPath: [any CodingKey] { [] }
+    var userInfo: [CodingUserInfoKey: Any] { [:] }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
+        throw Misfit(expected: "an object")
+    }
+
+    func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
+        throw Misfit(expected: "an array")
+    }
+
+    func singleValueContainer() throws -> any SingleValueDecodingContainer { self }
+
+    func decodeNil() -> Bool { value.isNull }
+
+    func decode(_ type: Bool.Type) throws -> Bool { try value.boolOrZero() }
+    func decode(_ type: String.Type) throws -> String { try value.stringOrZero() }
+    func decode(_ type: Double.Type) throws -> Double { try value.doubleOrZero() }
+    func decode(_ type: Float.Type) throws -> Float { Float(try value.doubleOrZero()) }
+    func decode(_ type: Int.Type) throws -> Int { try value.integerOrZero(type) }
+    func decode(_ type: Int8.Type) throws -> Int8 { try value.integerOrZero(type) }
+    func decode(_ type: Int16.Type) throws -> Int16 { try value.integerOrZero(type) }
+    func decode(_ type: Int32.Type) throws -> Int32 { try value.integerOrZero(type) }
+    func decode(_ type: Int64.Type) throws -> Int64 { try value.integerOrZero(type) }
+    func decode(_ type: UInt.Type) throws -> UInt { try value.integerOrZero(type) }
+    func decode(_ type: UInt8.Type) throws -> UInt8 { try value.integerOrZero(type) }
+    func decode(_ type: UInt16.Type) throws -> UInt16 { try value.integerOrZero(type) }
+    func decode(_ type: UInt32.Type) throws -> UInt32 { try value.integerOrZero(type) }
+    func decode(_ type: UInt64.Type) throws -> UInt64 { try value.integerOrZero(type) }
+
+    func decode<T: Decodable>(_ type: T.Type) throws -> T {
+        try value.specialOrZero(type) ?? T(from: self)
+    }
+}
+
+extension Value {
+    @inline(__always)
+    func boolOrZero() throws -> Bool {
+        if let value = asBool() { return value }
+        guard isNull else { throw Misfit(expected: "a boolean") }
+        return false
+    }
+
+    @inline(__always)
+    func stringOrZero() throws -> String {
+        if let value = asString() { return value }
+        guard isNull else { throw Misfit(expected: "a text") }
+        return ""
+    }
+
+    @inline(__always)
+    func doubleOrZero() throws -> Double {
+        if let value = asDouble() { return value }
+        guard isNull else { throw Misfit(expected: "a number") }
+        return 0
+    }
+
+    @inline(__always)
+    func integerOrZero<Integer: FixedWidthInteger>(_ type: Integer.Type) throws -> Integer {
+        if let value = asInteger(type) { return value }
+        guard isNull else { throw Misfit(expected: "a whole number in the range of \(type)") }
+        return 0
+    }
+
+    /// The value as one of the types with a column type of their own; nil for all other types.
+    @inline(__always)
+    func specialOrZero<T>(_ type: T.Type) throws -> T? {
+        guard let special = SpecialType(type) else { return nil }
+        let result = isNull ? special.zero(as: type) : special.read(self, as: type)
+        guard let result else { throw Misfit(expected: "of the type \(type)") }
+        return result
+    }
+}

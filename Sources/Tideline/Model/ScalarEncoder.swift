@@ -1,0 +1,112 @@
+// ScalarEncoder: takes the one value that a type writes, for enums with raw values and the like.
+//
+// Only types that the schema found to be scalar come here; others throw.
+
+import TidelineCore
+
+final class ScalarEncoder: Encoder, SingleValueEncodingContainer {
+    private(set) var value: Value?
+
+    static func value(of source: some Encodable) throws -> Value {
+        let encoder = ScalarEncoder()
+        try source.encode(to: encoder)
+        guard let value = encoder.value else { throw Misfit(expected: "one value") }
+        return value
+    }
+
+    var codingPath: [any CodingKey] { [] }
+    var userInfo: [CodingUserInfoKey: Any] { [:] }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
+        KeyedEncodingContainer(RefusingKeyedContainer<Key>())
+    }
+
+    func unkeyedContainer() -> any UnkeyedEncodingContainer { RefusingUnkeyedContainer() }
+
+    func singleValueContainer() -> any SingleValueEncodingContainer { self }
+
+    private func set(_ new: Value?) throws {
+        guard let new else { throw Misfit(expected: "in the range of columns") }
+        value = new
+    }
+
+    func encodeNil() throws { try set(.null) }
+    func encode(_ value: Bool) throws { try set(.bool(value)) }
+    func encode(_ value: String) throws { try set(.string(value)) }
+    func encode(_ value: Double) throws { try set(.finite(value)) }
+    func encode(_ value: Float) throws { try set(.finite(Double(value))) }
+    func encode(_ value: Int) throws { try set(.integer(Int64(value))) }
+    func encode(_ value: Int8) throws { try set(.integer(Int64(value))) }
+    func encode(_ value: Int16) throws { try set(.integer(Int64(value))) }
+    func encode(_ value: Int32) throws { try set(.integer(Int64(value))) }
+    func encode(_ value: Int64) throws { try set(.integer(value)) }
+    func encode(_ value: UInt) throws { try set(Int64(exactly: value).map(Value.integer)) }
+    func encode(_ value: UInt8) throws { try set(.integer(Int64(value))) }
+    func encode(_ value: UInt16) throws { try set(.integer(Int64(value))) }
+    func encode(_ value: UInt32) throws { try set(.integer(Int64(value))) }
+    func encode(_ value: UInt64) throws { try set(Int64(exactly: value).map(Value.integer)) }
+
+    func encode<T: Encodable>(_ value: T) throws {
+        if let special = SpecialType(T.self) {
+            try set(special.write(value))
+        } else {
+            try value.encode(to: self)
+        }
+    }
+}
+
+/// What a scalar type gets when it asks for an object: every write throws.
+struct RefusingKeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
+    var codingPath: [any CodingKey] { [] }
+
+    func encodeNil(forKey key: Key) throws { throw Misfit(expected: "one value") }
+
+    func encode<T: Encodable>(_ value: T, forKey key: Key) throws {
+        throw Misfit(expected: "one value")
+    }
+
+    func nestedContainer<NestedKey: CodingKey>(
+        keyedBy type: NestedKey.Type,
+        forKey key: Key
+    ) -> KeyedEncodingContainer<NestedKey> {
+        KeyedEncodingContainer(RefusingKeyedContainer<NestedKey>())
+    }
+
+    func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer {
+        RefusingUnkeyedContainer()
+    }
+
+    func superEncoder() -> any Encoder { RefusingEncoder() }
+    func superEncoder(forKey key: Key) -> any Encoder { RefusingEncoder() }
+}
+
+/// What a scalar type gets when it asks for an array: every write throws.
+struct RefusingUnkeyedContainer: UnkeyedEncodingContainer, SingleValueEncodingContainer {
+    var codingPath: [any CodingKey] { [] }
+    var count: Int { 0 }
+
+    func encodeNil() throws { throw Misfit(expected: "one value") }
+    func encode<T: Encodable>(_ value: T) throws { throw Misfit(expected: "one value") }
+
+    func nestedContainer<NestedKey: CodingKey>(
+        keyedBy keyType: NestedKey.Type
+    ) -> KeyedEncodingContainer<NestedKey> {
+        KeyedEncodingContainer(RefusingKeyedContainer<NestedKey>())
+    }
+
+    func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { RefusingUnkeyedContainer() }
+    func superEncoder() -> any Encoder { RefusingEncoder() }
+}
+
+/// The encoder behind `superEncoder()`, which no row has a place for.
+struct RefusingEncoder: Encoder {
+    var codingPath: [any CodingKey] { [] }
+    var userInfo: [CodingUserInfoKey: Any] { [:] }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
+        KeyedEncodingContainer(RefusingKeyedContainer<Key>())
+    }
+
+    func unkeyedContainer() -> any UnkeyedEncodingContainer { RefusingUnkeyedContainer() }
+    func singleValueContainer() -> any SingleValueEncodingContainer { RefusingUnkeyedContainer() }
+}

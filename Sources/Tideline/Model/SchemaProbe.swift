@@ -1,0 +1,109 @@
+// SchemaProbe: runs `init(from:)` of a model against placeholders and notes what it asks for.
+//
+// The synthesised initialiser asks for every property in the order of declaration, so one run
+// gives names, order, types and optionality. An initialiser that checks its values may refuse
+// the placeholders; then the model declares its columns.
+
+import TidelineCore
+
+final class SchemaProbe: Decoder {
+    struct Column {
+        var definition: ColumnDefinition
+        /// The name of the property: the name of the coding key's case.
+        var property: String
+    }
+
+    /// A property of whose type no value can be made.
+    struct Failure: Error {
+        var property: String
+        var type: String
+    }
+
+    private let declared: [String: ColumnDefinition]
+    fileprivate(set) var columns: [Column] = []
+    /// The key that was asked about nil just now: the question makes the column nullable.
+    fileprivate var askedForNil: String?
+
+    init(declared: [String: ColumnDefinition]) {
+        self.declared = declared
+    }
+
+    var codingPath: [any CodingKey] { [] }
+    var userInfo: [CodingUserInfoKey: Any] { [:] }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
+        KeyedDecodingContainer(ProbeContainer<Key>(probe: self))
+    }
+
+    func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
+        throw Misfit(expected: "a keyed container")
+    }
+
+    func singleValueContainer() throws -> any SingleValueDecodingContainer {
+        throw Misfit(expected: "a keyed container")
+    }
+
+    fileprivate func note(_ key: some CodingKey, _ type: ColumnType, nullable: Bool) {
+        let name = key.stringValue
+        guard !columns.contains(where: { $0.definition.name == name }) else { return }
+        let found = ColumnDefinition(name, type, nullable: nullable || askedForNil == name)
+        columns.append(
+            Column(definition: declared[name] ?? found, property: caseName(of: key) ?? name)
+        )
+    }
+}
+
+private struct ProbeContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
+    let probe: SchemaProbe
+
+    var codingPath: [any CodingKey] { [] }
+    var allKeys: [Key] { [] }
+
+    func contains(_ key: Key) -> Bool { true }
+
+    func decodeNil(forKey key: Key) throws -> Bool {
+        probe.askedForNil = key.stringValue
+        return false
+    }
+
+    func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
+        guard let placeholder = Placeholder.make(type) else {
+            throw SchemaProbe.Failure(
+                property: caseName(of: key) ?? key.stringValue,
+                type: "\(type)"
+            )
+        }
+        probe.note(key, placeholder.columnType, nullable: placeholder.isNullable)
+        return placeholder.value
+    }
+
+    func decodeIfPresent<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T? {
+        probe.note(key, Placeholder.make(type)?.columnType ?? .json, nullable: true)
+        return nil
+    }
+
+    func nestedContainer<NestedKey: CodingKey>(
+        keyedBy type: NestedKey.Type,
+        forKey key: Key
+    ) throws -> KeyedDecodingContainer<NestedKey> { throw Misfit(expected: "one value") }
+
+    func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
+        throw Misfit(expected: "one value")
+    }
+
+    func superDecoder() throws -> any Decoder { throw Misfit(expected: "one value") }
+    func superDecoder(forKey key: Key) throws -> any Decoder { throw Misfit(expected: "one value") }
+}
+
+/// The name of an enum's case, from the runtime; nil without reflection metadata.
+///
+/// A renamed coding key hides the property's name (`case dueDate = "due"`), and nothing public
+/// gives it: `description` of a coding key is its text. Without a name here the column can still
+/// be declared by hand with its key path.
+private func caseName<Key: CodingKey>(of key: Key) -> String? {
+    guard Mirror(reflecting: key).displayStyle == .enum else { return nil }
+    return enumCaseName(key).map { String(cString: $0) }
+}
+
+@_silgen_name("swift_EnumCaseName")
+private func enumCaseName<T>(_ value: T) -> UnsafePointer<CChar>?

@@ -1,0 +1,130 @@
+// SyncError: what goes wrong on the client, as an open code and a message that says the remedy.
+//
+// The texts of fixed messages are in SyncErrorMessages.swift. The contents of records never
+// enter a message.
+
+public import Foundation
+public import TidelineCore
+
+/// An error of the client.
+///
+/// `code` is for programs, `message` for people: it says what to do.
+///
+/// ```swift
+/// do {
+///     try await todos.insert(milk)
+/// } catch let error as SyncError where error.code == .alreadyExists {
+///     try await todos.update(milk)
+/// }
+/// ```
+public struct SyncError: Error, Sendable {
+    /// What kind of error it is; more kinds may come.
+    public var code: Code
+    /// What happened and what to do about it.
+    public var message: String
+    /// The error below this one.
+    public var cause: (any Error)?
+    /// The status of the answer, when a server answered.
+    public var statusCode: Int?
+    /// The row that the server sent with a conflict.
+    public var serverItem: Row?
+
+    /// Makes an error.
+    public init(
+        _ code: Code,
+        _ message: String,
+        cause: (any Error)? = nil,
+        statusCode: Int? = nil,
+        serverItem: Row? = nil
+    ) {
+        self.code = code
+        self.message = message
+        self.cause = cause
+        self.statusCode = statusCode
+        self.serverItem = serverItem
+    }
+}
+
+extension SyncError {
+    /// The kind of an error.
+    public struct Code: Hashable, Sendable, CustomStringConvertible {
+        private enum Kind: String, Sendable {
+            case storeNotInitialized
+            case alreadyExists
+            case notFound
+            case unsupportedQuery
+            case rowDoesNotFit
+            case invalidID
+            case invalidQueryID
+            case unknownTable
+            case pendingOperations
+            case conflict
+            case offline
+            case unauthorized
+            case serverError
+            case badRequest
+            case badResponse
+            case storeFailure
+            case newerStore
+            case insecureEndpoint
+            case invalidModel
+            case cancelled
+        }
+
+        private let kind: Kind
+
+        private init(_ kind: Kind) { self.kind = kind }
+
+        /// The store was not opened yet.
+        public static let storeNotInitialized = Self(.storeNotInitialized)
+        /// A row with this id exists.
+        public static let alreadyExists = Self(.alreadyExists)
+        /// There is no row with this id.
+        public static let notFound = Self(.notFound)
+        /// The query has no meaning for a store or a server.
+        public static let unsupportedQuery = Self(.unsupportedQuery)
+        /// A row does not decode into the model, or a record does not fit into a row.
+        public static let rowDoesNotFit = Self(.rowDoesNotFit)
+        /// The text cannot be the id of a row.
+        public static let invalidID = Self(.invalidID)
+        /// The text cannot name a pull query.
+        public static let invalidQueryID = Self(.invalidQueryID)
+        /// The table was not given when the store was opened.
+        public static let unknownTable = Self(.unknownTable)
+        /// Operations wait to be pushed.
+        public static let pendingOperations = Self(.pendingOperations)
+        /// The row changed on the server since it was last pulled.
+        public static let conflict = Self(.conflict)
+        /// The server cannot be reached.
+        public static let offline = Self(.offline)
+        /// The server does not accept the token, or wants one.
+        public static let unauthorized = Self(.unauthorized)
+        /// The server failed.
+        public static let serverError = Self(.serverError)
+        /// The server refused the request.
+        public static let badRequest = Self(.badRequest)
+        /// The answer is not what the protocol says.
+        public static let badResponse = Self(.badResponse)
+        /// The local store failed.
+        public static let storeFailure = Self(.storeFailure)
+        /// The file of the store was written by a newer version.
+        public static let newerStore = Self(.newerStore)
+        /// Plain http to another machine was not asked for.
+        public static let insecureEndpoint = Self(.insecureEndpoint)
+        /// The columns of a model cannot be found.
+        public static let invalidModel = Self(.invalidModel)
+        /// The task was cancelled.
+        public static let cancelled = Self(.cancelled)
+
+        /// The name of the kind.
+        public var description: String { kind.rawValue }
+    }
+}
+
+extension SyncError: CustomStringConvertible, LocalizedError {
+    /// Code and message.
+    public var description: String { "\(code): \(message)" }
+
+    /// The message.
+    public var errorDescription: String? { message }
+}

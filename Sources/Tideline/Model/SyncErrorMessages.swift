@@ -1,0 +1,105 @@
+// SyncErrorMessages: the fixed messages about models, rows, ids and queries.
+//
+// Names of tables, columns and types, and ids, may be in a message; values of records never.
+
+import TidelineCore
+
+extension SyncError {
+    package static func rowDoesNotFit(
+        table: String,
+        id: String,
+        column: String,
+        expected: String
+    ) -> SyncError {
+        SyncError(
+            .rowDoesNotFit,
+            """
+            Row '\(id)' of table '\(table)' does not fit: column '\(column)' is not \(expected). \
+            Make the property fit what the table holds, or read with 'misfits: .skip'.
+            """
+        )
+    }
+
+    package static func recordDoesNotFit(
+        table: String,
+        id: String,
+        column: String,
+        reason: String
+    ) -> SyncError {
+        SyncError(
+            .rowDoesNotFit,
+            """
+            Record '\(id)' does not fit into table '\(table)': column '\(column)' \(reason). \
+            Change the value before the record is stored.
+            """
+        )
+    }
+
+    package static func invalidModel(_ type: String, _ reason: String) -> SyncError {
+        SyncError(.invalidModel, "'\(type)' cannot be a synchronised record: \(reason)")
+    }
+
+    package static func noPlaceholder(_ model: String, property: String, type: String) -> SyncError
+    {
+        invalidModel(
+            model,
+            """
+            no value of type '\(type)' can be made to find the columns. Make property \
+            '\(property)' optional, conform '\(type)' to CaseIterable, or declare 'static var \
+            columns'.
+            """
+        )
+    }
+
+    package static func undeclaredColumn(_ model: String, _ column: String) -> SyncError {
+        invalidModel(
+            model,
+            """
+            it encodes column '\(column)', which its init(from:) does not ask for. Make both use \
+            the same keys, or declare the column in 'static var columns'.
+            """
+        )
+    }
+
+    package static func invalidID(_ reason: String) -> SyncError {
+        SyncError(
+            .invalidID,
+            """
+            The id cannot be used: \(reason). An id has 1 to 255 characters, no control \
+            characters and none of " + ? \\ / `.
+            """
+        )
+    }
+
+    package static func invalidQueryID(_ reason: String) -> SyncError {
+        SyncError(
+            .invalidQueryID,
+            """
+            The query id cannot be used: \(reason). A query id has 1 to 50 characters: the \
+            letters a to z and A to Z, digits, '-' and '_'.
+            """
+        )
+    }
+
+    package static func unsupportedQuery(_ what: String) -> SyncError {
+        SyncError(.unsupportedQuery, "The query cannot be expressed: \(what)")
+    }
+
+    package static func unknownColumn(keyPath: String, table: String, reason: String) -> SyncError {
+        unsupportedQuery(
+            """
+            key path '\(keyPath)' \(reason). Use a stored property of the model of table \
+            '\(table)', name the column as in $0["name"], or declare 'static var columns'.
+            """
+        )
+    }
+
+    package static func unsupportedLiteral(_ type: Any.Type) -> SyncError {
+        unsupportedQuery(
+            """
+            a value of type '\(type)' has no column type. Compare with a text, a number, a \
+            boolean, a date, a UUID or an enum with such a raw value.
+            """
+        )
+    }
+}

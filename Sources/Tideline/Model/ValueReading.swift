@@ -1,0 +1,194 @@
+// ValueReading: the value of a column as a Swift type, or nil when it does not fit.
+//
+// Numbers pass between their three kinds when nothing is lost but binary precision; texts pass
+// into the types that have one. Null is not handled here.
+
+import Foundation
+import TidelineCore
+
+extension Value {
+    @inline(__always)
+    func asBool() -> Bool? {
+        if case .bool(let value) = self { value } else { nil }
+    }
+
+    @inline(__always)
+    func asString() -> String? {
+        if case .string(let value) = self { value } else { nil }
+    }
+
+    @inline(__always)
+    func asInteger<Integer: FixedWidthInteger>(_ type: Integer.Type) -> Integer? {
+        switch self {
+        case .integer(let value): Integer(exactly: value)
+        case .number(let value): Integer(exactly: value)
+        case .decimal(let value): Integer("\(value)")
+        default: nil
+        }
+    }
+
+    @inline(__always)
+    func asDouble() -> Double? {
+        switch self {
+        case .number(let value): value
+        case .integer(let value): Double(value)
+        case .decimal(let value): Double("\(value)")
+        default: nil
+        }
+    }
+
+    func asDecimal() -> Decimal? {
+        switch self {
+        case .decimal(let value): value
+        case .integer(let value): Decimal(value)
+        // Through the shortest text: Decimal(0.1) made from the bits is not 0.1.
+        case .number(let value): Decimal(string: "\(value)", locale: nil)
+        default: nil
+        }
+    }
+
+    func asDate() -> Date? {
+        switch self {
+        case .date(let value): value
+        case .string(let text): Timestamp(text)?.date
+        default: nil
+        }
+    }
+
+    func asUUID() -> UUID? {
+        asString().flatMap { UUID(uuidString: $0) }
+    }
+
+    func asData() -> Data? {
+        switch self {
+        case .data(let value): value
+        case .string(let text): Data(base64Encoded: text)
+        default: nil
+        }
+    }
+
+    func asURL() -> URL? {
+        asString().flatMap { URL(string: $0) }
+    }
+
+    /// The value as a document, whatever column it came from.
+    func asJSON() -> JSON {
+        if case .json(let document) = self { return document }
+        var writer = JSONWriter()
+        writer.value(self)
+        return JSON(checked: writer.text)
+    }
+}
+
+/// The types that have a column type of their own, by one comparison of metatypes each.
+///
+/// Generic code of `Codable` asks for them by a type parameter; where the parameter was compared
+/// with a type, `unsafeBitCast` between the two is the identity and far cheaper than `as`.
+enum SpecialType {
+    case date
+    case uuid
+    case decimal
+    case data
+    case localDate
+    case localTime
+    case url
+
+    @inline(__always)
+    init?<T>(_ type: T.Type) {
+        if type == Date.self {
+            self = .date
+        } else if type == UUID.self {
+            self = .uuid
+        } else if type == Decimal.self {
+            self = .decimal
+        } else if type == Data.self {
+            self = .data
+        } else if type == LocalDate.self {
+            self = .localDate
+        } else if type == LocalTime.self {
+            self = .localTime
+        } else if type == URL.self {
+            self = .url
+        } else {
+            return nil
+        }
+    }
+
+    var columnType: ColumnType {
+        switch self {
+        case .date: .dateTime
+        case .uuid: .guid
+        case .decimal: .decimal
+        case .data: .binary
+        case .localDate: .date
+        case .localTime: .time
+        case .url: .string
+        }
+    }
+
+    /// Reads a value that is not null as `T`, which is the type that this case stands for.
+    @inline(__always)
+    func read<T>(_ value: Value, as type: T.Type) -> T? {
+        switch self {
+        case .date: value.asDate().map { unsafeBitCast($0, to: T.self) }
+        case .uuid: value.asUUID().map { unsafeBitCast($0, to: T.self) }
+        case .decimal: value.asDecimal().map { unsafeBitCast($0, to: T.self) }
+        case .data: value.asData().map { unsafeBitCast($0, to: T.self) }
+        case .localDate:
+            value.asString().flatMap { LocalDate($0) }.map { unsafeBitCast($0, to: T.self) }
+        case .localTime:
+            value.asString().flatMap { LocalTime($0) }.map { unsafeBitCast($0, to: T.self) }
+        case .url: value.asURL().map { unsafeBitCast($0, to: T.self) }
+        }
+    }
+
+    /// What a property that may not be nil gets when the column has no value; none for a URL.
+    func zero<T>(as type: T.Type) -> T? {
+        switch self {
+        case .date: unsafeBitCast(Date(timeIntervalSince1970: 0), to: T.self)
+        case .uuid:
+            unsafeBitCast(UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)), to: T.self)
+        case .decimal: unsafeBitCast(Decimal(0), to: T.self)
+        case .data: unsafeBitCast(Data(), to: T.self)
+        case .localDate: unsafeBitCast(LocalDate.zero, to: T.self)
+        case .localTime: unsafeBitCast(LocalTime.zero, to: T.self)
+        case .url: nil
+        }
+    }
+
+    /// The value of a column; nil when it is out of the range that columns have.
+    @inline(__always)
+    func write<T>(_ value: T) -> Value? {
+        switch self {
+        case .date: Value.milliseconds(unsafeBitCast(value, to: Date.self))
+        case .uuid: .string(unsafeBitCast(value, to: UUID.self).uuidString.lowercased())
+        case .decimal: Value.finite(unsafeBitCast(value, to: Decimal.self))
+        case .data: .data(unsafeBitCast(value, to: Data.self))
+        case .localDate: .string(unsafeBitCast(value, to: LocalDate.self).description)
+        case .localTime: .string(unsafeBitCast(value, to: LocalTime.self).description)
+        case .url: .string(unsafeBitCast(value, to: URL.self).absoluteString)
+        }
+    }
+}
+
+extension Value {
+    /// A date rounded to milliseconds; nil outside the years 1 to 9999.
+    @inline(__always)
+    static func milliseconds(_ date: Date) -> Value? {
+        let count = (date.timeIntervalSince1970 * 1000).rounded()
+        guard count >= dateMin, count <= dateMax else { return .none }
+        return .date(Timestamp(microseconds: Int64(count) * 1000).date)
+    }
+
+    private static let dateMin = -62_135_596_800_000.0
+    private static let dateMax = 253_402_300_799_999.0
+
+    static func finite(_ number: Decimal) -> Value? {
+        number.isFinite ? .some(.decimal(number)) : .none
+    }
+
+    @inline(__always)
+    static func finite(_ number: Double) -> Value? {
+        number.isFinite ? .some(.number(number)) : .none
+    }
+}

@@ -1,0 +1,106 @@
+// ColumnFunctions: functions on texts and dates in `where:` closures.
+//
+// Lengths and positions count Unicode scalars, and letter case is full Unicode: what the filter
+// rules of every engine say, not what Swift's String does.
+
+public import Foundation
+public import TidelineCore
+
+/// A type whose columns hold text.
+public protocol TextContent {}
+
+extension String: TextContent {}
+extension Value: TextContent {}
+extension Optional: TextContent where Wrapped: TextContent {}
+
+/// A type whose columns hold instants.
+public protocol InstantContent {}
+
+extension Date: InstantContent {}
+extension Value: InstantContent {}
+extension Optional: InstantContent where Wrapped: InstantContent {}
+
+extension Column where Content: TextContent {
+    private func call<Result>(_ function: Function, _ text: String) -> Column<Result> {
+        map { .call(function, $0, QueryExpression(.value(.string(text)))) }
+    }
+
+    /// Whether the text contains another one; letter case counts.
+    public func contains(_ text: String) -> Condition { call(.contains, text) }
+
+    /// Whether the text contains the text of another column.
+    public func contains(_ other: Column<some TextContent>) -> Condition {
+        with(other) { .call(.contains, $0, $1) }
+    }
+
+    /// Whether the text begins with another one.
+    public func hasPrefix(_ text: String) -> Condition { call(.startswith, text) }
+
+    /// Whether the text begins with the text of another column.
+    public func hasPrefix(_ other: Column<some TextContent>) -> Condition {
+        with(other) { .call(.startswith, $0, $1) }
+    }
+
+    /// Whether the text ends with another one.
+    public func hasSuffix(_ text: String) -> Condition { call(.endswith, text) }
+
+    /// Whether the text ends with the text of another column.
+    public func hasSuffix(_ other: Column<some TextContent>) -> Condition {
+        with(other) { .call(.endswith, $0, $1) }
+    }
+
+    /// The text in lower case.
+    public func lowercased() -> Column { map { .call(.tolower, $0) } }
+
+    /// The text in upper case.
+    public func uppercased() -> Column { map { .call(.toupper, $0) } }
+
+    /// The text without white space at both ends.
+    public func trimmed() -> Column { map { .call(.trim, $0) } }
+
+    /// The number of Unicode scalars.
+    public var count: Column<Int> { map { .call(.length, $0) } }
+
+    /// Whether the text is empty; a null text is not.
+    public var isEmpty: Condition { map { .compare(.eq, $0, QueryExpression(.value(""))) } }
+
+    /// The position of the first occurrence of a text, counted from 0; -1 without one.
+    public func position(of text: String) -> Column<Int> { call(.indexof, text) }
+
+    /// The rest of the text from a position on, counted from 0, or `length` characters of it.
+    public func substring(from position: Int, length: Int? = nil) -> Column {
+        map { column in
+            let bounds = [position, length].compactMap { bound in
+                bound.map { QueryExpression(.value(.integer(Int64($0)))) }
+            }
+            return QueryExpression(.call(.substring, [column] + bounds))
+        }
+    }
+
+    /// The text with every occurrence of one text replaced by another.
+    public func replacing(_ text: String, with replacement: String) -> Column {
+        map {
+            .call(
+                .replace,
+                $0,
+                QueryExpression(.value(.string(text))),
+                QueryExpression(.value(.string(replacement)))
+            )
+        }
+    }
+}
+
+extension Column where Content: InstantContent {
+    /// The year, in UTC like all parts.
+    public var year: Column<Int> { map { .call(.year, $0) } }
+    /// The month, 1 to 12.
+    public var month: Column<Int> { map { .call(.month, $0) } }
+    /// The day of the month.
+    public var day: Column<Int> { map { .call(.day, $0) } }
+    /// The hour, 0 to 23.
+    public var hour: Column<Int> { map { .call(.hour, $0) } }
+    /// The minute, 0 to 59.
+    public var minute: Column<Int> { map { .call(.minute, $0) } }
+    /// The second, 0 to 59.
+    public var second: Column<Int> { map { .call(.second, $0) } }
+}

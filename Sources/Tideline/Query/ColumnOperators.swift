@@ -1,0 +1,228 @@
+// ColumnOperators: comparisons and logic of `where:` closures.
+//
+// Few overloads on purpose: each one costs the type checker at every use of the operator. A
+// column that may be nil compares with a plain value because Swift makes that value optional.
+
+import TidelineCore
+
+private func compare<Left, Right>(
+    _ comparison: Comparison,
+    _ left: Column<Left>,
+    _ right: Column<Right>
+) -> Condition {
+    left.with(right) { .compare(comparison, $0, $1) }
+}
+
+extension Column {
+    /// Whether the column has this value; `nil` asks for null.
+    public static func == (left: Column, right: Content) -> Condition {
+        compare(.eq, left, .literal(right))
+    }
+
+    /// Whether the column has another value; null is another value than any but nil.
+    public static func != (left: Column, right: Content) -> Condition {
+        compare(.ne, left, .literal(right))
+    }
+
+    /// Whether the column is less than a value.
+    public static func < (left: Column, right: Content) -> Condition {
+        compare(.lt, left, .literal(right))
+    }
+
+    /// Whether the column is at most a value.
+    public static func <= (left: Column, right: Content) -> Condition {
+        compare(.le, left, .literal(right))
+    }
+
+    /// Whether the column is greater than a value.
+    public static func > (left: Column, right: Content) -> Condition {
+        compare(.gt, left, .literal(right))
+    }
+
+    /// Whether the column is at least a value.
+    public static func >= (left: Column, right: Content) -> Condition {
+        compare(.ge, left, .literal(right))
+    }
+
+    /// Whether both columns are equal; two nulls are.
+    public static func == (left: Column, right: Column) -> Condition { compare(.eq, left, right) }
+
+    /// Whether both columns differ.
+    public static func != (left: Column, right: Column) -> Condition { compare(.ne, left, right) }
+
+    /// Whether the first column is less.
+    public static func < (left: Column, right: Column) -> Condition { compare(.lt, left, right) }
+
+    /// Whether the first column is at most the second.
+    public static func <= (left: Column, right: Column) -> Condition { compare(.le, left, right) }
+
+    /// Whether the first column is greater.
+    public static func > (left: Column, right: Column) -> Condition { compare(.gt, left, right) }
+
+    /// Whether the first column is at least the second.
+    public static func >= (left: Column, right: Column) -> Condition { compare(.ge, left, right) }
+
+    /// Whether the column has one of these values.
+    ///
+    /// ```swift
+    /// $0.state.isIn(["open", "waiting"])
+    /// ```
+    public func isIn(_ values: some Sequence<Content>) -> Condition {
+        map { column in
+            QueryExpression(.isIn(column, try values.map { try Literal.expression($0) }))
+        }
+    }
+
+    /// Whether the column has one of these values; null is none of them.
+    public func isIn<Wrapped>(_ values: some Sequence<Wrapped>) -> Condition
+    where Content == Wrapped? {
+        map { column in
+            QueryExpression(.isIn(column, try values.map { try Literal.expression($0) }))
+        }
+    }
+}
+
+// A value first: `3 < $0.rank`.
+
+extension Column {
+    /// Whether a value is equal to the column.
+    public static func == (left: Content, right: Column) -> Condition {
+        compare(.eq, .literal(left), right)
+    }
+
+    /// Whether a value differs from the column.
+    public static func != (left: Content, right: Column) -> Condition {
+        compare(.ne, .literal(left), right)
+    }
+
+    /// Whether a value is less than the column.
+    public static func < (left: Content, right: Column) -> Condition {
+        compare(.lt, .literal(left), right)
+    }
+
+    /// Whether a value is at most the column.
+    public static func <= (left: Content, right: Column) -> Condition {
+        compare(.le, .literal(left), right)
+    }
+
+    /// Whether a value is greater than the column.
+    public static func > (left: Content, right: Column) -> Condition {
+        compare(.gt, .literal(left), right)
+    }
+
+    /// Whether a value is at least the column.
+    public static func >= (left: Content, right: Column) -> Condition {
+        compare(.ge, .literal(left), right)
+    }
+}
+
+// A column that may be nil beside one that may not.
+
+extension Column {
+    /// Whether a column that may be nil is equal to one that may not.
+    public static func == <Wrapped>(left: Column, right: Column<Wrapped>) -> Condition
+    where Content == Wrapped? { compare(.eq, left, right) }
+
+    /// Whether a column is equal to one that may be nil.
+    public static func == <Wrapped>(left: Column<Wrapped>, right: Column) -> Condition
+    where Content == Wrapped? { compare(.eq, left, right) }
+
+    /// Whether a column that may be nil differs from one that may not.
+    public static func != <Wrapped>(left: Column, right: Column<Wrapped>) -> Condition
+    where Content == Wrapped? { compare(.ne, left, right) }
+
+    /// Whether a column differs from one that may be nil.
+    public static func != <Wrapped>(left: Column<Wrapped>, right: Column) -> Condition
+    where Content == Wrapped? { compare(.ne, left, right) }
+
+    /// Whether a column that may be nil is less than one that may not.
+    public static func < <Wrapped>(left: Column, right: Column<Wrapped>) -> Condition
+    where Content == Wrapped? { compare(.lt, left, right) }
+
+    /// Whether a column is less than one that may be nil.
+    public static func < <Wrapped>(left: Column<Wrapped>, right: Column) -> Condition
+    where Content == Wrapped? { compare(.lt, left, right) }
+
+    /// Whether a column that may be nil is at most one that may not.
+    public static func <= <Wrapped>(left: Column, right: Column<Wrapped>) -> Condition
+    where Content == Wrapped? { compare(.le, left, right) }
+
+    /// Whether a column is at most one that may be nil.
+    public static func <= <Wrapped>(left: Column<Wrapped>, right: Column) -> Condition
+    where Content == Wrapped? { compare(.le, left, right) }
+
+    /// Whether a column that may be nil is greater than one that may not.
+    public static func > <Wrapped>(left: Column, right: Column<Wrapped>) -> Condition
+    where Content == Wrapped? { compare(.gt, left, right) }
+
+    /// Whether a column is greater than one that may be nil.
+    public static func > <Wrapped>(left: Column<Wrapped>, right: Column) -> Condition
+    where Content == Wrapped? { compare(.gt, left, right) }
+
+    /// Whether a column that may be nil is at least one that may not.
+    public static func >= <Wrapped>(left: Column, right: Column<Wrapped>) -> Condition
+    where Content == Wrapped? { compare(.ge, left, right) }
+
+    /// Whether a column is at least one that may be nil.
+    public static func >= <Wrapped>(left: Column<Wrapped>, right: Column) -> Condition
+    where Content == Wrapped? { compare(.ge, left, right) }
+}
+
+extension Column where Content == Bool {
+    /// Whether both conditions hold.
+    public static func && (left: Condition, right: Condition) -> Condition {
+        left.with(right) { .and($0, $1) }
+    }
+
+    /// Whether both hold, the second one not depending on rows.
+    public static func && (left: Condition, right: Bool) -> Condition {
+        left.with(.literal(right)) { .and($0, $1) }
+    }
+
+    /// Whether both hold, the first one not depending on rows.
+    public static func && (left: Bool, right: Condition) -> Condition {
+        Condition.literal(left).with(right) { .and($0, $1) }
+    }
+
+    /// Whether one condition holds at least.
+    public static func || (left: Condition, right: Condition) -> Condition {
+        left.with(right) { .or($0, $1) }
+    }
+
+    /// Whether one holds at least, the second one not depending on rows.
+    public static func || (left: Condition, right: Bool) -> Condition {
+        left.with(.literal(right)) { .or($0, $1) }
+    }
+
+    /// Whether one holds at least, the first one not depending on rows.
+    public static func || (left: Bool, right: Condition) -> Condition {
+        Condition.literal(left).with(right) { .or($0, $1) }
+    }
+
+    /// Whether the condition does not hold; a null boolean does not hold.
+    public static prefix func ! (condition: Condition) -> Condition {
+        condition.map { .not($0) }
+    }
+
+    /// The condition that always holds, or never.
+    public static func always(_ holds: Bool = true) -> Condition { .literal(holds) }
+}
+
+extension Sequence {
+    /// Whether a column has one of these values: `["open", "waiting"].contains($0.state)`.
+    public func contains(_ column: Column<Element>) -> Condition { column.isIn(self) }
+}
+
+extension ClosedRange {
+    /// Whether a column lies in the range, both bounds included.
+    public func contains(_ column: Column<Bound>) -> Condition {
+        column >= lowerBound && column <= upperBound
+    }
+}
+
+extension Range {
+    /// Whether a column lies in the range, the upper bound left out.
+    public func contains(_ column: Column<Bound>) -> Condition {
+        column >= lowerBound && column < upperBound
+    }
+}

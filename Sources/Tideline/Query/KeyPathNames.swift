@@ -1,0 +1,33 @@
+// KeyPathNames: the name of the property that a key path leads to.
+//
+// `debugDescription` is `\TodoItem.text`, in optimised and stripped programs too (measured). It
+// is a debug format: what does not look like one stored property is refused, never guessed. A
+// model can name its columns by key path instead (`static var columns`).
+
+import TidelineCore
+
+enum KeyPathNames {
+    static func property(of path: AnyKeyPath, table: String) throws -> String {
+        let text = path.debugDescription
+        func fail(_ reason: String) -> SyncError {
+            .unknownColumn(keyPath: text, table: table, reason: reason)
+        }
+        let root = rootPrefix(type(of: path).rootType)
+        guard text.hasPrefix(root) else { throw fail("has an unknown form") }
+        let name = text.dropFirst(root.count)
+        if name.isEmpty || name == "self" { throw fail("is the whole record") }
+        if name.contains(".") || name.contains("?") || name.contains("!") || name.contains("[") {
+            throw fail("leads into a value, and columns have no members")
+        }
+        if name.contains("<") { throw fail("is computed, or the program has no reflection data") }
+        return String(name)
+    }
+
+    /// `\TodoItem.`: asked of the type itself, so that generic and nested types work.
+    private static func rootPrefix(_ type: Any.Type) -> String {
+        func prefix<Root>(_ type: Root.Type) -> String {
+            String((\Root.self).debugDescription.dropLast("self".count))
+        }
+        return prefix(type)
+    }
+}

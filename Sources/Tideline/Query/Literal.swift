@@ -1,0 +1,65 @@
+// Literal: a Swift value as a value of a query.
+
+import Foundation
+import TidelineCore
+
+enum Literal {
+    /// The column value of a Swift value that stands in a query.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a type without a column type.
+    static func value<T>(_ source: T) throws -> Value {
+        if let special = SpecialType(T.self) {
+            guard let value = special.write(source) else { throw unsupported(source) }
+            return value
+        }
+        switch source {
+        case let value as Value: return value
+        case let value as String: return .string(value)
+        case let value as Bool: return .bool(value)
+        case let value as Int: return .integer(Int64(value))
+        case let value as Double: return try number(value)
+        case let value as any OptionalValue: return try value.literal()
+        case let value as any FixedWidthInteger:
+            guard let integer = Int64(exactly: value) else { throw unsupported(source) }
+            return .integer(integer)
+        case let value as Float: return try number(Double(value))
+        case let value as Character: return .string(String(value))
+        case let value as Substring: return .string(String(value))
+        case let value as any RawRepresentable: return try rawValue(value)
+        case let value as any Encodable:
+            do { return try ScalarEncoder.value(of: value) } catch { throw unsupported(source) }
+        default: throw unsupported(source)
+        }
+    }
+
+    static func expression<T>(_ source: T) throws -> QueryExpression {
+        QueryExpression(.value(try value(source)))
+    }
+
+    private static func rawValue(_ source: some RawRepresentable) throws -> Value {
+        try value(source.rawValue)
+    }
+
+    private static func number(_ value: Double) throws -> Value {
+        guard let number = Value.finite(value) else {
+            throw SyncError.unsupportedQuery("a number that is not finite. Compare with another.")
+        }
+        return number
+    }
+
+    private static func unsupported<T>(_ source: T) -> SyncError {
+        .unsupportedLiteral(type(of: source))
+    }
+}
+
+/// `Optional`, for code that has lost the type.
+private protocol OptionalValue {
+    func literal() throws -> Value
+}
+
+extension Optional: OptionalValue {
+    fileprivate func literal() throws -> Value {
+        guard let self else { return .null }
+        return try Literal.value(self)
+    }
+}

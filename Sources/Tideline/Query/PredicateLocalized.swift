@@ -1,0 +1,62 @@
+// PredicateLocalized: `localizedStandardContains` in predicates.
+//
+// No query language knows it; it becomes `contains` with both sides in lower case. The macro
+// accepts it everywhere, but Foundation on Linux has no node for it: it is supplied here.
+
+public import Foundation
+import TidelineCore
+
+#if !canImport(Darwin)
+extension PredicateExpressions {
+    /// Whether a text contains another one, letter case aside.
+    public struct StringLocalizedStandardContains<
+        Root: PredicateExpression,
+        Other: PredicateExpression
+    >: PredicateExpression where Root.Output: StringProtocol, Other.Output: StringProtocol {
+        /// A condition.
+        public typealias Output = Bool
+
+        /// The text that is searched.
+        public let root: Root
+        /// The text that is looked for.
+        public let other: Other
+
+        /// Evaluates the node in memory.
+        public func evaluate(_ bindings: PredicateBindings) throws -> Bool {
+            let text = String(try root.evaluate(bindings)).lowercased()
+            return text.contains(String(try other.evaluate(bindings)).lowercased())
+        }
+    }
+
+    // The macro fixes the name.
+    // swift-format-ignore: AlwaysUseLowerCamelCase
+    /// What the macro makes of `localizedStandardContains`.
+    public static func build_localizedStandardContains<Root, Other>(
+        _ root: Root,
+        _ other: Other
+    ) -> StringLocalizedStandardContains<Root, Other> {
+        StringLocalizedStandardContains(root: root, other: other)
+    }
+}
+
+extension PredicateExpressions.StringLocalizedStandardContains: Encodable
+where Root: Encodable, Other: Encodable {}
+
+extension PredicateExpressions.StringLocalizedStandardContains: Decodable
+where Root: Decodable, Other: Decodable {}
+
+extension PredicateExpressions.StringLocalizedStandardContains: Sendable
+where Root: Sendable, Other: Sendable {}
+
+extension PredicateExpressions.StringLocalizedStandardContains: StandardPredicateExpression
+where Root: StandardPredicateExpression, Other: StandardPredicateExpression {}
+
+#endif
+
+extension PredicateExpressions.StringLocalizedStandardContains: QueryNode {
+    func walk(_ state: inout PredicateWalk) throws -> Alternatives {
+        try state.visit(root).with(try state.visit(other)) { text, other in
+            .call(.contains, .call(.tolower, text), .call(.tolower, other))
+        }
+    }
+}

@@ -1,0 +1,145 @@
+// PredicateWalk: a Foundation Predicate as a query.
+//
+// Foundation's nodes are given conformances to a protocol of ours and walked. A Swift expression
+// may have another value on another path (`??`, `?.`, `if`), which no query language at hand can
+// say; so the walk keeps the alternatives of each value with the condition under which each one
+// holds, and a condition becomes "one alternative holds". Usually there is one alternative.
+
+import Foundation
+import TidelineCore
+
+/// A value on one path: what it is, and when.
+struct Alternative {
+    /// Nil for always.
+    var guardCondition: QueryExpression?
+    var value: QueryExpression
+}
+
+/// What a predicate's variable or subtree stands for.
+struct Alternatives {
+    /// More paths than this are refused: the query would grow without bounds.
+    static let countMax = 16
+
+    var cases: [Alternative]
+
+    init(_ value: QueryExpression) {
+        cases = [Alternative(guardCondition: nil, value: value)]
+    }
+
+    init(cases: [Alternative]) throws {
+        guard cases.count <= Self.countMax else {
+            throw SyncError.unsupportedQuery(
+                "a predicate with too many '??', '?.' or '?:' in one comparison. Split it."
+            )
+        }
+        self.cases = cases
+    }
+
+    func map(_ transform: (QueryExpression) -> QueryExpression) -> Alternatives {
+        var copy = self
+        for index in copy.cases.indices {
+            copy.cases[index].value = transform(copy.cases[index].value)
+        }
+        return copy
+    }
+
+    func with(
+        _ other: Alternatives,
+        _ transform: (QueryExpression, QueryExpression) -> QueryExpression
+    ) throws -> Alternatives {
+        try Alternatives(
+            cases: cases.flatMap { one in
+                other.cases.map { two in
+                    Alternative(
+                        guardCondition: Self.both(one.guardCondition, two.guardCondition),
+                        value: transform(one.value, two.value)
+                    )
+                }
+            }
+        )
+    }
+
+    /// These alternatives, but only where a condition holds.
+    func when(_ condition: QueryExpression) -> [Alternative] {
+        cases.map {
+            Alternative(
+                guardCondition: Self.both(condition, $0.guardCondition),
+                value: $0.value
+            )
+        }
+    }
+
+    /// The condition that the value is true; null is not.
+    var condition: QueryExpression {
+        cases.reduce(.constant(false)) { result, one in
+            let value = one.value.isNullLiteral ? .constant(false) : one.value
+            return .or(result, one.guardCondition.map { .and($0, value) } ?? value)
+        }
+    }
+
+    /// The condition that the value is null, or is not.
+    func isNull(_ comparison: Comparison) -> QueryExpression {
+        map { value in
+            if value.isNullLiteral { return .constant(comparison == .eq) }
+            if value.isLiteral { return .constant(comparison == .ne) }
+            return .compare(comparison, value, .null)
+        }.condition
+    }
+
+    private static func both(
+        _ one: QueryExpression?,
+        _ two: QueryExpression?
+    ) -> QueryExpression? {
+        guard let one else { return two }
+        return two.map { .and(one, $0) } ?? one
+    }
+}
+
+extension QueryExpression {
+    var isLiteral: Bool {
+        if case .value = kind { true } else { false }
+    }
+}
+
+/// The state of a walk.
+struct PredicateWalk {
+    /// What a variable stands for.
+    enum Binding {
+        case record
+        case value(Alternatives)
+    }
+
+    var bindings: [PredicateExpressions.VariableID: Binding] = [:]
+    let column: (AnyKeyPath) throws -> String
+
+    static func expression<Record>(
+        _ predicate: Predicate<Record>,
+        column: (AnyKeyPath) throws -> String
+    ) throws -> QueryExpression {
+        try withoutActuallyEscaping(column) { column in
+            var walk = PredicateWalk(column: column)
+            walk.bindings[predicate.variable.key] = .record
+            return try walk.visit(predicate.expression).condition
+        }
+    }
+
+    mutating func visit(_ node: some PredicateExpression) throws -> Alternatives {
+        guard let node = node as? any QueryNode else {
+            throw SyncError.unsupportedQuery(
+                "a predicate with '\(Self.name(of: node))'. Use a closure over columns."
+            )
+        }
+        return try node.walk(&self)
+    }
+
+    /// The name of a node without module and type arguments: `TypeCast`.
+    private static func name(of node: Any) -> String {
+        let text = String(describing: type(of: node))
+        return String(text.prefix { $0 != "<" })
+    }
+}
+
+/// A node of a predicate that can become a query.
+protocol QueryNode {
+    func walk(_ state: inout PredicateWalk) throws -> Alternatives
+}

@@ -1,0 +1,63 @@
+// Command: what `tideline` does, and its exit codes: 0, 1 for a failed start, 2 for bad arguments.
+
+import Dispatch
+import Foundation
+import TidelineServer
+
+enum Command {
+    private static let version = "0.1.0"
+
+    static func run(_ words: [String]) async -> Never {
+        do {
+            switch try Arguments(words) {
+            case .help: print(Arguments.usage)
+            case .version: print("tideline \(version)")
+            case .serve(let configuration): try await serve(configuration)
+            }
+            exit(0)
+        } catch let error as UsageError {
+            complain(error.message)
+            exit(2)
+        } catch {
+            complain("The server did not start: \(error)")
+            exit(1)
+        }
+    }
+
+    private static func complain(_ message: String) {
+        FileHandle.standardError.write(Data("tideline: \(message)\n".utf8))
+    }
+
+    private static func serve(_ configuration: ServerConfiguration) async throws {
+        let signals = Signals()
+        let server = TidelineServer(configuration: configuration)
+        let url = try await server.start()
+        FileHandle.standardOutput.write(Data("listening on \(url.absoluteString)\n".utf8))
+        var iterator = signals.stream.makeAsyncIterator()
+        _ = await iterator.next()
+        signals.exitOnNext()
+        await server.stop()
+    }
+}
+
+/// SIGTERM and SIGINT as a stream; the second one ends the process.
+private final class Signals {
+    let stream: AsyncStream<Void>
+    private let sources: [any DispatchSourceSignal]
+
+    init() {
+        let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
+        self.stream = stream
+        sources = [SIGTERM, SIGINT].map { number in
+            signal(number, SIG_IGN)
+            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            source.setEventHandler { continuation.yield() }
+            source.activate()
+            return source
+        }
+    }
+
+    func exitOnNext() {
+        for source in sources { source.setEventHandler { _exit(1) } }
+    }
+}

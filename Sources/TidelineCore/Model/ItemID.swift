@@ -1,0 +1,48 @@
+// ItemID: which texts may be the key of a row, for client and server alike.
+//
+// The rules are those of the original clients, and NFC beside them, so that two texts which look
+// the same are the same bytes.
+
+import Foundation
+
+package enum ItemID {
+    /// The most Unicode scalars that an id may have: the width of the original's key column.
+    package static let scalarsMax = 255
+
+    /// Why `id` cannot be the key of a row, as the end of a sentence; nil when it can.
+    package static func fault(in id: String) -> String? {
+        if id.isEmpty { return "it is empty" }
+        var count = 0
+        var isASCII = true
+        var isBlank = true
+        for scalar in id.unicodeScalars {
+            count += 1
+            if isForbidden(scalar) {
+                return "it contains the character U+\(hexadecimal(scalar))"
+            }
+            if scalar.value > 0x7F { isASCII = false }
+            if !scalar.properties.isWhitespace { isBlank = false }
+        }
+        if count > scalarsMax { return "it is longer than \(scalarsMax) characters" }
+        if isBlank { return "it is only white space" }
+        if id == "." || id == ".." { return "it is a relative path" }
+        if !isASCII, !isComposed(id) { return "it is not in Unicode normalization form C" }
+        return nil
+    }
+
+    private static func isForbidden(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar {
+        case "\u{0}"..."\u{1F}", "\u{7F}"..."\u{9F}", "\"", "+", "?", "\\", "/", "`": true
+        default: false
+        }
+    }
+
+    private static func isComposed(_ id: String) -> Bool {
+        id.precomposedStringWithCanonicalMapping.utf8.elementsEqual(id.utf8)
+    }
+
+    private static func hexadecimal(_ scalar: Unicode.Scalar) -> String {
+        let digits = String(scalar.value, radix: 16, uppercase: true)
+        return String(repeating: "0", count: max(0, 4 - digits.count)) + digits
+    }
+}

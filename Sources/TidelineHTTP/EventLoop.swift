@@ -1,0 +1,86 @@
+// EventLoop: the job queue of one loop thread, as the executor of Swift tasks.
+//
+// A task that prefers this executor runs on the thread that also drives the sockets, so a request
+// changes threads only where its handler does. The loop knows nothing of HTTP: its thread calls
+//
+//     bind() -> { wait for wakeDescriptor -> clearWake() -> { runJobs() }* }*
+
+import CMicroHTTPD
+import Glibc
+import Synchronization
+
+final class EventLoop: SerialExecutor, TaskExecutor {
+    /// Becomes readable when another thread enqueues a job while the queue is empty.
+    let wakeDescriptor: Int32
+
+    private let queue = Mutex<[UnownedJob]>([])
+    private let owner = Atomic<UInt>(0)
+
+    // The jobs being run; swapped with the queue, so that neither gives up its memory.
+    // Only the loop's thread reads or writes it.
+    private nonisolated(unsafe) var batch: [UnownedJob] = []
+
+    init() throws(HTTPServerError) {
+        wakeDescriptor = tideline_wake_descriptor()
+        guard wakeDescriptor >= 0 else { throw .exhausted("no descriptor for an event loop") }
+    }
+
+    deinit { close(wakeDescriptor) }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        let isFirst = queue.withLock { queue in
+            queue.append(job)
+            return queue.count == 1
+        }
+        // On its own thread the loop is awake, and runs jobs until there are none.
+        if isFirst && !isCurrent {
+            var one: UInt64 = 1
+            _ = write(wakeDescriptor, &one, MemoryLayout<UInt64>.size)
+        }
+    }
+
+    /// Whether the caller is on the thread of the loop.
+    var isCurrent: Bool { owner.load(ordering: .relaxed) == UInt(pthread_self()) }
+
+    func checkIsolated() { precondition(isCurrent, "not on the thread of the event loop") }
+
+    func isIsolatingCurrentContext() -> Bool? { isCurrent }
+
+    /// Makes the calling thread the loop's own.
+    func bind() { owner.store(UInt(pthread_self()), ordering: .relaxed) }
+
+    func clearWake() {
+        var count: UInt64 = 0
+        _ = read(wakeDescriptor, &count, MemoryLayout<UInt64>.size)
+    }
+
+    /// Runs jobs until there are none.
+    ///
+    /// Whatever the caller does next may enqueue more without a wake-up, as it is on the loop's
+    /// thread: it has to call again until the result is false before it sleeps.
+    ///
+    /// - Returns: Whether there were any.
+    func runJobs() -> Bool {
+        var hadJobs = false
+        while takeBatch() {
+            hadJobs = true
+            for job in batch {
+                job.runSynchronously(
+                    isolatedTo: asUnownedSerialExecutor(),
+                    taskExecutor: asUnownedTaskExecutor()
+                )
+            }
+            batch.removeAll(keepingCapacity: true)
+        }
+        return hadJobs
+    }
+
+    private func takeBatch() -> Bool {
+        queue.withLock { queue in
+            if queue.isEmpty { return false }
+            swap(&queue, &batch)
+            return true
+        }
+    }
+}

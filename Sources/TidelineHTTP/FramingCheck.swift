@@ -1,0 +1,89 @@
+// FramingCheck: refuses a request head that lets two HTTP parsers disagree about where the
+// request ends (request smuggling; RFC 9112 sections 3.2, 5.1 and 6.3).
+//
+// Pure, and fed with bytes. libmicrohttpd 0.9 accepts most of what is refused here, so this check
+// is what makes it safe behind a proxy. The order is
+//
+//     field(name:value:)* -> finish(isVersion11:)
+
+package struct FramingCheck: Sendable {
+    /// The announced length of the body.
+    package private(set) var contentLength: Int?
+    /// Whether the body is chunked.
+    package private(set) var isChunked = false
+    /// The first thing that is wrong, as a sentence for the caller.
+    package private(set) var problem: String?
+
+    private var hasHost = false
+
+    package init() {}
+
+    /// Takes one field, with the value as the library sees it.
+    ///
+    /// White space behind `chunked` is refused because the library would not take it for chunked.
+    package mutating func field(name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) {
+        if name.isEmpty || !name.allSatisfy(Self.isToken) {
+            refuse("A header name has a character that is not allowed.")
+        }
+        if value.contains(where: Self.isControl) {
+            refuse("A header value has a control character.")
+        }
+        switch name.count {
+        case 4 where name.equalsIgnoringCase("host"): host()
+        case 14 where name.equalsIgnoringCase("content-length"): length(value)
+        case 17 where name.equalsIgnoringCase("transfer-encoding"): encoding(value)
+        default: break
+        }
+    }
+
+    /// Checks what only the whole head shows.
+    package mutating func finish(isVersion11: Bool) {
+        if isVersion11 && !hasHost { refuse("The Host header is missing.") }
+        if isChunked && contentLength != nil {
+            refuse("Content-Length and Transfer-Encoding exclude each other.")
+        }
+        if isChunked && !isVersion11 { refuse("Transfer-Encoding needs HTTP/1.1.") }
+    }
+
+    private mutating func host() {
+        if hasHost { refuse("There is more than one Host header.") }
+        hasHost = true
+    }
+
+    private mutating func length(_ value: UnsafeRawBufferPointer) {
+        if contentLength != nil { refuse("There is more than one Content-Length header.") }
+        // 18 digits always fit, and are more than any limit.
+        guard (1...18).contains(value.count), value.allSatisfy(Self.isDigit) else {
+            contentLength = 0
+            return refuse("Content-Length is not a number of bytes.")
+        }
+        contentLength = value.reduce(0) { $0 * 10 + Int($1 - 0x30) }
+    }
+
+    private mutating func encoding(_ value: UnsafeRawBufferPointer) {
+        if isChunked { refuse("There is more than one Transfer-Encoding header.") }
+        if !value.equalsIgnoringCase("chunked") {
+            refuse("The only Transfer-Encoding understood is chunked.")
+        }
+        isChunked = true
+    }
+
+    private mutating func refuse(_ reason: String) {
+        if problem == nil { problem = reason }
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool { byte >= 0x30 && byte <= 0x39 }
+
+    private static func isControl(_ byte: UInt8) -> Bool {
+        byte < 0x20 && byte != 0x09 || byte == 0x7F
+    }
+
+    /// `tchar` of RFC 9110 section 5.6.2.
+    private static func isToken(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+        case 0x21, 0x23...0x27, 0x2A, 0x2B, 0x2D, 0x2E, 0x5E...0x60, 0x7C, 0x7E: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,51 @@
+// HTTPLimits: every bound of the HTTP server, with its unit and its reason.
+
+/// The bounds of an ``HTTPServer``.
+///
+/// Times are checked once a second, so a limit may be overstepped by up to one second.
+public struct HTTPLimits: Sendable, Hashable {
+    /// The most bytes of a request body.
+    ///
+    /// Bodies are held in memory. A larger one is answered with 413: at once if its length was
+    /// announced; if it is chunked, after at most as many bytes again were swallowed.
+    public var bodyBytesMax = 4 << 20
+
+    /// The bytes of memory for one connection, which its request head has to fit in.
+    ///
+    /// A larger head is answered with 431, or 414 if it is the target that is too long.
+    public var headerBytesMax = 16 << 10
+
+    /// The most connections open at a time.
+    ///
+    /// Further ones wait in the backlog of the kernel. Each costs ``headerBytesMax`` bytes and a
+    /// file descriptor: raise `ulimit -n` together with it.
+    public var connectionsMax = 10_000
+
+    /// The longest time for a request head to arrive.
+    ///
+    /// Counted from the start of the connection, or from the request line of a later request.
+    /// It cuts off those who send a byte now and then to occupy the server.
+    public var headerTimeMax: Duration = .seconds(10)
+
+    /// The longest time for a whole request to arrive, head and body.
+    ///
+    /// Long enough for ``bodyBytesMax`` over a slow mobile network.
+    public var requestTimeMax: Duration = .seconds(60)
+
+    /// The longest silence between two requests of a connection, or of a peer that reads an answer.
+    public var idleTimeMax: Duration = .seconds(60)
+
+    /// The longest time for a handler to make an answer.
+    ///
+    /// Then its task is cancelled and the caller gets 503, so that a database that hangs does
+    /// not keep callers waiting for ever.
+    public var handlerTimeMax: Duration = .seconds(30)
+
+    /// The longest time for requests under way to end once the server is drained.
+    ///
+    /// Shorter than the patience of the usual supervisors, which kill after 30 to 90 seconds.
+    public var drainTimeMax: Duration = .seconds(25)
+
+    /// The limits for a public server with small bodies.
+    public init() {}
+}

@@ -1,0 +1,152 @@
+// HTTPServer: an HTTP/1.1 server of a few event loop threads that share one port.
+//
+// It knows requests and answers as values and nothing of tables. TLS and HTTP/2 are the business
+// of a reverse proxy in front of it.
+
+import Glibc
+import Synchronization
+public import TidelineServerCore
+
+/// An HTTP/1.1 server.
+///
+/// ```swift
+/// let server = try HTTPServer(host: "127.0.0.1", port: 0, limits: HTTPLimits()) { request in
+///     ServerResponse(status: 200, body: Array("You asked for \(request.path)".utf8))
+/// }
+/// let port = try server.start()
+/// // …
+/// await server.drain()
+/// ```
+///
+/// The handler runs on the thread of its connection's event loop, and so do the actors it awaits
+/// unless they have an executor of their own. Whatever blocks, such as a database, has to run on
+/// a thread of its own: awaiting it there and coming back is cheap.
+public final class HTTPServer: Sendable {
+    private enum Phase {
+        case ready
+        case running
+        case draining
+    }
+
+    private struct State {
+        var phase = Phase.ready
+        var workers: [HTTPWorker] = []
+        var workersRunning = 0
+        var waiting: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let host: String
+    private let port: Int
+    private let limits: HTTPLimits
+    private let loops: Int
+    private let handler: @Sendable (ServerRequest) async -> ServerResponse
+    private let state = Mutex(State())
+
+    /// Makes a server that does nothing until it is started.
+    ///
+    /// - Parameters:
+    ///   - host: An IPv4 or IPv6 address of this machine, or `localhost` for 127.0.0.1.
+    ///   - port: The port, or 0 to have one picked.
+    ///   - limits: What requests, connections and waits may cost.
+    ///   - loops: The number of threads that serve connections, at least one.
+    ///   - handler: Answers a request. It is cancelled after `handlerTimeMax`.
+    public init(
+        host: String,
+        port: Int,
+        limits: HTTPLimits,
+        loops: Int = 2,
+        handler: @escaping @Sendable (ServerRequest) async -> ServerResponse
+    ) {
+        precondition(loops > 0, "loops is a count of threads, at least one")
+        self.host = host
+        self.port = port
+        self.limits = limits
+        self.loops = loops
+        self.handler = handler
+    }
+
+    /// Listens, and serves from then on until the server is drained.
+    ///
+    /// A server is started once.
+    ///
+    /// - Returns: The port that was bound.
+    /// - Throws: ``HTTPServerError`` if the address cannot be listened on. The server may then be
+    ///   started again.
+    public func start() throws -> Int {
+        try state.withLock { state in
+            precondition(state.phase == .ready, "a server is started once")
+            let (sockets, port) = try ListenSocket.open(host: host, port: port, count: loops)
+            let workers = try makeWorkers(sockets)
+            state.phase = .running
+            state.workers = workers
+            state.workersRunning = workers.count
+            for (index, worker) in workers.enumerated() {
+                do {
+                    try LoopThread.start { [self] in run(worker) }
+                } catch {
+                    state.phase = .draining
+                    state.workersRunning = index
+                    for started in workers[..<index] { Self.drain(started) }
+                    for other in workers[index...] { other.abandon() }
+                    throw error
+                }
+            }
+            return port
+        }
+    }
+
+    /// Ends the server: refuses new connections, lets requests under way finish, closes the rest.
+    ///
+    /// Returns when all is done, at the latest after `drainTimeMax`: requests that are not
+    /// answered by then get 503. May be called more than once; each call waits for the end.
+    public func drain() async {
+        let workers = state.withLock { state in
+            let workers = state.phase == .running ? state.workers : []
+            state.phase = .draining
+            return workers
+        }
+        for worker in workers { Self.drain(worker) }
+        await withCheckedContinuation { continuation in
+            let isOver = state.withLock { state in
+                if state.workersRunning > 0 { state.waiting.append(continuation) }
+                return state.workersRunning == 0
+            }
+            if isOver { continuation.resume() }
+        }
+    }
+
+    private static func drain(_ worker: HTTPWorker) {
+        Task(executorPreference: worker.loop) { worker.beginDrain() }
+    }
+
+    private func makeWorkers(_ sockets: [Int32]) throws -> [HTTPWorker] {
+        var workers: [HTTPWorker] = []
+        do {
+            for socket in sockets {
+                let worker = try HTTPWorker(limits: limits, handler: handler)
+                try worker.listen(
+                    on: socket,
+                    connectionsMax: max(1, limits.connectionsMax / sockets.count)
+                )
+                workers.append(worker)
+            }
+            return workers
+        } catch {
+            for worker in workers { worker.abandon() }
+            for socket in sockets.dropFirst(workers.count) { close(socket) }
+            throw error
+        }
+    }
+
+    private func run(_ worker: HTTPWorker) {
+        worker.run { [self] in
+            let waiting = state.withLock { state in
+                state.workersRunning -= 1
+                guard state.workersRunning == 0 else { return [CheckedContinuation<Void, Never>]() }
+                defer { state.waiting = [] }
+                return state.waiting
+            }
+            for continuation in waiting { continuation.resume() }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+// HTTPWorker+Request: the way of one request through its connection. The library calls
+//
+//     requestLine -> head -> body* -> complete -> (handler) -> answer
+//
+// and a step that refuses the request answers at once.
+
+import CMicroHTTPD
+import Glibc
+import TidelineCore
+import TidelineServerCore
+
+extension HTTPWorker {
+    func requestLine(_ connection: HTTPConnection, _ target: UnsafePointer<CChar>) {
+        let bytes = UnsafeRawBufferPointer(start: target, count: strlen(target))
+        connection.beginRequest(target: RequestTarget(bytes), now: now, limits: limits)
+    }
+
+    /// The head is complete.
+    func head(
+        _ connection: HTTPConnection,
+        method: UnsafePointer<CChar>,
+        version: UnsafePointer<CChar>
+    ) -> MHD_Result {
+        connection.phase = .body
+        connection.deadline = connection.requestDeadline
+        guard let target = connection.target else {
+            return refuse(connection, HTTPProblem.badRequest("The request target is not valid."))
+        }
+        var head = Head(layout: HeadLayout(version: version))
+        withUnsafeMutablePointer(to: &head) { head in
+            _ = MHD_get_connection_values_n(connection.handle, .HEADER_KIND, takeField, head)
+        }
+        head.check.finish(isVersion11: strcmp(version, "HTTP/1.1") == 0)
+        head.layout.finish(headEnd: method + tideline_mhd_head_size(connection.handle))
+        if HeadLayout.isNeeded && !head.layout.isWhole {
+            return refuse(connection, HTTPProblem.badRequest("A header line is not well formed."))
+        }
+        if let problem = head.check.problem {
+            return refuse(connection, HTTPProblem.badRequest(problem))
+        }
+        // The library is as careless with chunks and trailers as with lines: what follows them on
+        // the connection may be something else for a proxy, so it is not read.
+        connection.isLast = head.check.isChunked
+        let length = head.check.contentLength ?? 0
+        if length > limits.bodyBytesMax { return refuseBody(connection) }
+        var request = ServerRequest(
+            method: String(cString: method),
+            path: target.path,
+            query: target.query,
+            headers: head.fields
+        )
+        // A length is only a claim: no more is set aside for it than a busy server can spare.
+        if length > 0 { request.body.reserveCapacity(min(length, 64 << 10)) }
+        connection.request = request
+        return .YES
+    }
+
+    /// A part of the body is here.
+    func body(_ connection: HTTPConnection, _ bytes: UnsafeRawBufferPointer) -> MHD_Result {
+        connection.bodyBytes += bytes.count
+        if connection.bodyBytes <= limits.bodyBytesMax {
+            connection.request?.body.append(contentsOf: bytes)
+            return .YES
+        }
+        // The library takes an answer only between requests, so what follows is swallowed: up to
+        // as much again, then the connection is closed without an answer.
+        connection.request?.body = []
+        return connection.bodyBytes - limits.bodyBytesMax <= limits.bodyBytesMax ? .YES : .NO
+    }
+
+    /// The body is complete: the handler's turn.
+    func complete(_ connection: HTTPConnection) -> MHD_Result {
+        guard connection.bodyBytes <= limits.bodyBytesMax else { return refuseBody(connection) }
+        guard let request = connection.request else { return .NO }
+        if isStopping { return refuse(connection, HTTPProblem.stopping) }
+        connection.request = nil
+        connection.phase = .handling
+        connection.deadline = now + limits.handlerTimeMax
+        let turn = connection.turn
+        MHD_suspend_connection(connection.handle)
+        handlersRunning += 1
+        connection.task = Task(executorPreference: loop) { [self, handler] in
+            let answer = await handler(request)
+            loop.checkIsolated()
+            handlersRunning -= 1
+            guard connection.turn == turn, connection.answer == nil else { return }
+            resume(connection, with: answer)
+        }
+        return .YES
+    }
+
+    // Answers in the place of a handler that is too slow. Its own answer will be dropped.
+    func giveUp(_ connection: HTTPConnection, answer: ServerResponse) {
+        guard connection.answer == nil else { return }
+        connection.task?.cancel()
+        resume(connection, with: answer)
+    }
+
+    /// The connection runs on after its handler.
+    func answer(_ connection: HTTPConnection) -> MHD_Result {
+        guard let answer = connection.answer else { return .NO }
+        connection.answer = nil
+        return send(answer, on: connection, isLast: connection.isLast || isDraining)
+    }
+
+    private func resume(_ connection: HTTPConnection, with answer: ServerResponse) {
+        connection.answer = answer
+        connection.turn += 1
+        connection.deadline = nil
+        connection.task = nil
+        MHD_resume_connection(connection.handle)
+    }
+
+    private func refuseBody(_ connection: HTTPConnection) -> MHD_Result {
+        refuse(connection, HTTPProblem.contentTooLarge(bytesMax: limits.bodyBytesMax))
+    }
+
+    /// Answers and closes: what else the peer sends is not worth reading.
+    private func refuse(_ connection: HTTPConnection, _ answer: ServerResponse) -> MHD_Result {
+        send(answer, on: connection, isLast: true)
+    }
+
+    private func send(
+        _ answer: ServerResponse,
+        on connection: HTTPConnection,
+        isLast: Bool
+    ) -> MHD_Result {
+        guard (200...599).contains(answer.status) else {
+            return send(HTTPProblem.invalidAnswer, on: connection, isLast: isLast)
+        }
+        connection.phase = .answering
+        connection.deadline = nil
+        guard let response = Self.response(answer) else { return .NO }
+        defer { MHD_destroy_response(response) }
+        for field in answer.headers {
+            // Refuses line breaks, so no value can add a header of its own.
+            MHD_add_response_header(response, field.name, field.value)
+        }
+        if isLast { MHD_add_response_header(response, "Connection", "close") }
+        return MHD_queue_response(connection.handle, UInt32(answer.status), response)
+    }
+
+    private static func response(_ answer: ServerResponse) -> OpaquePointer? {
+        if answer.body.isEmpty || answer.status == 204 || answer.status == 304 {
+            return MHD_create_response_from_buffer(0, nil, .RESPMEM_PERSISTENT)
+        }
+        return answer.body.withUnsafeBytes { bytes in
+            MHD_create_response_from_buffer(
+                bytes.count,
+                UnsafeMutableRawPointer(mutating: bytes.baseAddress),
+                .RESPMEM_MUST_COPY
+            )
+        }
+    }
+}
+
+/// What is gathered while the library lists the header fields.
+private struct Head {
+    var layout: HeadLayout
+    var check = FramingCheck()
+    var fields = HTTPFields()
+}
+
+private let takeField: MHD_KeyValueIteratorN = { context, _, name, nameCount, value, valueCount in
+    guard let head = context?.assumingMemoryBound(to: Head.self) else { return .NO }
+    let name = UnsafeRawBufferPointer(start: name, count: nameCount)
+    let value = UnsafeRawBufferPointer(start: value, count: valueCount)
+    head.pointee.layout.line(name: name, value: value)
+    head.pointee.check.field(name: name, value: value)
+    if head.pointee.check.problem != nil { return .NO }
+    head.pointee.fields.append(String(decoding: name, as: UTF8.self), value.trimmed.headerText)
+    return .YES
+}

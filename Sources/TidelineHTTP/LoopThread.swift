@@ -1,0 +1,31 @@
+// LoopThread: starts a thread. Foundation has one too, but a server without Foundation's full
+// library is a sixth of the size.
+
+import Glibc
+
+enum LoopThread {
+    private final class Body: Sendable {
+        let run: @Sendable () -> Void
+        init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+    }
+
+    static func start(_ run: @escaping @Sendable () -> Void) throws(HTTPServerError) {
+        let body = Unmanaged.passRetained(Body(run))
+        var thread = pthread_t()
+        let result = pthread_create(
+            &thread,
+            nil,
+            { argument in
+                guard let argument else { return nil }
+                Unmanaged<Body>.fromOpaque(argument).takeRetainedValue().run()
+                return nil
+            },
+            body.toOpaque()
+        )
+        guard result == 0 else {
+            body.release()
+            throw .exhausted("no thread for an event loop")
+        }
+        pthread_detach(thread)
+    }
+}

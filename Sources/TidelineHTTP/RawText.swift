@@ -1,0 +1,34 @@
+// RawText: what bytes of a request head need before they become strings.
+
+extension UnsafeRawBufferPointer {
+    /// Compares with ASCII text in lower case.
+    func equalsIgnoringCase(_ lowered: StaticString) -> Bool {
+        count == lowered.utf8CodeUnitCount && hasPrefixIgnoringCase(lowered)
+    }
+
+    /// Compares the beginning with ASCII text in lower case.
+    func hasPrefixIgnoringCase(_ lowered: StaticString) -> Bool {
+        guard count >= lowered.utf8CodeUnitCount else { return false }
+        for index in 0..<lowered.utf8CodeUnitCount {
+            let byte = self[index]
+            let folded = byte >= 0x41 && byte <= 0x5A ? byte | 0x20 : byte
+            if folded != lowered.utf8Start[index] { return false }
+        }
+        return true
+    }
+
+    /// Without spaces and tabs on both sides.
+    var trimmed: UnsafeRawBufferPointer {
+        var start = 0
+        var end = count
+        while start < end, self[start] == 0x20 || self[start] == 0x09 { start += 1 }
+        while start < end, self[end - 1] == 0x20 || self[end - 1] == 0x09 { end -= 1 }
+        return UnsafeRawBufferPointer(rebasing: self[start..<end])
+    }
+
+    /// The text of a header value: UTF-8, or else ISO 8859-1, as header values once were.
+    var headerText: String {
+        if let text = String(validating: self, as: UTF8.self) { return text }
+        return String(String.UnicodeScalarView(map { Unicode.Scalar($0) }))
+    }
+}

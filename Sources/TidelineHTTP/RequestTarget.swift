@@ -1,0 +1,41 @@
+// RequestTarget: splits the target of a request line into path and query, as they were sent
+// (RFC 9112 section 3.2). Nothing is decoded here.
+
+package struct RequestTarget: Hashable, Sendable {
+    /// The path, percent-encoded; `*` for a request about the server itself.
+    package var path: String
+    /// The query, percent-encoded, without the question mark.
+    package var query: String
+
+    /// Nil if the target is neither a path, nor an http address, nor `*`, or has bytes that no
+    /// address may have.
+    package init?(_ bytes: UnsafeRawBufferPointer) {
+        if bytes.contains(where: { $0 <= 0x20 || $0 == 0x7F }) { return nil }
+        let start = Self.originLength(bytes)
+        let local = UnsafeRawBufferPointer(rebasing: bytes[start...])
+        let mark = local.firstIndex(of: UInt8(ascii: "?")) ?? local.count
+        guard let path = String(validating: local[..<mark], as: UTF8.self),
+            let query = String(validating: local[mark...].dropFirst(), as: UTF8.self)
+        else { return nil }
+        if start > 0 && path.isEmpty {
+            self.path = "/"
+        } else if path.utf8.first == UInt8(ascii: "/") || path == "*" {
+            self.path = path
+        } else {
+            return nil
+        }
+        self.query = query
+    }
+
+    /// Proxies may send the whole address: the bytes of its scheme and authority, else 0.
+    private static func originLength(_ bytes: UnsafeRawBufferPointer) -> Int {
+        if bytes.first == UInt8(ascii: "/") { return 0 }
+        for scheme: StaticString in ["http://", "https://"]
+        where bytes.hasPrefixIgnoringCase(scheme) {
+            let authority = bytes[scheme.utf8CodeUnitCount...]
+            return authority.firstIndex { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") }
+                ?? bytes.count
+        }
+        return 0
+    }
+}

@@ -1,0 +1,202 @@
+// Database: one SQLite connection with its prepared statements.
+//
+// A connection has one owner, which lends it to one thread at a time (DatabaseThreads, or a lock).
+// It is opened without SQLite's own mutex.
+
+#if canImport(SQLite3)
+import SQLite3
+#else
+import CSQLite
+#endif
+package import TidelineCore
+
+/// One connection.
+///
+/// `@unchecked Sendable`: it wraps a C handle that may move between threads but must not be used by
+/// two at once. Only `DatabaseThreads` and `LentDatabases` hold one across threads; the first gives
+/// each to one thread for life, the second hands each out under a lock.
+package final class Database: @unchecked Sendable {
+    package enum Mode: Sendable {
+        case readWrite
+        case readOnly
+    }
+
+    private let handle: OpaquePointer
+    private var statements: [String: Statement] = [:]
+    private let deadline = QueryDeadline()
+
+    /// Opens a file, or makes it; WAL, `synchronous=FULL`.
+    package init(path: String, mode: Mode = .readWrite, busyMilliseconds: Int32 = 5000) throws {
+        var pointer: OpaquePointer?
+        let access =
+            mode == .readOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+        let code = sqlite3_open_v2(path, &pointer, access | SQLITE_OPEN_NOMUTEX, nil)
+        guard code == SQLITE_OK, let pointer else {
+            let message = pointer.map { String(cString: sqlite3_errmsg($0)) } ?? "cannot open"
+            sqlite3_close_v2(pointer)
+            throw SQLiteError(code: code, message: "\(message): \(path)")
+        }
+        handle = pointer
+        sqlite3_extended_result_codes(pointer, 1)
+        sqlite3_busy_timeout(pointer, busyMilliseconds)
+        // Not in the designated phase any more: a throw below runs deinit, which closes.
+        try execute("SELECT count(*) FROM sqlite_master")
+        if mode == .readWrite {
+            try execute("PRAGMA journal_mode = WAL")
+            try execute("PRAGMA synchronous = FULL")
+        }
+        try execute("PRAGMA foreign_keys = ON")
+        let functions = registerTidelineFunctions(on: pointer)
+        guard functions == SQLITE_OK else { throw failure(functions, nil) }
+        sqlite3_progress_handler(
+            pointer,
+            QueryDeadline.stepsBetweenLooks,
+            { context in
+                guard let context else { return 0 }
+                return Unmanaged<QueryDeadline>.fromOpaque(context).takeUnretainedValue().isOver
+                    ? 1 : 0
+            },
+            Unmanaged.passUnretained(deadline).toOpaque()
+        )
+    }
+
+    deinit {
+        for statement in statements.values { statement.finalize() }
+        sqlite3_close_v2(handle)
+    }
+
+    package func failure(_ code: Int32, _ sql: String?) -> SQLiteError {
+        SQLiteError(
+            code: sqlite3_extended_errcode(handle) != SQLITE_OK
+                ? sqlite3_extended_errcode(handle) : code,
+            message: String(cString: sqlite3_errmsg(handle)),
+            sql: sql
+        )
+    }
+
+    /// Runs statements that bind nothing and return nothing.
+    package func execute(_ sql: String) throws {
+        let code = sqlite3_exec(handle, sql, nil, nil, nil)
+        guard code == SQLITE_OK else { throw failure(code, sql) }
+    }
+
+    /// A prepared statement, kept for the next use of the same text.
+    package func prepare(_ sql: String) throws -> Statement {
+        if let statement = statements[sql] {
+            statement.reset()
+            return statement
+        }
+        if statements.count >= Self.statementsMax {
+            for statement in statements.values { statement.finalize() }
+            statements.removeAll()
+        }
+        let statement = try prepareOnce(sql)
+        statements[sql] = statement
+        return statement
+    }
+
+    /// The most statements kept prepared; filters differ without bound, so the cache is emptied.
+    private static let statementsMax = 256
+
+    private func prepareOnce(_ sql: String) throws -> Statement {
+        var pointer: OpaquePointer?
+        let code = sqlite3_prepare_v3(
+            handle,
+            sql,
+            -1,
+            UInt32(SQLITE_PREPARE_PERSISTENT),
+            &pointer,
+            nil
+        )
+        guard code == SQLITE_OK, let pointer else { throw failure(code, sql) }
+        return Statement(pointer, self)
+    }
+
+    /// How many rows the last statement changed.
+    package var changes: Int { Int(sqlite3_changes(handle)) }
+
+    /// Whether a transaction is open.
+    package var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
+
+    /// Runs `body` in one transaction: committed when it returns, undone when it throws.
+    package func transaction<Result>(_ body: () throws -> Result) throws -> Result {
+        try prepare("BEGIN IMMEDIATE").run()
+        do {
+            let result = try body()
+            try prepare("COMMIT").run()
+            return result
+        } catch {
+            if isInTransaction { try? prepare("ROLLBACK").run() }
+            throw error
+        }
+    }
+
+    /// Runs `body` so that its writes are undone alone when it throws; needs an open transaction.
+    package func savepoint<Result>(_ body: () throws -> Result) throws -> Result {
+        try prepare("SAVEPOINT one").run()
+        do {
+            let result = try body()
+            try prepare("RELEASE one").run()
+            return result
+        } catch {
+            if isInTransaction {
+                try? prepare("ROLLBACK TO one").run()
+                try? prepare("RELEASE one").run()
+            }
+            throw error
+        }
+    }
+
+    /// One integer, or nil for no row or null.
+    package func integer(_ sql: String, _ bindings: [SQLValue] = []) throws -> Int64? {
+        let statement = try prepare(sql)
+        defer { statement.reset() }
+        try statement.bind(bindings)
+        guard try statement.step(), !statement.isNull(0) else { return nil }
+        return statement.integer(0)
+    }
+
+    /// Makes a running statement of this connection end with an interrupt; any thread may call it.
+    package func interrupt() {
+        sqlite3_interrupt(handle)
+    }
+
+    /// Runs `body`; a statement of it that runs past the time ends with an interrupt.
+    package func limitTime<Result>(_ limit: Duration, _ body: () throws -> Result) rethrows
+        -> Result
+    {
+        deadline.set(limit)
+        defer { deadline.clear() }
+        return try body()
+    }
+
+    /// Calls `changed` with the table's name for each row written through this connection.
+    package func observeWrites(_ observer: TableWriteObserver) {
+        sqlite3_update_hook(
+            handle,
+            { context, _, _, table, _ in
+                guard let context, let table else { return }
+                Unmanaged<TableWriteObserver>.fromOpaque(context).takeUnretainedValue()
+                    .wrote(String(cString: table))
+            },
+            Unmanaged.passUnretained(observer).toOpaque()
+        )
+    }
+}
+
+/// The tables written since it was last asked; lives as long as its connection.
+package final class TableWriteObserver {
+    private var tables: Set<String> = []
+
+    package init() {}
+
+    func wrote(_ table: String) {
+        if !tables.contains(table) { tables.insert(table) }
+    }
+
+    /// The tables written since the last call.
+    package func take() -> Set<String> {
+        defer { tables.removeAll() }
+        return tables
+    }
+}

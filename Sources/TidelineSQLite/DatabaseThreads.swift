@@ -1,0 +1,94 @@
+// DatabaseThreads: threads that own one connection each and take jobs from one queue.
+//
+// SQLite blocks its thread, so its calls stay off Swift's pool and off the event loops. `inline`
+// is for tests that need one order of events: jobs run on the caller, one at a time.
+
+import Dispatch
+import Foundation
+import Synchronization
+
+/// A pool of database threads.
+package final class DatabaseThreads: Sendable {
+    package typealias Job = @Sendable (Database) -> Void
+
+    private struct State {
+        var jobs: [Job] = []
+        var next = 0
+        var isStopped = false
+    }
+
+    private let state = Mutex(State())
+    private let wake = DispatchSemaphore(value: 0)
+    private let count: Int
+    /// Guards the connection of the inline mode.
+    private let inlineDatabase: Mutex<Database?>
+
+    /// Starts one thread for each connection.
+    package init(_ databases: [Database], name: String) {
+        count = databases.count
+        inlineDatabase = Mutex(nil)
+        for database in databases {
+            let thread = Thread { [self] in run(database) }
+            thread.name = name
+            thread.stackSize = 1 << 20
+            thread.start()
+        }
+    }
+
+    /// Runs every job at once on the thread that submits it.
+    package init(inline database: Database) {
+        count = 0
+        inlineDatabase = Mutex(database)
+    }
+
+    private func run(_ database: Database) {
+        while true {
+            wake.wait()
+            let job = state.withLock { state -> Job? in
+                guard state.next < state.jobs.count else { return nil }
+                defer {
+                    state.next += 1
+                    if state.next == state.jobs.count {
+                        state.jobs.removeAll(keepingCapacity: true)
+                        state.next = 0
+                    }
+                }
+                return state.jobs[state.next]
+            }
+            guard let job else {
+                if state.withLock({ $0.isStopped }) { return }
+                continue
+            }
+            job(database)
+        }
+    }
+
+    /// Queues a job.
+    package func submit(_ job: @escaping Job) {
+        if count == 0 {
+            inlineDatabase.withLock { database in
+                if let database { job(database) }
+            }
+            return
+        }
+        state.withLock { $0.jobs.append(job) }
+        wake.signal()
+    }
+
+    /// Runs `body` on one of the threads.
+    package func run<Result: Sendable>(
+        _ body: @escaping @Sendable (Database) throws -> Result
+    ) async throws -> Result {
+        try await withCheckedThrowingContinuation { continuation in
+            submit { database in
+                continuation.resume(with: Swift.Result { try body(database) })
+            }
+        }
+    }
+
+    /// Ends the threads after the jobs that are queued already.
+    package func stop() {
+        state.withLock { $0.isStopped = true }
+        for _ in 0..<count { wake.signal() }
+    }
+}

@@ -1,0 +1,39 @@
+// SQLiteError: what SQLite said, without any bound value.
+
+#if canImport(SQLite3)
+import SQLite3
+#else
+import CSQLite
+#endif
+
+/// A failed call of SQLite.
+package struct SQLiteError: Error, Sendable, CustomStringConvertible {
+    /// The extended result code.
+    package var code: Int32
+    /// SQLite's message.
+    package var message: String
+    /// The statement, with placeholders for its values.
+    package var sql: String?
+
+    package init(code: Int32, message: String, sql: String? = nil) {
+        self.code = code
+        self.message = message
+        self.sql = sql
+    }
+
+    /// The primary result code.
+    package var primaryCode: Int32 { code & 0xFF }
+
+    /// Whether a uniqueness or other constraint refused the statement.
+    package var isConstraint: Bool { primaryCode == SQLITE_CONSTRAINT }
+
+    /// Whether the file is not a database, or is encrypted.
+    package var isNotADatabase: Bool { primaryCode == SQLITE_NOTADB }
+
+    /// Whether the caller asked to stop.
+    package var isInterrupt: Bool { primaryCode == SQLITE_INTERRUPT }
+
+    package var description: String {
+        "SQLite error \(code): \(message)" + (sql.map { " in: \($0)" } ?? "")
+    }
+}

@@ -1,0 +1,148 @@
+// Statement: a prepared statement: bind, step, read columns, reset.
+
+#if canImport(SQLite3)
+import SQLite3
+#else
+import CSQLite
+#endif
+import Foundation
+package import TidelineCore
+
+/// A prepared statement of one connection; belongs to the connection's cache.
+package final class Statement {
+    private let pointer: OpaquePointer
+    private unowned let database: Database
+
+    init(_ pointer: OpaquePointer, _ database: Database) {
+        self.pointer = pointer
+        self.database = database
+    }
+
+    func finalize() {
+        sqlite3_finalize(pointer)
+    }
+
+    /// Binds values from the first placeholder on.
+    package func bind(_ values: [SQLValue]) throws {
+        for (index, value) in values.enumerated() { bind(Int32(index + 1), value) }
+    }
+
+    @inline(__always)
+    package func bind(_ index: Int32, _ value: SQLValue) {
+        switch value {
+        case .null: sqlite3_bind_null(pointer, index)
+        case .integer(let value): sqlite3_bind_int64(pointer, index, value)
+        case .real(let value): sqlite3_bind_double(pointer, index, value)
+        case .text(let value): bind(index, text: value)
+        case .blob(let value):
+            value.withUnsafeBytes { bytes in
+                if let base = bytes.baseAddress, !bytes.isEmpty {
+                    _ = tl_bind_blob(pointer, index, base, Int32(bytes.count))
+                } else {
+                    sqlite3_bind_zeroblob(pointer, index, 0)
+                }
+            }
+        }
+    }
+
+    @inline(__always)
+    package func bind(_ index: Int32, integer: Int64) {
+        sqlite3_bind_int64(pointer, index, integer)
+    }
+
+    @inline(__always)
+    package func bind(_ index: Int32, real: Double) { sqlite3_bind_double(pointer, index, real) }
+
+    @inline(__always)
+    package func bindNull(_ index: Int32) { sqlite3_bind_null(pointer, index) }
+
+    @inline(__always)
+    package func bind(_ index: Int32, text: String) {
+        var copy = text
+        copy.withUTF8 { bind(index, utf8: $0) }
+    }
+
+    /// Binds valid UTF-8; SQLite makes its own copy.
+    @inline(__always)
+    package func bind(_ index: Int32, utf8 bytes: UnsafeBufferPointer<UInt8>) {
+        if let base = bytes.baseAddress {
+            base.withMemoryRebound(to: CChar.self, capacity: bytes.count) {
+                _ = tl_bind_text(pointer, index, $0, Int32(bytes.count))
+            }
+        } else {
+            _ = tl_bind_text(pointer, index, "", 0)
+        }
+    }
+
+    /// Whether there is another row.
+    @inline(__always)
+    package func step() throws -> Bool {
+        let code = sqlite3_step(pointer)
+        if code == SQLITE_ROW { return true }
+        if code == SQLITE_DONE { return false }
+        let failure = database.failure(code, String(cString: sqlite3_sql(pointer)))
+        sqlite3_reset(pointer)
+        throw failure
+    }
+
+    /// Makes the statement ready for the next use; bindings stay until bound anew.
+    @inline(__always)
+    package func reset() { sqlite3_reset(pointer) }
+
+    /// Steps once and resets.
+    package func run() throws {
+        defer { reset() }
+        _ = try step()
+    }
+
+    /// Binds, steps once and resets.
+    package func run(_ values: [SQLValue]) throws {
+        try bind(values)
+        try run()
+    }
+
+    package var columnCount: Int32 { sqlite3_column_count(pointer) }
+
+    package func columnName(_ index: Int32) -> String {
+        String(cString: sqlite3_column_name(pointer, index))
+    }
+
+    @inline(__always)
+    package func isNull(_ index: Int32) -> Bool {
+        sqlite3_column_type(pointer, index) == SQLITE_NULL
+    }
+
+    @inline(__always)
+    package func integer(_ index: Int32) -> Int64 { sqlite3_column_int64(pointer, index) }
+
+    @inline(__always)
+    package func real(_ index: Int32) -> Double { sqlite3_column_double(pointer, index) }
+
+    /// The bytes of a text column; valid until the next step or reset.
+    @inline(__always)
+    package func utf8(_ index: Int32) -> UnsafeBufferPointer<UInt8> {
+        let start = sqlite3_column_text(pointer, index)
+        return UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(pointer, index)))
+    }
+
+    @inline(__always)
+    package func text(_ index: Int32) -> String { String(decoding: utf8(index), as: UTF8.self) }
+
+    package func blob(_ index: Int32) -> [UInt8] {
+        guard let start = sqlite3_column_blob(pointer, index) else { return [] }
+        return Array(
+            UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(pointer, index)))
+        )
+    }
+
+    /// The column as SQLite stores it.
+    package func value(_ index: Int32) -> SQLValue {
+        switch sqlite3_column_type(pointer, index) {
+        case SQLITE_INTEGER: .integer(integer(index))
+        case SQLITE_FLOAT: .real(real(index))
+        case SQLITE_TEXT: .text(text(index))
+        case SQLITE_BLOB: .blob(Data(blob(index)))
+        default: .null
+        }
+    }
+}

@@ -1,0 +1,189 @@
+// ConfigurationNode: one value of a configuration file with its path, read strictly.
+//
+// Nothing throws: every problem is written down, so that all of them are shown at once.
+
+import Foundation
+import TidelineCore
+import TidelineServerCore
+
+/// What is wrong with a configuration, one line for each fault.
+final class ConfigurationProblems {
+    private(set) var lines: [String] = []
+
+    func add(_ path: String, _ fault: String) {
+        lines.append(path.isEmpty ? fault : "\(path): \(fault)")
+    }
+}
+
+struct ConfigurationNode {
+    let path: String
+    /// The value's JSON text, checked.
+    let text: String
+    let problems: ConfigurationProblems
+
+    /// The whole file.
+    init?(_ bytes: [UInt8], problems: ConfigurationProblems) {
+        guard let source = String(validating: bytes, as: UTF8.self) else {
+            problems.add("", "the configuration is not valid UTF-8")
+            return nil
+        }
+        do {
+            text = try JSON(source).text
+        } catch {
+            problems.add("", "the configuration is not valid JSON: \(error)")
+            return nil
+        }
+        path = ""
+        self.problems = problems
+    }
+
+    private init(_ path: String, _ text: String, _ problems: ConfigurationProblems) {
+        self.path = path
+        self.text = text
+        self.problems = problems
+    }
+
+    func wrong(_ expected: String) {
+        problems.add(path, "\(expected) is expected")
+    }
+
+    private func token() -> JSONReader.Token? {
+        read { reader in try reader.value() }
+    }
+
+    private func read<Result>(_ body: (inout JSONReader) throws -> Result) -> Result? {
+        Array(text.utf8).withUnsafeBufferPointer { bytes in
+            var reader = JSONReader(bytes)
+            return try? body(&reader)
+        }
+    }
+
+    // MARK: - Values
+
+    /// The members by name; nil and a problem when it is no object.
+    func object() -> [(name: String, value: ConfigurationNode)]? {
+        guard case .object = token() else {
+            wrong("an object")
+            return nil
+        }
+        let members: [(String, String)]? = read { reader in
+            var members: [(String, String)] = []
+            try reader.beginObject()
+            while let name = try reader.nextMember() {
+                let span = try reader.rawValue()
+                members.append((reader.text(name), reader.text(span)))
+            }
+            return members
+        }
+        return members?.map { name, text in
+            let path = path.isEmpty ? name : path + "." + name
+            return (name, ConfigurationNode(path, text, problems))
+        }
+    }
+
+    /// The members, those with names that are not allowed reported and left out.
+    func object(allowed: [String]) -> [(name: String, value: ConfigurationNode)] {
+        (object() ?? []).filter { name, value in
+            if allowed.contains(name) { return true }
+            problems.add(
+                value.path,
+                "this key is unknown; allowed here are \(allowed.joined(separator: ", "))"
+            )
+            return false
+        }
+    }
+
+    func array() -> [ConfigurationNode]? {
+        guard case .array = token() else {
+            wrong("an array")
+            return nil
+        }
+        let elements: [String]? = read { reader in
+            var elements: [String] = []
+            try reader.beginArray()
+            while try reader.nextElement() { elements.append(reader.text(try reader.rawValue())) }
+            return elements
+        }
+        return elements?.enumerated().map { index, text in
+            ConfigurationNode("\(path)[\(index)]", text, problems)
+        }
+    }
+
+    var isString: Bool { if case .string = token() { true } else { false } }
+
+    func string() -> String? {
+        let value: String?? = read { reader in
+            guard case .string(let span) = try reader.value() else { return nil }
+            return reader.text(span)
+        }
+        if let value, let value { return value }
+        wrong("a string")
+        return nil
+    }
+
+    func bool() -> Bool? {
+        if case .bool(let value) = token() { return value }
+        wrong("true or false")
+        return nil
+    }
+
+    func integer(_ range: ClosedRange<Int>) -> Int? {
+        let value: Int64?? = read { reader in
+            guard case .number(let span) = try reader.value() else { return nil }
+            return reader.integer(span)
+        }
+        if let value, let value, range.contains(Int(value)) { return Int(value) }
+        wrong("a whole number from \(range.lowerBound) to \(range.upperBound)")
+        return nil
+    }
+
+    /// Seconds, with a fraction if need be.
+    func seconds() -> Duration? {
+        let value: Double?? = read { reader in
+            guard case .number(let span) = try reader.value() else { return nil }
+            return Double(reader.text(span))
+        }
+        if let value, let value, value > 0, value <= 86_400 { return .seconds(value) }
+        wrong("a number of seconds over 0, up to 86400,")
+        return nil
+    }
+
+    func choice<Choice: RawRepresentable & CaseIterable>(
+        _ type: Choice.Type
+    ) -> Choice? where Choice.RawValue == String {
+        if isString, let text = string(), let value = Choice(rawValue: text) { return value }
+        wrong(
+            "one of " + type.allCases.map { "'\($0.rawValue)'" }.joined(separator: ", ")
+        )
+        return nil
+    }
+
+    /// A value as a member of a row with this column.
+    func value(of column: ColumnDefinition) -> Value? {
+        let stored: SQLValue
+        do {
+            stored = try Array(text.utf8).withUnsafeBufferPointer { bytes in
+                var reader = JSONReader(bytes)
+                return try column.read(&reader)
+            }
+        } catch {
+            problems.add(path, (error as? ServerError)?.message ?? "\(error)")
+            return nil
+        }
+        return Self.value(stored, column.type)
+    }
+
+    private static func value(_ stored: SQLValue, _ type: ColumnType) -> Value {
+        switch (stored, type) {
+        case (.null, _): .null
+        case (.integer(let value), .boolean): .bool(value != 0)
+        case (.integer(let value), .dateTime): .date(Timestamp(microseconds: value).date)
+        case (.integer(let value), _): .integer(value)
+        case (.real(let value), _): .number(value)
+        case (.text(let text), .decimal): DecimalText.parse(text).map { .decimal($0) } ?? .null
+        case (.text(let text), .json): .json(JSON(checked: text))
+        case (.text(let text), _): .string(text)
+        case (.blob(let data), _): .data(data)
+        }
+    }
+}

@@ -1,0 +1,92 @@
+// ConfigurationReading: the keys of the configuration file outside `tables`.
+
+import Foundation
+import TidelineHTTP
+import TidelineServerCore
+
+extension ServerConfiguration {
+    private static let keys = [
+        "listen", "database", "publicURL", "dynamicSchema", "tables", "limits", "log",
+    ]
+
+    /// Keys of features that this version does not have; ignoring them would open the server.
+    private static let laterKeys = ["authentication", "cors"]
+
+    mutating func read(_ root: ConfigurationNode) {
+        for (name, node) in root.object(allowed: Self.keys + Self.laterKeys) {
+            switch name {
+            case "listen":
+                Self.apply(node) { (text) throws(ConfigurationError) in try setListen(text) }
+            case "database":
+                Self.apply(node) { (text) throws(ConfigurationError) in try setDatabase(text) }
+            case "publicURL": readPublicURL(node)
+            case "dynamicSchema": dynamicSchema = node.bool() ?? dynamicSchema
+            case "tables": tables = TableReading.tables(node)
+            case "limits": readLimits(node)
+            case "log": readLog(node)
+            default:
+                root.problems.add(node.path, "this is not available in this version yet")
+            }
+        }
+    }
+
+    private static func apply(
+        _ node: ConfigurationNode,
+        _ body: (String) throws(ConfigurationError) -> Void
+    ) {
+        guard let text = node.string() else { return }
+        do {
+            try body(text)
+        } catch {
+            for fault in error.faults { node.problems.add(node.path, fault) }
+        }
+    }
+
+    private mutating func readPublicURL(_ node: ConfigurationNode) {
+        guard let text = node.string() else { return }
+        guard let url = URL(string: text), url.scheme == "http" || url.scheme == "https",
+            url.host != nil, url.query == nil, url.fragment == nil, !text.contains(";")
+        else {
+            return node.wrong("an http or https URL without query")
+        }
+        publicURL = text.hasSuffix("/") ? String(text.dropLast()) : text
+    }
+
+    private mutating func readLimits(_ node: ConfigurationNode) {
+        let bytes = 1024...(1 << 30)
+        let allowed = [
+            "pageBytes", "rowBytes", "queryTime", "writeQueue", "bodyBytes", "headerBytes",
+            "connections", "headerTime", "requestTime", "idleTime", "handlerTime", "drainTime",
+        ]
+        for (name, node) in node.object(allowed: allowed) {
+            switch name {
+            case "pageBytes": Self.put(node.integer(bytes), &limits.pageBytes)
+            case "rowBytes": Self.put(node.integer(bytes), &limits.rowBytes)
+            case "queryTime": Self.put(node.seconds(), &limits.queryTime)
+            case "writeQueue": Self.put(node.integer(1...1_000_000), &limits.writeQueue)
+            case "bodyBytes": Self.put(node.integer(bytes), &http.bodyBytesMax)
+            case "headerBytes": Self.put(node.integer(4096...(1 << 20)), &http.headerBytesMax)
+            case "connections": Self.put(node.integer(1...1_000_000), &http.connectionsMax)
+            case "headerTime": Self.put(node.seconds(), &http.headerTimeMax)
+            case "requestTime": Self.put(node.seconds(), &http.requestTimeMax)
+            case "idleTime": Self.put(node.seconds(), &http.idleTimeMax)
+            case "handlerTime": Self.put(node.seconds(), &http.handlerTimeMax)
+            default: Self.put(node.seconds(), &http.drainTimeMax)
+            }
+        }
+    }
+
+    private static func put<Limit>(_ value: Limit?, _ limit: inout Limit) {
+        if let value { limit = value }
+    }
+
+    private mutating func readLog(_ node: ConfigurationNode) {
+        for (name, node) in node.object(allowed: ["level", "format", "requests"]) {
+            switch name {
+            case "level": Self.put(node.choice(Log.Level.self), &log.level)
+            case "format": Self.put(node.choice(Log.Format.self), &log.format)
+            default: Self.put(node.choice(Log.Level.self), &log.requests)
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+// ServerConfiguration: everything a server is told, in code or in one JSON file.
+
+import Foundation
+public import TidelineHTTP
+public import TidelineServerCore
+
+/// How a server is set up.
+///
+/// ```swift
+/// var configuration = ServerConfiguration()
+/// configuration.database = .sqlite(path: "todo.db")
+/// configuration.tables = [
+///     TableDefinition("TodoItem", columns: [
+///         ColumnDefinition("text", .string), ColumnDefinition("complete", .boolean),
+///     ])
+/// ]
+/// ```
+public struct ServerConfiguration: Sendable {
+    /// Where the tables are.
+    public enum Database: Hashable, Sendable {
+        /// A file, made when it is not there.
+        case sqlite(path: String)
+        /// The memory of the process; lost when it ends.
+        case memory
+    }
+
+    /// What is written to standard error.
+    public struct Log: Hashable, Sendable {
+        /// How much a line matters.
+        public enum Level: String, Hashable, Sendable, CaseIterable {
+            /// The server failed.
+            case error
+            /// Something an operator should look at.
+            case warning
+            /// Starting and stopping.
+            case info
+            /// Normal work.
+            case debug
+        }
+
+        /// How a line looks.
+        public enum Format: String, Hashable, Sendable, CaseIterable {
+            /// For people.
+            case text
+            /// For machines.
+            case json
+        }
+
+        /// Lines that matter less are not written.
+        public var level = Level.info
+        /// How a line looks.
+        public var format = Format.text
+        /// How much the line of a request matters.
+        public var requests = Level.debug
+    }
+
+    /// The address to listen on.
+    public var host = "127.0.0.1"
+    /// The port to listen on; 0 picks one.
+    public var port = 8080
+    /// Where the tables are.
+    public var database = Database.sqlite(path: "tideline.db")
+    /// The server's address as clients see it, for links; needed behind a proxy.
+    public var publicURL: String?
+    /// Whether tables and columns are made from what arrives.
+    public var dynamicSchema = false
+    /// The tables.
+    public var tables: [TableDefinition] = []
+    /// The bounds of requests on tables.
+    public var limits = ServerLimits()
+    /// The bounds of connections.
+    public var http = HTTPLimits()
+    /// What is written to standard error.
+    public var log = Log()
+
+    /// The defaults: no tables, a database file `tideline.db`, 127.0.0.1:8080.
+    public init() {}
+
+    /// Reads the bytes of a configuration file.
+    ///
+    /// - Throws: ``ConfigurationError``, which names every fault with its path.
+    public init(json: [UInt8]) throws(ConfigurationError) {
+        let problems = ConfigurationProblems()
+        if let root = ConfigurationNode(json, problems: problems) { read(root) }
+        guard problems.lines.isEmpty else { throw ConfigurationError(problems.lines) }
+    }
+
+    /// Sets host and port from `HOST:PORT`.
+    public mutating func setListen(_ text: String) throws(ConfigurationError) {
+        guard let colon = text.lastIndex(of: ":"), colon != text.startIndex,
+            let port = Int(text[text.index(after: colon)...]), (0...65535).contains(port)
+        else {
+            throw ConfigurationError(["HOST:PORT with a port from 0 to 65535 is expected"])
+        }
+        var host = String(text[..<colon])
+        if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
+        self.host = host
+        self.port = port
+    }
+
+    /// Sets the database from `sqlite:PATH`.
+    public mutating func setDatabase(_ text: String) throws(ConfigurationError) {
+        if text == "sqlite::memory:" {
+            database = .memory
+        } else if text.hasPrefix("sqlite:"), text.utf8.count > 7 {
+            database = .sqlite(path: String(text.dropFirst(7)))
+        } else if text.hasPrefix("postgres:") || text.hasPrefix("postgresql:") {
+            throw ConfigurationError([
+                "PostgreSQL is not available in this build yet; use sqlite:PATH"
+            ])
+        } else {
+            throw ConfigurationError(["sqlite:PATH is expected"])
+        }
+    }
+}
+
+/// What is wrong with a configuration.
+public struct ConfigurationError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// One line for each fault: its path, and what is allowed there.
+    public var faults: [String]
+
+    init(_ faults: [String]) {
+        self.faults = faults
+    }
+
+    /// The faults, one on a line.
+    public var description: String { faults.joined(separator: "\n") }
+}

@@ -1,0 +1,75 @@
+// ListOptions: the query options of a list, as texts and checked numbers.
+//
+// It knows no table: ListPlan brings the two together.
+
+package struct ListOptions: Sendable {
+    package var filter: String?
+    package var order: String?
+    package var select: String?
+    package var token: String?
+    package var top: Int?
+    package var skip = 0
+    package var wantsCount = false
+
+    /// Reads the options; unknown, doubled and empty ones are 400.
+    package init(_ parameters: QueryParameters, generation: Generation) throws {
+        var seen: Set<String> = []
+        for parameter in parameters.all where parameter.name.utf8.first == UInt8(ascii: "$") {
+            let name = parameter.name.lowercased()
+            guard Self.known.contains(name) else { throw Self.unknown(parameter.name) }
+            guard seen.insert(name).inserted else {
+                throw ServerError.badRequest("Option '\(name)' comes twice.")
+            }
+            let value = parameter.value
+            guard !value.isEmpty else {
+                throw ServerError.badRequest("Option '\(name)' has no value.")
+            }
+            switch name {
+            case "$filter": filter = value
+            case "$orderby": order = value
+            case "$select": select = value
+            case "$skiptoken": token = value
+            case "$top": top = try Self.number(value, name)
+            case "$skip": skip = try Self.number(value, name)
+            case "$count":
+                wantsCount = try Self.count(value, generation) || wantsCount
+            default:
+                wantsCount = try Self.inlineCount(value) || wantsCount
+            }
+        }
+    }
+
+    private static let known: Set<String> = [
+        "$filter", "$orderby", "$select", "$top", "$skip", "$count", "$inlinecount", "$skiptoken",
+    ]
+
+    private static func unknown(_ name: String) -> ServerError {
+        let shown = name.utf8.count <= 40 ? "Option '\(name)'" : "An option"
+        return .badRequest(
+            "\(shown) is not supported; allowed are $filter, $orderby, $select, $top, $skip, "
+                + "$count and $inlinecount."
+        )
+    }
+
+    private static func number(_ text: String, _ name: String) throws -> Int {
+        guard text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }), text.utf8.count <= 12,
+            let value = Int(text)
+        else {
+            throw ServerError.badRequest("Option '\(name)' must be a whole number from 0.")
+        }
+        return value
+    }
+
+    /// Datasync callers count by the presence of the option, as its server did.
+    private static func count(_ value: String, _ generation: Generation) throws -> Bool {
+        if ASCII.equal(value, "true") { return true }
+        if ASCII.equal(value, "false") { return generation == .datasync }
+        throw ServerError.badRequest("Option '$count' must be true or false.")
+    }
+
+    private static func inlineCount(_ value: String) throws -> Bool {
+        if ASCII.equal(value, "allpages") { return true }
+        if ASCII.equal(value, "none") { return false }
+        throw ServerError.badRequest("Option '$inlinecount' must be allpages or none.")
+    }
+}

@@ -1,0 +1,126 @@
+// ListPlan: a list's options against a table: what to ask the database, and how to go on.
+
+import TidelineCore
+
+package struct ListPlan: Sendable {
+    package var request = ListRequest()
+    private let generation: Generation
+    private let options: ListOptions
+
+    /// Nil when a dynamic schema lacks a column that the query names: nothing can match.
+    package init?(
+        _ options: ListOptions,
+        table: Table,
+        generation: Generation,
+        limits: ServerLimits,
+        isDynamic: Bool
+    ) throws {
+        self.generation = generation
+        self.options = options
+        try Self.check(top: options.top, table.definition, generation)
+        let size = table.definition.pageSize ?? (generation == .classic ? 50 : 100)
+        request.rowsMax =
+            generation == .classic ? options.top ?? size : min(options.top ?? size, size)
+        request.bytesMax = limits.pageBytes
+        request.offset = options.skip
+        request.wantsCount = options.wantsCount
+        request.opening = Array(Self.opening(generation, wantsCount: options.wantsCount).utf8)
+        do {
+            try readTexts(table)
+        } catch {
+            if isDynamic && error.reason == .unknownColumn { return nil }
+            throw ServerError.badRequest(error.message, position: error.position)
+        }
+        if let token = options.token {
+            guard let keys = PageToken.decode(token, count: request.order.count + 1) else {
+                throw ServerError.badRequest(
+                    "Option '$skiptoken' is not from a next link of this query."
+                )
+            }
+            request.after = keys
+        }
+    }
+
+    private mutating func readTexts(_ table: Table) throws(ODataError) {
+        let schema = table.definition.schema
+        let checker = FilterChecker(schema: schema)
+        let dialect: ODataDialect = generation == .classic ? .v3 : .v4
+        if let text = options.filter {
+            request.filter = try checker.filter(try ODataParser.filter(text, dialect: dialect))
+        }
+        if let text = options.order {
+            request.order = try checker.order(try ODataParser.orderBy(text, dialect: dialect))
+        }
+        if let text = options.select {
+            let all = schema.columns + SystemColumn.definitions
+            let names = try ODataParser.select(text, dialect: dialect)
+            request.select = try names.map(checker.select)?.compactMap { name in
+                all.firstIndex { $0.name == name }
+            }
+        }
+    }
+
+    /// Refuses a `$top` over the table's maximum; also for tables that do not exist yet.
+    private static func check(
+        top: Int?,
+        _ definition: TableDefinition,
+        _ generation: Generation
+    ) throws {
+        let topMax = definition.maxTop ?? (generation == .classic ? 1000 : 128_000)
+        if let top, top > topMax {
+            throw ServerError.badRequest("Option '$top' may be at most \(topMax) (maxTop).")
+        }
+    }
+
+    private static func opening(_ generation: Generation, wantsCount: Bool) -> String {
+        switch generation {
+        case .classic: wantsCount ? "{\"results\":[" : "["
+        case .datasync: "{\"items\":["
+        }
+    }
+
+    /// An empty page of this kind of caller.
+    package static func emptyPage(_ options: ListOptions, _ generation: Generation) -> ListPage {
+        ListPage(
+            bytes: Array(opening(generation, wantsCount: options.wantsCount).utf8),
+            rows: 0,
+            count: options.wantsCount ? 0 : nil
+        )
+    }
+
+    /// The parameters of the link to the rows behind `page`, or nil when there is none.
+    package func nextParameters(
+        after page: ListPage,
+        of parameters: QueryParameters
+    ) -> [QueryParameters.Parameter]? {
+        guard let keys = page.next else { return nil }
+        var top = options.top.map { $0 - page.rows }
+        if top == 0 {
+            // A datasync caller has all it asked for; a classic one pages by links of one size.
+            guard generation == .classic else { return nil }
+            top = options.top
+        }
+        var result: [QueryParameters.Parameter] = []
+        for parameter in parameters.all {
+            if ASCII.equal(parameter.name, "$skip") || ASCII.equal(parameter.name, "$skiptoken") {
+                continue
+            }
+            if ASCII.equal(parameter.name, "$top"), let top {
+                result.append(.init(name: parameter.name, value: String(top)))
+            } else {
+                result.append(parameter)
+            }
+        }
+        result.append(.init(name: "$skiptoken", value: PageToken.encode(keys)))
+        return result
+    }
+}
+
+extension QueryParameters.Parameter {
+    /// A percent-encoded query string, without the question mark.
+    package static func query(_ parameters: [QueryParameters.Parameter]) -> String {
+        parameters.map {
+            PercentCoding.encode($0.name) + "=" + PercentCoding.encode($0.value)
+        }.joined(separator: "&")
+    }
+}

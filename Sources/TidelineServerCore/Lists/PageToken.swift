@@ -1,0 +1,68 @@
+// PageToken: the keys of a page's last row, as the opaque `$skiptoken` of a next link.
+
+import Foundation
+package import TidelineCore
+
+package enum PageToken {
+    /// Base64url of a JSON array; bytes are an array of one base64 text.
+    package static func encode(_ keys: [SQLValue]) -> String {
+        var writer = JSONWriter()
+        writer.byte("[")
+        for (index, key) in keys.enumerated() {
+            if index > 0 { writer.byte(",") }
+            switch key {
+            case .null: writer.null()
+            case .integer(let value): writer.integer(value)
+            case .real(let value): writer.raw(value.description)
+            case .text(let value): writer.string(value)
+            case .blob(let value):
+                writer.byte("[")
+                writer.string(value.base64EncodedString())
+                writer.byte("]")
+            }
+        }
+        writer.byte("]")
+        return Data(writer.bytes).base64EncodedString()
+            .replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+    }
+
+    /// The keys of a token with `count` of them, or nil when it is none of ours.
+    package static func decode(_ token: String, count: Int) -> [SQLValue]? {
+        var text = token.replacing("-", with: "+").replacing("_", with: "/")
+        text += String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
+        guard let data = Data(base64Encoded: text) else { return nil }
+        let keys = Array(data).withUnsafeBufferPointer { try? read($0) }
+        guard let keys, keys.count == count, case .text = keys.last else { return nil }
+        return keys
+    }
+
+    private static func read(_ bytes: UnsafeBufferPointer<UInt8>) throws -> [SQLValue] {
+        var reader = JSONReader(bytes)
+        var keys: [SQLValue] = []
+        try reader.beginArray()
+        while try reader.nextElement() {
+            switch try reader.value() {
+            case .null: keys.append(.null)
+            case .string(let span): keys.append(.text(reader.text(span)))
+            case .number(let range):
+                if let value = reader.integer(range) {
+                    keys.append(.integer(value))
+                } else if let value = Double(reader.text(range)) {
+                    keys.append(.real(value))
+                }
+            case .array: keys.append(try blob(&reader))
+            case .bool, .object: throw reader.failure("not a key")
+            }
+        }
+        try reader.end()
+        return keys
+    }
+
+    private static func blob(_ reader: inout JSONReader) throws -> SQLValue {
+        try reader.beginArray()
+        guard try reader.nextElement(), case .string(let span) = try reader.value(),
+            let data = Data(base64Encoded: reader.text(span)), try !reader.nextElement()
+        else { throw reader.failure("not a key") }
+        return .blob(data)
+    }
+}

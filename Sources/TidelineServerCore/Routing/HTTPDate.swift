@@ -1,0 +1,78 @@
+// HTTPDate: dates of header fields (RFC 9110 section 5.6.7), on integers.
+
+import TidelineCore
+
+package enum HTTPDate {
+    private static let days = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
+    private static let months = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ]
+
+    /// Whole seconds since 1970, cut towards the past.
+    package static func wholeSeconds(microseconds: Int64) -> Int64 {
+        let rest = (microseconds % 1_000_000 + 1_000_000) % 1_000_000
+        return (microseconds - rest) / 1_000_000
+    }
+
+    /// `Sun, 06 Nov 1994 08:49:37 GMT`
+    package static func text(microseconds: Int64) -> String {
+        let seconds = wholeSeconds(microseconds: microseconds)
+        let second = (seconds % 86400 + 86400) % 86400
+        let day = (seconds - second) / 86400
+        let date = Timestamp.civil(days: day)
+        var text = days[Int((day % 7 + 7) % 7)]
+        text += ", "
+        append(date.day, 2, &text)
+        text += " "
+        text += months[Int(date.month - 1)]
+        text += " "
+        append(date.year, 4, &text)
+        text += " "
+        append(second / 3600, 2, &text)
+        text += ":"
+        append(second / 60 % 60, 2, &text)
+        text += ":"
+        append(second % 60, 2, &text)
+        text += " GMT"
+        return text
+    }
+
+    private static func append(_ value: Int64, _ digits: Int, _ text: inout String) {
+        var scale: Int64 = digits == 4 ? 1000 : 10
+        while scale > 0 {
+            text.unicodeScalars.append(Unicode.Scalar(UInt8(48 + value / scale % 10)))
+            scale /= 10
+        }
+    }
+
+    /// Seconds since 1970 of any of the three forms that a recipient must accept, else nil.
+    package static func seconds(_ text: String) -> Int64? {
+        let words = text.split { " ,-".contains($0) }
+        if words.count == 6, words[5] == "GMT" {
+            let isShort = words[3].utf8.count == 2
+            guard let year = Int64(words[3]) else { return nil }
+            let full = isShort ? year + (year >= 70 ? 1900 : 2000) : year
+            return seconds(full, words[2], words[1], words[4])
+        }
+        // asctime: Sun Nov  6 08:49:37 1994
+        guard words.count == 5, let year = Int64(words[4]) else { return nil }
+        return seconds(year, words[1], words[2], words[3])
+    }
+
+    private static func seconds(
+        _ year: Int64,
+        _ monthName: Substring,
+        _ dayText: Substring,
+        _ clock: Substring
+    ) -> Int64? {
+        guard let month = months.firstIndex(where: { $0 == monthName }), let day = Int64(dayText),
+            (1...9999).contains(year), Timestamp.isDay(year, Int64(month + 1), day)
+        else { return nil }
+        let parts = clock.split(separator: ":").compactMap { Int64($0) }
+        guard parts.count == 3, (0..<24).contains(parts[0]), (0..<60).contains(parts[1]),
+            (0...60).contains(parts[2])
+        else { return nil }
+        return Timestamp.days(year: year, month: Int64(month + 1), day: day) * 86400
+            + parts[0] * 3600 + parts[1] * 60 + parts[2]
+    }
+}

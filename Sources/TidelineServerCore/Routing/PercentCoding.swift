@@ -1,0 +1,76 @@
+// PercentCoding: RFC 3986 percent-encoding over bytes, without URLComponents.
+
+package enum PercentCoding {
+    /// The decoded text, or nil for a broken encoding or invalid UTF-8.
+    package static func decode(_ text: Substring.UTF8View, plusIsSpace: Bool = false) -> String? {
+        guard text.contains(where: { $0 == UInt8(ascii: "%") || $0 == UInt8(ascii: "+") }) else {
+            return String(Substring(text))
+        }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.count)
+        var index = text.startIndex
+        while index < text.endIndex {
+            let byte = text[index]
+            text.formIndex(after: &index)
+            switch byte {
+            case UInt8(ascii: "+") where plusIsSpace:
+                bytes.append(UInt8(ascii: " "))
+            case UInt8(ascii: "%"):
+                guard let high = digit(text, &index), let low = digit(text, &index) else {
+                    return nil
+                }
+                bytes.append(high << 4 | low)
+            default:
+                bytes.append(byte)
+            }
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
+
+    private static func digit(
+        _ text: Substring.UTF8View,
+        _ index: inout Substring.UTF8View.Index
+    ) -> UInt8? {
+        guard index < text.endIndex else { return nil }
+        let byte = text[index]
+        text.formIndex(after: &index)
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): return byte - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): return byte - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): return byte - UInt8(ascii: "A") + 10
+        default: return nil
+        }
+    }
+
+    /// The text with everything but unreserved characters encoded.
+    ///
+    /// So a link has no `;`, at which classic clients cut it.
+    package static func encode(_ text: String) -> String {
+        var result: [UInt8] = []
+        result.reserveCapacity(text.utf8.count + 16)
+        for byte in text.utf8 {
+            if isUnreserved(byte) {
+                result.append(byte)
+            } else {
+                result.append(UInt8(ascii: "%"))
+                result.append(hex(byte >> 4))
+                result.append(hex(byte & 15))
+            }
+        }
+        return String(decoding: result, as: UTF8.self)
+    }
+
+    private static func hex(_ digit: UInt8) -> UInt8 {
+        digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "A") + digit - 10
+    }
+
+    private static func isUnreserved(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."),
+            UInt8(ascii: "_"), UInt8(ascii: "~"):
+            true
+        default: false
+        }
+    }
+}

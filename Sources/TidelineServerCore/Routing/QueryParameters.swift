@@ -1,0 +1,60 @@
+// QueryParameters: the decoded parameters of a query string, in order.
+
+package struct QueryParameters: Sendable {
+    package struct Parameter: Hashable, Sendable {
+        package var name: String
+        package var value: String
+    }
+
+    package private(set) var all: [Parameter] = []
+
+    /// Decodes `query`; `+` is a space, a parameter without `=` has an empty value.
+    package init(_ query: String) throws {
+        guard !query.isEmpty else { return }
+        for part in query.utf8.split(separator: UInt8(ascii: "&")) {
+            let text = Substring(part).utf8
+            let split = text.firstIndex(of: UInt8(ascii: "=")) ?? text.endIndex
+            let rest =
+                split == text.endIndex
+                ? text[split..<split] : text[text.index(after: split)..<text.endIndex]
+            guard
+                let name = PercentCoding.decode(text[text.startIndex..<split], plusIsSpace: true),
+                let value = PercentCoding.decode(rest, plusIsSpace: true)
+            else {
+                throw ServerError.badRequest("The query string is not properly percent-encoded.")
+            }
+            all.append(Parameter(name: name, value: value))
+        }
+    }
+
+    /// The values of a parameter; its name is compared without regard to ASCII case.
+    package func values(_ name: StaticString) -> [String] {
+        all.compactMap { ASCII.equal($0.name, name) ? $0.value : nil }
+    }
+
+    /// Whether `__includeDeleted=true` is there, in any letter case.
+    package var includesDeleted: Bool {
+        !all.isEmpty
+            && values("__includedeleted").contains { ASCII.equal($0, "true") }
+    }
+}
+
+/// Comparison without regard to the case of ASCII letters.
+package enum ASCII {
+    /// Whether `text` is `lower`, which must be in lower case.
+    package static func equal(_ text: some StringProtocol, _ lower: StaticString) -> Bool {
+        let utf8 = text.utf8
+        guard utf8.count == lower.utf8CodeUnitCount else { return false }
+        var pointer = lower.utf8Start
+        for byte in utf8 {
+            if Self.lower(byte) != pointer.pointee { return false }
+            pointer += 1
+        }
+        return true
+    }
+
+    @inline(__always)
+    package static func lower(_ byte: UInt8) -> UInt8 {
+        byte >= 0x41 && byte <= 0x5A ? byte | 0x20 : byte
+    }
+}

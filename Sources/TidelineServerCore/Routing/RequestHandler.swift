@@ -1,0 +1,79 @@
+// RequestHandler: the whole server as one function from request to answer.
+//
+// It is the in-process door of the test kit, and what the HTTP library calls. It never throws:
+// refusals become problem documents, failures of the server are logged and become 500.
+
+import TidelineCore
+
+package struct RequestHandler: Sendable {
+    package let service: TableService
+    private let log: ServerLog
+    private let clock = ContinuousClock()
+
+    package init(_ service: TableService, log: ServerLog = .silent) {
+        self.service = service
+        self.log = log
+    }
+
+    /// Answers a request.
+    package func handle(_ request: ServerRequest) async -> ServerResponse {
+        guard log.writesRequests else { return await answer(request) }
+        let start = clock.now
+        let response = await answer(request)
+        let elapsed = (clock.now - start).components
+        log.request(
+            request,
+            response,
+            microseconds: elapsed.seconds * 1_000_000 + elapsed.attoseconds / 1_000_000_000_000
+        )
+        return response
+    }
+
+    private func answer(_ request: ServerRequest) async -> ServerResponse {
+        do {
+            return try await dispatch(try Route(path: request.path), request)
+        } catch let error as ServerError {
+            return ServerResponse(error)
+        } catch {
+            log.write(.error, "request failed", ["cause": "\(error)"])
+            return ServerResponse(.failed)
+        }
+    }
+
+    private func dispatch(_ route: Route, _ request: ServerRequest) async throws -> ServerResponse {
+        switch route {
+        case .unknown:
+            throw ServerError.noSuchPath
+        case .health:
+            guard request.method == "GET" else { throw ServerError.methodNotAllowed("GET") }
+            return ServerResponse(
+                status: 200,
+                headers: ["Content-Type": "application/json", "Cache-Control": "no-store"],
+                body: Array("{\"status\":\"ok\"}".utf8)
+            )
+        case .table(let table):
+            return await tableAnswer {
+                try await service.answer(try TableCall(request), table: table)
+            }
+        case .row(let table, let id):
+            return await tableAnswer {
+                try await service.answer(try TableCall(request), table: table, id: id)
+            }
+        }
+    }
+
+    /// Every answer about tables forbids caches, refusals too.
+    private func tableAnswer(_ body: () async throws -> ServerResponse) async -> ServerResponse {
+        var response: ServerResponse
+        do {
+            response = try await body()
+        } catch let error as ServerError {
+            response = ServerResponse(error)
+        } catch {
+            log.write(.error, "request failed", ["cause": "\(error)"])
+            response = ServerResponse(.failed)
+        }
+        response.headers.append("Cache-Control", "no-store")
+        return response
+    }
+}

@@ -1,0 +1,32 @@
+// Route: which resource a path names.
+
+package enum Route: Hashable, Sendable {
+    case table(String)
+    case row(table: String, id: String)
+    case health
+    case unknown
+
+    /// Splits the path first and decodes each segment after, so that `%2F` stays in its segment.
+    package init(path: String) throws {
+        var segments: [String] = []
+        for part in path.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+            .dropFirst()
+        {
+            guard let segment = PercentCoding.decode(Substring(part).utf8) else {
+                throw ServerError.badRequest("The path is not properly percent-encoded UTF-8.")
+            }
+            segments.append(segment)
+        }
+        if segments.last == "" { segments.removeLast() }
+        guard let first = segments.first, !segments.contains("") else {
+            self = .unknown
+            return
+        }
+        switch segments.count {
+        case 1 where ASCII.equal(first, "health"): self = .health
+        case 2 where ASCII.equal(first, "tables"): self = .table(segments[1])
+        case 3 where ASCII.equal(first, "tables"): self = .row(table: segments[1], id: segments[2])
+        default: self = .unknown
+        }
+    }
+}

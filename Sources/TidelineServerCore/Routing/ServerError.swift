@@ -1,0 +1,111 @@
+// ServerError: a refusal on its way to becoming a problem document (RFC 9457).
+//
+// Messages name members, options and limits, never contents.
+
+package import TidelineCore
+
+/// Why a request was refused.
+package struct ServerError: Error, Sendable {
+    package var status: Int
+    package var message: String
+    /// The byte offset in the body or in an option's text.
+    package var position: Int?
+    package var headers: HTTPFields
+
+    package init(
+        _ status: Int,
+        _ message: String,
+        position: Int? = nil,
+        headers: HTTPFields = [:]
+    ) {
+        self.status = status
+        self.message = message
+        self.position = position
+        self.headers = headers
+    }
+
+    package static func badRequest(_ message: String, position: Int? = nil) -> ServerError {
+        ServerError(400, message, position: position)
+    }
+
+    package static func malformed(_ error: JSONError) -> ServerError {
+        ServerError(400, "The body is not valid JSON: \(error.message).", position: error.position)
+    }
+
+    package static let noSuchPath = ServerError(404, "There is nothing at this path.")
+
+    package static func noSuchTable(_ name: String) -> ServerError {
+        ServerError(404, "There is no such table.")
+    }
+
+    package static let noSuchRow = ServerError(404, "There is no such row.")
+
+    package static let gone = ServerError(410, "The row was deleted.")
+
+    package static func methodNotAllowed(_ allowed: String) -> ServerError {
+        ServerError(405, "Allowed here: \(allowed).", headers: ["Allow": allowed])
+    }
+
+    package static let notJSON = ServerError(
+        415,
+        "The body must be JSON: send 'Content-Type: application/json'."
+    )
+
+    package static func rowTooLarge(_ limit: Int) -> ServerError {
+        ServerError(413, "A row may have at most \(limit) bytes (limits.rowBytes).")
+    }
+
+    package static func busy(_ message: String) -> ServerError {
+        ServerError(503, message, headers: ["Retry-After": "1"])
+    }
+
+    package static let tooManyWrites = busy(
+        "Too many writes are waiting (limits.writeQueue); try again shortly."
+    )
+
+    package static let queryTooSlow = busy(
+        "The query ran longer than limits.queryTime allows; narrow it or ask for an index."
+    )
+
+    package static let stopping = busy("The server is stopping; try again shortly.")
+
+    package static let notCommitted = busy("The change could not be committed; try again shortly.")
+
+    package static let failed = ServerError(500, "The server failed; its log says why.")
+}
+
+extension ServerResponse {
+    /// The problem document of a refusal.
+    package init(_ error: ServerError) {
+        var writer = JSONWriter()
+        writer.raw("{\"title\":")
+        writer.string(Self.title(error.status))
+        writer.raw(",\"status\":")
+        writer.integer(Int64(error.status))
+        writer.raw(",\"error\":")
+        writer.string(error.message)
+        if let position = error.position {
+            writer.raw(",\"position\":")
+            writer.integer(Int64(position))
+        }
+        writer.raw("}")
+        var headers = error.headers
+        headers.append("Content-Type", "application/problem+json")
+        self.init(status: error.status, headers: headers, body: writer.bytes)
+    }
+
+    private static func title(_ status: Int) -> String {
+        switch status {
+        case 400: "Bad Request"
+        case 404: "Not Found"
+        case 405: "Method Not Allowed"
+        case 409: "Conflict"
+        case 410: "Gone"
+        case 412: "Precondition Failed"
+        case 413: "Content Too Large"
+        case 415: "Unsupported Media Type"
+        case 503: "Service Unavailable"
+        default: status < 500 ? "Refused" : "Internal Server Error"
+        }
+    }
+}

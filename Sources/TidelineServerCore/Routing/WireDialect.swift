@@ -1,0 +1,105 @@
+// WireDialect: which generation of clients a request comes from, and what it asked for in headers.
+
+package import TidelineCore
+
+/// The generation of a caller.
+package enum Generation: Hashable, Sendable {
+    /// Azure Mobile Apps 2.x: bare arrays, `Link`, 404 for tombstones.
+    case classic
+    /// Datasync: envelope, `nextLink`, 410 for tombstones.
+    case datasync
+
+    /// The generation of a `ZUMO-API-VERSION` value: `2.n`, `2.n.n`, `3.n`, `3.n.n`.
+    package init?(version: String) {
+        let parts = version.utf8.split(
+            separator: UInt8(ascii: "."),
+            omittingEmptySubsequences: false
+        )
+        guard parts.count == 2 || parts.count == 3,
+            parts.allSatisfy({ part in
+                !part.isEmpty && part.count <= 4 && part.allSatisfy { $0 >= 0x30 && $0 <= 0x39 }
+            })
+        else { return nil }
+        switch Substring(parts[0]) {
+        case "2": self = .classic
+        case "3": self = .datasync
+        default: return nil
+        }
+    }
+}
+
+/// The header fields that matter to a table request, found in one pass.
+package struct RequestHead: Sendable {
+    package var version: String?
+    package var options = ""
+    package var contentType: String?
+    package var host: String?
+    package var conditions = Preconditions.Fields()
+
+    package init(_ headers: HTTPFields) {
+        for field in headers {
+            switch field.name.utf8.count {
+            case 4 where ASCII.equal(field.name, "host"): host = field.value
+            case 8 where ASCII.equal(field.name, "if-match"):
+                Self.join(&conditions.ifMatch, field.value)
+            case 12 where ASCII.equal(field.name, "content-type"): contentType = field.value
+            case 13 where ASCII.equal(field.name, "if-none-match"):
+                Self.join(&conditions.ifNoneMatch, field.value)
+            case 14 where ASCII.equal(field.name, "x-zumo-options"):
+                options = options.isEmpty ? field.value : options + "," + field.value
+            case 16 where ASCII.equal(field.name, "zumo-api-version"): version = field.value
+            case 17 where ASCII.equal(field.name, "if-modified-since"):
+                conditions.ifModifiedSince = field.value
+            case 19 where ASCII.equal(field.name, "if-unmodified-since"):
+                conditions.ifUnmodifiedSince = field.value
+            default: break
+            }
+        }
+    }
+
+    private static func join(_ list: inout String?, _ value: String) {
+        list = list.map { $0 + ", " + value } ?? value
+    }
+
+    /// The generation, by the header first, then by the parameter; datasync when neither is there.
+    package func generation(_ parameters: QueryParameters) throws -> Generation {
+        guard let text = version ?? parameters.values("zumo-api-version").first else {
+            return .datasync
+        }
+        guard let generation = Generation(version: text) else {
+            throw ServerError.badRequest(
+                "ZUMO-API-VERSION must be 2.x, 2.x.y, 3.x or 3.x.y, or be left out."
+            )
+        }
+        return generation
+    }
+
+    /// Whether `X-ZUMO-Options: nextLink=path` was sent.
+    package var asksForPathLinks: Bool {
+        !options.isEmpty && options.lowercased().contains("nextlink=path")
+    }
+
+    /// Whether `X-ZUMO-Options: include:deleted` was sent.
+    package var includesDeleted: Bool {
+        !options.isEmpty
+            && options.split(separator: ",").contains { part in
+                ASCII.equal(part.filter { $0 != " " }, "include:deleted")
+            }
+    }
+
+    /// Whether the body is said to be JSON in UTF-8; nil when nothing is said.
+    package var isJSON: Bool? {
+        guard let contentType else { return nil }
+        if ASCII.equal(contentType, "application/json") { return true }
+        let parts = contentType.lowercased().split(separator: ";").map { part in
+            part.filter { $0 != " " && $0 != "\t" && $0 != "\"" }
+        }
+        guard let type = parts.first else { return nil }
+        guard type == "application/json" || type == "application/merge-patch+json" else {
+            return false
+        }
+        return parts.dropFirst().allSatisfy {
+            !$0.hasPrefix("charset=") || $0 == "charset=utf-8" || $0 == "charset=utf8"
+        }
+    }
+}

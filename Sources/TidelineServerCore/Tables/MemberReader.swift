@@ -1,0 +1,116 @@
+// MemberReader: one JSON value -> one stored value, by the column's type.
+//
+// A refusal names the member and what is expected, never the value.
+
+import Foundation
+package import TidelineCore
+
+extension ColumnDefinition {
+    /// Reads the next value as one of this column.
+    package func read(_ reader: inout JSONReader) throws -> SQLValue {
+        if case .json = type { return try readDocument(&reader) }
+        switch try reader.value() {
+        case .null:
+            guard isNullable else { throw fault("null is not allowed") }
+            return .null
+        case .bool(let value):
+            guard type == .boolean else { throw fault() }
+            return .integer(value ? 1 : 0)
+        case .number(let range):
+            return try readNumber(reader, range)
+        case .string(let span):
+            return try readText(reader.text(span))
+        case .object, .array:
+            throw fault()
+        }
+    }
+
+    private func readDocument(_ reader: inout JSONReader) throws -> SQLValue {
+        let span = try reader.rawValue()
+        let text = JSON.compact(reader.bytes, span)
+        guard text != "null" else {
+            guard isNullable else { throw fault("null is not allowed") }
+            return .null
+        }
+        return .text(text)
+    }
+
+    private func readNumber(_ reader: JSONReader, _ range: Range<Int>) throws -> SQLValue {
+        switch type {
+        case .integer:
+            if let value = reader.integer(range) { return .integer(value) }
+            guard let number = DecimalText.parse(reader.text(range)),
+                let value = Int64(DecimalText.canonical(number))
+            else { throw fault() }
+            return .integer(value)
+        case .number:
+            if let value = reader.integer(range), abs(value) < 1 << 53 {
+                return .real(Double(value))
+            }
+            guard let value = Double(reader.text(range)), value.isFinite else { throw fault() }
+            return .real(value)
+        case .decimal:
+            guard let value = DecimalText.parse(reader.text(range)) else { throw fault() }
+            return .text(DecimalText.canonical(value))
+        default:
+            throw fault()
+        }
+    }
+
+    private func readText(_ text: String) throws -> SQLValue {
+        switch type {
+        case .string:
+            guard !text.utf8.contains(0) else {
+                throw fault("the character U+0000 is not allowed")
+            }
+            return .text(text)
+        case .dateTime:
+            guard let stamp = Timestamp(text) else { throw fault() }
+            return .integer(stamp.microseconds)
+        case .date:
+            guard let day = DayText.canonical(text) else { throw fault() }
+            return .text(day)
+        case .time:
+            guard let time = TimeText.canonical(text) else { throw fault() }
+            return .text(time)
+        case .guid:
+            guard let guid = GuidText.canonical(text) else { throw fault() }
+            return .text(guid)
+        case .binary:
+            guard let data = Data(base64Encoded: text) else { throw fault() }
+            return .blob(data)
+        case .enumeration(let members):
+            guard members.contains(where: { $0.utf8.elementsEqual(text.utf8) }) else {
+                throw fault()
+            }
+            return .text(text)
+        default:
+            throw fault()
+        }
+    }
+
+    private func fault(_ reason: String? = nil) -> ServerError {
+        .badRequest("Member '\(name)': \(reason ?? type.expectation + " is expected").")
+    }
+}
+
+extension ColumnType {
+    /// What a member of this type must be, for messages.
+    var expectation: String {
+        switch self {
+        case .string: "a string"
+        case .integer: "a whole number of 64 bits"
+        case .number: "a number"
+        case .decimal: "a number of at most \(DecimalText.digitsMax) digits"
+        case .boolean: "true or false"
+        case .dateTime: "an ISO 8601 date and time with 'Z' or an offset"
+        case .date: "a day such as '2026-11-20'"
+        case .time: "a time of day such as '07:14:00.000'"
+        case .guid: "a UUID of 36 characters"
+        case .binary: "a string in base64"
+        case .json: "any JSON value"
+        case .enumeration(let members):
+            "one of " + members.map { "'\($0)'" }.joined(separator: ", ")
+        }
+    }
+}

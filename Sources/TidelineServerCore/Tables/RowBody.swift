@@ -1,0 +1,142 @@
+// RowBody: the JSON object of a write, read against the table's columns without a tree.
+
+package import TidelineCore
+
+package struct RowBody: Sendable {
+    /// A member that the table has no column for.
+    package struct Unknown: Hashable, Sendable {
+        package var name: String
+        /// The type of the column that a dynamic schema makes; nil for null.
+        package var type: ColumnType?
+    }
+
+    package var id: String?
+    /// By column; nil for an absent member.
+    package var values: [SQLValue?]
+    package var version: String?
+    package var deleted: Bool?
+    package var updatedAt: Int64?
+    /// The names of `createdAt`, `updatedAt` and `deleted` that the body has, null or not.
+    package var reserved: [String] = []
+    package var unknown: [Unknown] = []
+
+    package static func empty(_ table: Table) -> RowBody {
+        RowBody(values: Array(repeating: nil, count: table.columns.count))
+    }
+
+    /// Reads a whole body, an object.
+    package static func read(_ bytes: [UInt8], for table: Table) throws -> RowBody {
+        do {
+            return try bytes.withUnsafeBufferPointer { buffer in
+                var reader = JSONReader(buffer)
+                var body = RowBody.empty(table)
+                try body.readObject(&reader, table)
+                try reader.end()
+                return body
+            }
+        } catch let error as JSONError {
+            throw ServerError.malformed(error)
+        }
+    }
+
+    private mutating func readObject(_ reader: inout JSONReader, _ table: Table) throws {
+        guard case .object = try reader.value() else {
+            throw ServerError.badRequest("The body must be a JSON object.")
+        }
+        try reader.beginObject()
+        let columns = table.columns
+        var seen = MemberSet()
+        var hint = 0
+        while let name = try reader.nextMember() {
+            guard let index = table.member(name, in: reader, hint: hint) else {
+                try readUnknown(name, &reader)
+                continue
+            }
+            guard seen.insert(index) else {
+                throw ServerError.badRequest(
+                    "Member '\(String(decoding: table.memberNames[index], as: UTF8.self))' "
+                        + "comes twice.",
+                    position: name.range.lowerBound
+                )
+            }
+            hint = index + 1
+            if index < columns.count {
+                values[index] = try columns[index].read(&reader)
+            } else {
+                try readSystem(SystemColumn.definitions[index - columns.count].name, &reader)
+            }
+        }
+    }
+
+    private mutating func readSystem(_ name: String, _ reader: inout JSONReader) throws {
+        let token = try reader.value()
+        if case .null = token {
+            if name != SystemColumn.id && name != SystemColumn.version { reserved.append(name) }
+            return
+        }
+        switch (name, token) {
+        case (SystemColumn.id, .string(let span)):
+            id = reader.text(span)
+        case (SystemColumn.version, .string(let span)):
+            version = reader.text(span)
+        case (SystemColumn.deleted, .bool(let value)):
+            reserved.append(name)
+            deleted = value
+        case (SystemColumn.updatedAt, .string(let span)):
+            reserved.append(name)
+            guard let stamp = Timestamp(reader.text(span)) else {
+                throw Self.wrongSystem(name, "an ISO 8601 date and time with 'Z' or an offset")
+            }
+            updatedAt = stamp.microseconds
+        case (SystemColumn.createdAt, .string):
+            reserved.append(name)
+        case (SystemColumn.deleted, _):
+            throw Self.wrongSystem(name, "true or false")
+        default:
+            throw Self.wrongSystem(name, "a string")
+        }
+    }
+
+    private static func wrongSystem(_ name: String, _ expected: String) -> ServerError {
+        .badRequest("Member '\(name)': \(expected) is expected.")
+    }
+
+    private mutating func readUnknown(_ name: JSONReader.Span, _ reader: inout JSONReader) throws {
+        let text = reader.text(name)
+        guard !unknown.contains(where: { $0.name.lowercased() == text.lowercased() }) else {
+            throw ServerError.badRequest(
+                "An unknown member comes twice.",
+                position: name.range.lowerBound
+            )
+        }
+        guard unknown.count < Self.unknownMax else {
+            throw ServerError.badRequest("More than \(Self.unknownMax) unknown members.")
+        }
+        let token = try reader.value()
+        switch token {
+        case .null: unknown.append(Unknown(name: text, type: nil))
+        case .bool: unknown.append(Unknown(name: text, type: .boolean))
+        case .number: unknown.append(Unknown(name: text, type: .number))
+        case .string: unknown.append(Unknown(name: text, type: .string))
+        case .object, .array:
+            try reader.skip(token)
+            unknown.append(Unknown(name: text, type: .json))
+        }
+    }
+
+    private static let unknownMax = 200
+}
+
+/// The members seen so far.
+private struct MemberSet {
+    private var low: UInt64 = 0
+    private var high: Set<Int> = []
+
+    /// Whether `index` was not there yet.
+    mutating func insert(_ index: Int) -> Bool {
+        guard index < 64 else { return high.insert(index).inserted }
+        let bit: UInt64 = 1 << UInt64(index)
+        defer { low |= bit }
+        return low & bit == 0
+    }
+}

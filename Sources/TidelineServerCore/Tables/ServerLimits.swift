@@ -1,0 +1,40 @@
+// ServerLimits, ServerEnvironment: what bounds a server, and what comes into it from outside.
+
+import Foundation
+
+/// The bounds of requests on tables; each has a configuration key of its name.
+public struct ServerLimits: Hashable, Sendable {
+    /// The most bytes of a page's rows; a page that would be larger ends early, with a next link.
+    public var pageBytes = 4 << 20
+    /// The most bytes of a row's body; more is 413.
+    public var rowBytes = 1 << 20
+    /// How long one read of the database may run; longer is 503.
+    public var queryTime: Duration = .seconds(10)
+    /// The most writes that wait for the database; more are 503.
+    public var writeQueue = 10_000
+
+    /// The defaults.
+    public init() {}
+}
+
+/// Clock and ids, so that seeded tests control them.
+package struct ServerEnvironment: Sendable {
+    /// Microseconds since 1970.
+    package var now: @Sendable () -> Int64
+    /// A new id, a lower-case UUID.
+    package var makeID: @Sendable () -> String
+
+    package init(now: @escaping @Sendable () -> Int64, makeID: @escaping @Sendable () -> String) {
+        self.now = now
+        self.makeID = makeID
+    }
+
+    package static let live = ServerEnvironment(
+        now: {
+            var time = timespec()
+            clock_gettime(CLOCK_REALTIME, &time)
+            return Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1000
+        },
+        makeID: { UUID().uuidString.lowercased() }
+    )
+}

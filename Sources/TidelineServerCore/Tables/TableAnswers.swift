@@ -1,0 +1,87 @@
+// TableAnswers: rows, pages and links as a caller of either generation reads them.
+
+import TidelineCore
+
+extension TableService {
+    private static let json = "application/json; charset=utf-8"
+
+    /// An answer that carries one row, with its tag and time.
+    func rowAnswer(_ status: Int, _ row: StoredRow?) -> ServerResponse {
+        guard let row else { return ServerResponse(status: status) }
+        return ServerResponse(
+            status: status,
+            headers: [
+                "Content-Type": Self.json,
+                "ETag": RowVersion.tag(row.state.version),
+                "Last-Modified": HTTPDate.text(microseconds: row.state.updatedAt),
+            ],
+            body: row.json
+        )
+    }
+
+    /// A page with its count and its way on.
+    func listAnswer(
+        _ call: TableCall,
+        _ table: String,
+        _ page: ListPage,
+        _ next: [QueryParameters.Parameter]?
+    ) -> ServerResponse {
+        var writer = JSONWriter(capacity: 0)
+        writer.bytes = page.bytes
+        var headers: HTTPFields = ["Content-Type": Self.json]
+        let query = next.map(QueryParameters.Parameter.query)
+        writer.byte("]")
+        switch call.generation {
+        case .classic:
+            if let count = page.count {
+                writer.raw(",\"count\":")
+                writer.integer(count)
+                writer.byte("}")
+            }
+            if let query {
+                let url = base(call) + "/tables/" + PercentCoding.encode(table) + "?" + query
+                headers.append("Link", url + "; rel=next")
+            }
+        case .datasync:
+            writer.raw(",\"count\":")
+            if let count = page.count { writer.integer(count) } else { writer.null() }
+            writer.raw(",\"nextLink\":")
+            if let query {
+                let isPath = call.head.asksForPathLinks
+                writer.string(
+                    isPath ? "/tables/" + PercentCoding.encode(table) + "?" + query : query
+                )
+            } else {
+                writer.null()
+            }
+            writer.byte("}")
+        }
+        return ServerResponse(status: 200, headers: headers, body: writer.bytes)
+    }
+
+    /// Where a new row is.
+    func location(_ call: TableCall, _ table: String, _ id: String) -> String {
+        base(call) + "/tables/" + PercentCoding.encode(table) + "/" + PercentCoding.encode(id)
+    }
+
+    /// Scheme and host of the server as the caller sees it.
+    ///
+    /// Forwarded headers are not trusted: behind a proxy the operator sets `publicURL`.
+    private func base(_ call: TableCall) -> String {
+        if let url = settings.publicURL { return url }
+        guard let host = call.head.host, !host.isEmpty, host.utf8.allSatisfy(Self.isHostByte) else {
+            return ""
+        }
+        return "http://" + host
+    }
+
+    private static func isHostByte(_ byte: UInt8) -> Bool {
+        switch ASCII.lower(byte) {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"),
+            UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: ":"),
+            UInt8(ascii: "["), UInt8(ascii: "]"):
+            true
+        default: false
+        }
+    }
+}

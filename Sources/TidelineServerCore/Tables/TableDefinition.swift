@@ -1,0 +1,84 @@
+// TableDefinition: a table as the configuration declares it; Table: the same, made ready.
+
+public import TidelineCore
+
+/// A table of the server: its columns and its rules.
+public struct TableDefinition: Hashable, Sendable {
+    /// The table's name and columns.
+    public var schema: TableSchema
+    /// Whether a delete leaves a tombstone, so that other devices learn of it.
+    public var softDelete: Bool
+    /// The most rows of a page; nil for 50 for 2.x callers and 100 otherwise.
+    public var pageSize: Int?
+    /// The largest `$top`; nil for 1000 for 2.x callers and 128000 otherwise.
+    public var maxTop: Int?
+    /// Further indexes, each a list of columns.
+    public var indexes: [[String]]
+
+    /// Declares a table.
+    public init(
+        _ name: String,
+        columns: [ColumnDefinition] = [],
+        softDelete: Bool = true,
+        pageSize: Int? = nil,
+        maxTop: Int? = nil,
+        indexes: [[String]] = []
+    ) {
+        schema = TableSchema(name: name, columns: columns)
+        self.softDelete = softDelete
+        self.pageSize = pageSize
+        self.maxTop = maxTop
+        self.indexes = indexes
+    }
+
+    /// The name on the wire and in the database.
+    public var name: String { schema.name }
+}
+
+extension TableDefinition {
+    /// Why `name` cannot name a table or a column, as the end of a sentence; nil when it can.
+    package static func nameFault(_ name: String) -> String? {
+        let bytes = name.utf8
+        guard (1...128).contains(bytes.count) else { return "it must have 1 to 128 characters" }
+        for (index, byte) in bytes.enumerated() {
+            let isLetter = ASCII.lower(byte) >= 0x61 && ASCII.lower(byte) <= 0x7A
+            let isDigit = byte >= 0x30 && byte <= 0x39
+            guard isLetter || byte == UInt8(ascii: "_") || isDigit && index > 0 else {
+                return "it must be a letter or '_', then letters, digits and '_'"
+            }
+        }
+        let lowered = name.lowercased()
+        if lowered.hasPrefix("__") { return "names that begin with '__' are reserved" }
+        for prefix in ["tideline_", "sqlite_", "pg_"] where lowered.hasPrefix(prefix) {
+            return "names that begin with '\(prefix)' are reserved"
+        }
+        return nil
+    }
+}
+
+/// A table made ready for requests: immutable; a change of the schema makes another one.
+package final class Table: Sendable {
+    package let definition: TableDefinition
+    /// The columns' names as bytes, then those of the system columns.
+    package let memberNames: [[UInt8]]
+
+    package init(_ definition: TableDefinition) {
+        self.definition = definition
+        memberNames =
+            definition.schema.columns.map { Array($0.name.utf8) }
+            + SystemColumn.definitions.map { Array($0.name.utf8) }
+    }
+
+    package var name: String { definition.name }
+    package var columns: [ColumnDefinition] { definition.schema.columns }
+
+    /// The place of a member among the columns and, behind them, the system columns.
+    func member(_ name: JSONReader.Span, in reader: JSONReader, hint: Int) -> Int? {
+        if hint < memberNames.count, reader.matches(name, memberNames[hint]) { return hint }
+        if let exact = memberNames.firstIndex(where: { reader.matches(name, $0) }) { return exact }
+        let lowered = reader.text(name).lowercased()
+        return memberNames.firstIndex {
+            String(decoding: $0, as: UTF8.self).lowercased() == lowered
+        }
+    }
+}

@@ -1,0 +1,223 @@
+// TableRoutes: the verbs on tables and rows: request -> store -> answer.
+
+import TidelineCore
+
+/// What a table request brought beside its body.
+struct TableCall: Sendable {
+    let request: ServerRequest
+    let head: RequestHead
+    let parameters: QueryParameters
+    let generation: Generation
+    let includesDeleted: Bool
+
+    init(_ request: ServerRequest) throws {
+        self.request = request
+        head = RequestHead(request.headers)
+        parameters = try QueryParameters(request.query)
+        generation = try head.generation(parameters)
+        includesDeleted = parameters.includesDeleted || head.includesDeleted
+    }
+}
+
+extension TableService {
+    func answer(_ call: TableCall, table name: String) async throws -> ServerResponse {
+        let isClassic = call.generation == .classic
+        switch call.request.method {
+        case "GET": return try await list(call, name)
+        case "POST": return try await insert(call, name)
+        case "PATCH" where isClassic: return try await change(call, .merge, name, nil)
+        default: throw ServerError.methodNotAllowed(isClassic ? "GET, POST, PATCH" : "GET, POST")
+        }
+    }
+
+    func answer(_ call: TableCall, table name: String, id: String) async throws -> ServerResponse {
+        try Self.check(id: id)
+        let isClassic = call.generation == .classic
+        switch call.request.method {
+        case "GET": return try await read(call, try table(named: name), id)
+        case "PATCH": return try await change(call, .merge, name, id)
+        case "PUT": return try await change(call, .replace, name, id)
+        case "DELETE": return try await remove(call, try table(named: name), id)
+        case "POST" where isClassic: return try await undelete(call, try table(named: name), id)
+        default:
+            throw ServerError.methodNotAllowed(
+                isClassic ? "GET, PATCH, PUT, DELETE, POST" : "GET, PATCH, PUT, DELETE"
+            )
+        }
+    }
+
+    private static func check(id: String) throws {
+        if let fault = ItemID.fault(in: id) {
+            throw ServerError.badRequest("The id cannot be used: \(fault).")
+        }
+    }
+
+    // MARK: - Reading
+
+    private func list(_ call: TableCall, _ name: String) async throws -> ServerResponse {
+        let options = try ListOptions(call.parameters, generation: call.generation)
+        guard let table = catalog.table(named: name) else {
+            guard settings.dynamicSchema, TableDefinition.nameFault(name) == nil else {
+                throw ServerError.noSuchTable(name)
+            }
+            return listAnswer(call, name, ListPlan.emptyPage(options, call.generation), nil)
+        }
+        let plan = try ListPlan(
+            options,
+            table: table,
+            generation: call.generation,
+            limits: settings.limits,
+            isDynamic: settings.dynamicSchema
+        )
+        guard var plan else {
+            return listAnswer(call, name, ListPlan.emptyPage(options, call.generation), nil)
+        }
+        plan.request.includesDeleted = call.includesDeleted
+        let page = try await store.list(plan.request, in: table)
+        let next = plan.nextParameters(after: page, of: call.parameters)
+        return listAnswer(call, table.name, page, next)
+    }
+
+    private func read(
+        _ call: TableCall,
+        _ table: Table,
+        _ id: String
+    ) async throws
+        -> ServerResponse
+    {
+        let conditions = try Preconditions(call.head.conditions)
+        guard let row = try await store.read(id, in: table) else { throw ServerError.noSuchRow }
+        if row.state.isDeleted && !call.includesDeleted { throw tombstone(call) }
+        let result = conditions.evaluate(
+            version: row.state.version,
+            updatedAt: row.state.updatedAt,
+            isRead: true
+        )
+        switch result {
+        case .holds: return rowAnswer(200, row)
+        case .failed: return rowAnswer(412, row)
+        case .notModified:
+            var answer = rowAnswer(304, row)
+            answer.body = []
+            answer.headers["Content-Type"] = nil
+            return answer
+        }
+    }
+
+    // MARK: - Writing
+
+    private func insert(_ call: TableCall, _ name: String) async throws -> ServerResponse {
+        try checkType(call)
+        var table = try await tableForInsert(named: name)
+        var body = RowBody.empty(table)
+        if !call.request.body.isEmpty || call.generation == .datasync {
+            (body, table) = try await self.body(call.request.body, for: table)
+        }
+        if call.generation == .classic { try Self.refuseReserved(body) }
+        var id = body.id ?? ""
+        if id.isEmpty { id = settings.environment.makeID() } else { try Self.check(id: id) }
+        var operation = WriteOperation(.insert, id: id)
+        operation.values = body.values
+        return try await write(operation, call, table)
+    }
+
+    private func change(
+        _ call: TableCall,
+        _ kind: WriteOperation.Kind,
+        _ name: String,
+        _ pathID: String?
+    ) async throws -> ServerResponse {
+        try checkType(call)
+        let (body, table) = try await self.body(
+            call.request.body,
+            for: try self.table(named: name)
+        )
+        guard let id = pathID ?? body.id else {
+            throw ServerError.badRequest("The row's id is missing in path and body.")
+        }
+        if pathID == nil { try Self.check(id: id) }
+        if let bodyID = body.id, !bodyID.utf8.elementsEqual(id.utf8) {
+            throw ServerError.badRequest("The id in the body is not that of the path.")
+        }
+        var operation = WriteOperation(kind, id: id)
+        operation.values = body.values
+        operation.includesDeleted = call.includesDeleted
+        operation.softDelete = table.definition.softDelete
+        operation.conditions = try Preconditions(call.head.conditions)
+        if kind == .replace { operation.deleted = body.deleted ?? false }
+        if call.generation == .classic {
+            if kind == .merge { try Self.refuseReserved(body) }
+            operation.expectedVersion = body.version
+        } else if kind == .merge {
+            operation.deleted = body.deleted
+            operation.claimedVersion = body.version
+            operation.claimedUpdatedAt = body.updatedAt
+        }
+        return try await write(operation, call, table)
+    }
+
+    private func remove(
+        _ call: TableCall,
+        _ table: Table,
+        _ id: String
+    ) async throws
+        -> ServerResponse
+    {
+        var operation = WriteOperation(.delete, id: id)
+        operation.conditions = try Preconditions(call.head.conditions)
+        operation.softDelete = table.definition.softDelete
+        return try await write(operation, call, table)
+    }
+
+    private func undelete(
+        _ call: TableCall,
+        _ table: Table,
+        _ id: String
+    ) async throws
+        -> ServerResponse
+    {
+        var operation = WriteOperation(.undelete, id: id)
+        operation.conditions = try Preconditions(call.head.conditions)
+        return try await write(operation, call, table)
+    }
+
+    private func write(
+        _ operation: WriteOperation,
+        _ call: TableCall,
+        _ table: Table
+    ) async throws -> ServerResponse {
+        let outcome = try await store.write(operation, in: table)
+        switch outcome.decision {
+        case .missing: throw ServerError.noSuchRow
+        case .gone: throw tombstone(call)
+        case .systemChange:
+            throw ServerError.badRequest("'version' and 'updatedAt' are set by the server.")
+        case .remove: return ServerResponse(status: 204)
+        case .update where operation.kind == .delete: return ServerResponse(status: 204)
+        case .exists, .versionMismatch: return rowAnswer(409, outcome.row)
+        case .preconditionFailed: return rowAnswer(412, outcome.row)
+        case .insert:
+            var answer = rowAnswer(201, outcome.row)
+            answer.headers.append("Location", location(call, table.name, operation.id))
+            return answer
+        case .update: return rowAnswer(operation.kind == .undelete ? 201 : 200, outcome.row)
+        }
+    }
+
+    private func checkType(_ call: TableCall) throws {
+        guard let isJSON = call.head.isJSON else {
+            if call.generation == .datasync { throw ServerError.notJSON }
+            return
+        }
+        if !isJSON { throw ServerError.notJSON }
+    }
+
+    private static func refuseReserved(_ body: RowBody) throws {
+        guard let name = body.reserved.first else { return }
+        throw ServerError.badRequest("Member '\(name)' is set by the server; leave it out.")
+    }
+
+    private func tombstone(_ call: TableCall) -> ServerError {
+        call.generation == .classic ? .noSuchRow : .gone
+    }
+}

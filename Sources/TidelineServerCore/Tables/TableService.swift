@@ -1,0 +1,107 @@
+// TableService: the tables of a server with their store: what routes work on.
+
+import TidelineCore
+
+/// How a server treats requests on tables.
+package struct ServerSettings: Sendable {
+    package var tables: [TableDefinition] = []
+    /// Whether tables and columns are made from what arrives.
+    package var dynamicSchema = false
+    /// The server's address as callers see it, without a trailing slash.
+    package var publicURL: String?
+    package var limits = ServerLimits()
+    package var environment = ServerEnvironment.live
+
+    package init(tables: [TableDefinition] = [], dynamicSchema: Bool = false) {
+        self.tables = tables
+        self.dynamicSchema = dynamicSchema
+    }
+}
+
+package struct TableService: Sendable {
+    package let settings: ServerSettings
+    package let store: any TableStore
+    package let catalog = TableCatalog()
+
+    /// Prepares the tables in the store.
+    package init(_ settings: ServerSettings, store: any TableStore) async throws {
+        self.settings = settings
+        self.store = store
+        let stored = try await store.prepare(settings.tables)
+        if settings.dynamicSchema {
+            for definition in stored { catalog.put(definition) }
+        } else {
+            for definition in settings.tables { catalog.put(definition) }
+        }
+    }
+
+    /// The table, or 404.
+    package func table(named name: String) throws -> Table {
+        guard let table = catalog.table(named: name) else { throw ServerError.noSuchTable(name) }
+        return table
+    }
+
+    /// The table, made when it is not there and the schema is dynamic.
+    func tableForInsert(named name: String) async throws -> Table {
+        if let table = catalog.table(named: name) { return table }
+        guard settings.dynamicSchema else { throw ServerError.noSuchTable(name) }
+        if let fault = TableDefinition.nameFault(name) {
+            throw ServerError.badRequest("The table's name cannot be used: \(fault).")
+        }
+        return try await extend(TableDefinition(name))
+    }
+
+    /// Reads a body; unknown members become columns when the schema is dynamic, else are 400.
+    func body(_ bytes: [UInt8], for table: Table) async throws -> (RowBody, Table) {
+        guard bytes.count <= settings.limits.rowBytes else {
+            throw ServerError.rowTooLarge(settings.limits.rowBytes)
+        }
+        let body = try RowBody.read(bytes, for: table)
+        guard let first = body.unknown.first else { return (body, table) }
+        guard settings.dynamicSchema else { throw Self.unknownMember(first) }
+        let added = try body.unknown.compactMap(Self.column)
+        guard !added.isEmpty else { return (body, table) }
+        var definition = table.definition
+        definition.schema.columns += added
+        guard definition.schema.columns.count <= Self.columnsMax else {
+            throw ServerError.badRequest("A table may have at most \(Self.columnsMax) columns.")
+        }
+        let extended = try await extend(definition)
+        return (try RowBody.read(bytes, for: extended), extended)
+    }
+
+    private static let columnsMax = 500
+
+    private static func unknownMember(_ member: RowBody.Unknown) -> ServerError {
+        TableDefinition.nameFault(member.name) == nil
+            ? .badRequest("The table has no column '\(member.name)'.")
+            : .badRequest("The body has a member that the table has no column for.")
+    }
+
+    private static func column(_ member: RowBody.Unknown) throws -> ColumnDefinition? {
+        guard let type = member.type else { return nil }
+        if let fault = TableDefinition.nameFault(member.name) {
+            throw ServerError.badRequest("The name of a new member cannot be used: \(fault).")
+        }
+        guard type != .json else {
+            throw ServerError.badRequest(
+                "Member '\(member.name)': objects and arrays need a declared column of type json."
+            )
+        }
+        return ColumnDefinition(member.name, type)
+    }
+
+    private func extend(_ definition: TableDefinition) async throws -> Table {
+        let stored: [TableDefinition]
+        do {
+            stored = try await store.prepare([definition])
+        } catch let error as SchemaError {
+            throw ServerError.badRequest(error.description)
+        }
+        let name = definition.name.lowercased()
+        for definition in stored where definition.name.lowercased() == name {
+            catalog.put(definition)
+        }
+        return try table(named: definition.name)
+    }
+}

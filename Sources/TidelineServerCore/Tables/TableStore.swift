@@ -1,0 +1,97 @@
+// TableStore: the seam between the routes and a database. SQLite implements it in
+// TidelineServerSQLite, PostgreSQL comes beside it.
+
+package import TidelineCore
+
+/// A database that holds tables.
+///
+/// Failures that the caller can do nothing about are thrown as they come; refusals as
+/// ``ServerError``. A write that returns is durable; a read that begins after it sees it.
+package protocol TableStore: Sendable {
+    /// Makes the tables, and the columns and indexes that they lack.
+    ///
+    /// - Returns: every table of the database that was prepared once, with all its columns.
+    /// - Throws: ``SchemaError`` for what would lose data; nothing is changed then.
+    func prepare(_ tables: [TableDefinition]) async throws -> [TableDefinition]
+
+    /// One page.
+    func list(_ request: ListRequest, in table: Table) async throws -> ListPage
+
+    /// The row with this id, tombstones too, or nil.
+    func read(_ id: String, in table: Table) async throws -> StoredRow?
+
+    /// Decides with ``WriteOperation/decide(stored:)`` and writes, in one transaction.
+    func write(_ operation: WriteOperation, in table: Table) async throws -> WriteOutcome
+
+    /// Finishes what is under way and closes the database; later calls are refused.
+    func stop() async
+}
+
+/// A schema that does not fit the tables that are there.
+package struct SchemaError: Error, Sendable, CustomStringConvertible {
+    package var description: String
+
+    package init(_ description: String) {
+        self.description = description
+    }
+}
+
+/// A row as the wire has it.
+package struct StoredRow: Sendable {
+    /// The JSON object.
+    package var json: [UInt8]
+    package var state: RowState
+
+    package init(json: [UInt8], state: RowState) {
+        self.json = json
+        self.state = state
+    }
+}
+
+package struct WriteOutcome: Sendable {
+    package var decision: WriteDecision
+    /// The row after the write, or the row that stood against it.
+    package var row: StoredRow?
+
+    package init(_ decision: WriteDecision, row: StoredRow? = nil) {
+        self.decision = decision
+        self.row = row
+    }
+}
+
+/// What a list asks of a database.
+package struct ListRequest: Sendable {
+    package var filter: QueryExpression?
+    /// Without the last key: rows with equal keys go by `id`, ascending.
+    package var order: [SortKey] = []
+    /// Places among columns and system columns; nil for all.
+    package var select: [Int]?
+    /// The keys of the row behind which the page begins: one for each of `order`, then the id.
+    package var after: [SQLValue]?
+    package var offset = 0
+    package var rowsMax = 50
+    package var bytesMax = 4 << 20
+    package var includesDeleted = false
+    package var wantsCount = false
+    /// The bytes before the first row, such as `[`.
+    package var opening: [UInt8] = []
+
+    package init() {}
+}
+
+package struct ListPage: Sendable {
+    /// The opening and the rows, separated by commas; without an end.
+    package var bytes: [UInt8]
+    package var rows: Int
+    /// The number of rows of the filter, when asked for.
+    package var count: Int64?
+    /// The keys of the last row when more rows follow.
+    package var next: [SQLValue]?
+
+    package init(bytes: [UInt8], rows: Int, count: Int64? = nil, next: [SQLValue]? = nil) {
+        self.bytes = bytes
+        self.rows = rows
+        self.count = count
+        self.next = next
+    }
+}

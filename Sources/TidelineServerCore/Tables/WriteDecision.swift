@@ -1,0 +1,130 @@
+// WriteDecision: what a write does to a row, decided from what the row is now.
+//
+// Pure. A backend calls it inside its transaction with the stored row's state, carries the
+// decision out, and hands decision and row back; TableRoutes turns them into a status.
+
+package import TidelineCore
+
+/// One write.
+package struct WriteOperation: Sendable {
+    package enum Kind: Hashable, Sendable {
+        /// POST: a new row.
+        case insert
+        /// PATCH: members that are present change.
+        case merge
+        /// PUT: absent members become their defaults.
+        case replace
+        /// DELETE.
+        case delete
+        /// POST on a row.
+        case undelete
+    }
+
+    package var kind: Kind
+    package var id: String
+    /// By column; nil for an absent member.
+    package var values: [SQLValue?] = []
+    package var conditions = Preconditions.none
+    /// The version that a 2.x body says the row has: 409 when it has not.
+    package var expectedVersion: String?
+    /// The version that a datasync PATCH says the row has: 400 when it has not.
+    package var claimedVersion: String?
+    /// The time that a datasync PATCH says the row has: 400 when it has not.
+    package var claimedUpdatedAt: Int64?
+    /// What `deleted` becomes; nil to leave it.
+    package var deleted: Bool?
+    /// Whether tombstones may be written to.
+    package var includesDeleted = false
+    package var softDelete = true
+    /// Whether the columns that are absent are taken from their defaults.
+    package var fillsDefaults: Bool { kind == .insert || kind == .replace }
+
+    package init(_ kind: Kind, id: String) {
+        self.kind = kind
+        self.id = id
+    }
+}
+
+/// What the stored row is before the write.
+package struct RowState: Hashable, Sendable {
+    package var version: Int64
+    package var updatedAt: Int64
+    package var isDeleted: Bool
+
+    package init(version: Int64, updatedAt: Int64, isDeleted: Bool) {
+        self.version = version
+        self.updatedAt = updatedAt
+        self.isDeleted = isDeleted
+    }
+}
+
+package enum WriteDecision: Hashable, Sendable {
+    /// Store a new row.
+    case insert
+    /// Store the values in the row, with `deleted` as given.
+    case update(deleted: Bool)
+    /// Remove the row.
+    case remove
+    /// Refused: the id is taken. The answer carries the stored row.
+    case exists
+    /// Refused: there is no row.
+    case missing
+    /// Refused: the row is a tombstone.
+    case gone
+    /// Refused: a member names a system value that the row has not.
+    case systemChange
+    /// Refused: a condition of the header failed. The answer carries the stored row.
+    case preconditionFailed
+    /// Refused: the version in the body is not the stored one. The answer carries the stored row.
+    case versionMismatch
+
+    /// Whether the answer carries the row, stored or changed.
+    package var carriesRow: Bool {
+        switch self {
+        case .insert, .update, .exists, .preconditionFailed, .versionMismatch: true
+        case .remove, .missing, .gone, .systemChange: false
+        }
+    }
+}
+
+extension WriteOperation {
+    /// Decides what this write does to a row in this state; nil for no row.
+    package func decide(stored: RowState?) -> WriteDecision {
+        guard let stored else { return kind == .insert ? .insert : .missing }
+        if kind == .insert { return .exists }
+        if changesSystemValue(of: stored) { return .systemChange }
+        if stored.isDeleted && !reachesTombstones { return .gone }
+        let result = conditions.evaluate(
+            version: stored.version,
+            updatedAt: stored.updatedAt,
+            isRead: false
+        )
+        if result != .holds { return .preconditionFailed }
+        if conditions.ifMatch == nil, let expectedVersion,
+            expectedVersion != RowVersion.text(stored.version)
+        {
+            return .versionMismatch
+        }
+        switch kind {
+        case .delete: return softDelete ? .update(deleted: true) : .remove
+        case .undelete: return .update(deleted: false)
+        default: return .update(deleted: softDelete ? deleted ?? stored.isDeleted : false)
+        }
+    }
+
+    private var reachesTombstones: Bool {
+        switch kind {
+        case .insert, .delete: false
+        case .undelete: true
+        case .merge: includesDeleted || deleted == false
+        case .replace: includesDeleted
+        }
+    }
+
+    private func changesSystemValue(of stored: RowState) -> Bool {
+        if let claimedVersion, claimedVersion != RowVersion.text(stored.version) { return true }
+        guard let claimedUpdatedAt else { return false }
+        // The wire has milliseconds.
+        return claimedUpdatedAt / 1000 != stored.updatedAt / 1000
+    }
+}

@@ -1,0 +1,165 @@
+// GroupWriter: one thread that owns the writing connection, and commits in groups.
+//
+// It takes all writes that wait, runs each in its own savepoint inside one transaction, commits,
+// and only then answers. What came meanwhile is the next group: no timer, and a lone write waits
+// for nobody. With `synchronous=FULL` one flush of the disk serves the whole group.
+
+import Dispatch
+import Foundation
+import Synchronization
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+final class GroupWriter: Sendable {
+    typealias Answer = CheckedContinuation<WriteOutcome, any Error>
+
+    struct Write: Sendable {
+        let operation: WriteOperation
+        let table: SQLiteTable
+        let answer: Answer
+    }
+
+    private enum Work: Sendable {
+        case write(Write)
+        /// Something that needs the connection for itself.
+        case task(@Sendable (Database) -> Void)
+    }
+
+    private struct State {
+        var queue: [Work] = []
+        var isStopped = false
+    }
+
+    /// The most writes of one transaction, so that the first of a long queue is answered soon.
+    private static let groupMax = 1000
+
+    private let state = Mutex(State())
+    private let wake = DispatchSemaphore(value: 0)
+    private let queueMax: Int
+    private let now: @Sendable () -> Int64
+    private let log: ServerLog
+    /// The connection of the inline mode.
+    private let inlineDatabase: Mutex<Database?>
+
+    init(
+        _ database: Database,
+        inline: Bool,
+        queueMax: Int,
+        now: @escaping @Sendable () -> Int64,
+        log: ServerLog
+    ) {
+        self.queueMax = queueMax
+        self.now = now
+        self.log = log
+        inlineDatabase = Mutex(inline ? database : nil)
+        guard !inline else { return }
+        let thread = Thread { [self] in run(database) }
+        thread.name = "tideline-writer"
+        thread.start()
+    }
+
+    /// Writes; returns after the commit.
+    func write(_ operation: WriteOperation, to table: SQLiteTable) async throws -> WriteOutcome {
+        try await withCheckedThrowingContinuation { answer in
+            enqueue(.write(Write(operation: operation, table: table, answer: answer)), answer)
+        }
+    }
+
+    /// Runs `body` alone on the writing connection.
+    func run<Result: Sendable>(
+        _ body: @escaping @Sendable (Database) throws -> Result
+    ) async throws -> Result {
+        try await withCheckedThrowingContinuation { answer in
+            let work = Work.task { database in
+                answer.resume(with: Swift.Result { try body(database) })
+            }
+            enqueue(work, answer)
+        }
+    }
+
+    private func enqueue<Result>(_ work: Work, _ answer: CheckedContinuation<Result, any Error>) {
+        let wasRunInline = inlineDatabase.withLock { database -> Bool in
+            guard let database else { return false }
+            perform([work], database)
+            return true
+        }
+        if wasRunInline { return }
+        var refusal: ServerError?
+        var isFirst = false
+        state.withLock { state in
+            if state.isStopped {
+                refusal = .stopping
+            } else if state.queue.count >= queueMax {
+                refusal = .tooManyWrites
+            } else {
+                isFirst = state.queue.isEmpty
+                state.queue.append(work)
+            }
+        }
+        if let refusal { answer.resume(throwing: refusal) }
+        if isFirst { wake.signal() }
+    }
+
+    /// Ends the thread after what is queued already.
+    func stop() {
+        state.withLock { $0.isStopped = true }
+        wake.signal()
+    }
+
+    private func run(_ database: Database) {
+        while true {
+            wake.wait()
+            let (queue, isStopped) = state.withLock { state in
+                defer { state.queue = [] }
+                return (state.queue, state.isStopped)
+            }
+            perform(queue, database)
+            if isStopped { return }
+        }
+    }
+
+    private func perform(_ queue: [Work], _ database: Database) {
+        var group: [Write] = []
+        for work in queue {
+            switch work {
+            case .write(let write):
+                group.append(write)
+                if group.count == Self.groupMax { commit(&group, database) }
+            case .task(let body):
+                commit(&group, database)
+                body(database)
+            }
+        }
+        commit(&group, database)
+    }
+
+    private func commit(_ group: inout [Write], _ database: Database) {
+        guard !group.isEmpty else { return }
+        defer { group.removeAll(keepingCapacity: true) }
+        var results: [Result<WriteOutcome, any Error>] = []
+        results.reserveCapacity(group.count)
+        do {
+            try database.transaction {
+                var writes = RowWrites(database, now: now)
+                for write in group {
+                    results.append(
+                        Result {
+                            try database.savepoint {
+                                try writes.apply(write.operation, to: write.table)
+                            }
+                        }
+                    )
+                    // A full disk ends the whole transaction, not the savepoint alone.
+                    guard database.isInTransaction else { throw ServerError.notCommitted }
+                }
+                try writes.storeStamps()
+            }
+        } catch {
+            log.write(.error, "commit failed", ["cause": "\(error)"])
+            for write in group { write.answer.resume(throwing: ServerError.notCommitted) }
+            return
+        }
+        for (write, result) in zip(group, results) { write.answer.resume(with: result) }
+    }
+}

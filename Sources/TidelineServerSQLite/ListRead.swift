@@ -1,0 +1,159 @@
+// ListRead: one page of a table: the statement, and its rows as JSON.
+
+import Foundation
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+struct ListRead {
+    let table: SQLiteTable
+    let request: ListRequest
+    private let renderer: FilterRenderer
+    private let keyset: KeysetRenderer
+    private let keyTypes: [ExpressionType]
+
+    init(_ request: ListRequest, _ table: SQLiteTable) {
+        self.table = table
+        self.request = request
+        let schema = table.table.definition.schema
+        renderer = FilterRenderer(schema: schema, dateUnit: .microseconds)
+        keyset = KeysetRenderer(renderer, order: request.order)
+        keyTypes = keyset.keys.map { $0.expression.type(in: schema) }
+    }
+
+    func run(_ database: Database) throws -> ListPage {
+        guard request.wantsCount else { return try page(database) }
+        // Count and rows of one state of the table.
+        try database.prepare("BEGIN").run()
+        defer { try? database.prepare("COMMIT").run() }
+        var page = try page(database)
+        let sql = "SELECT count(*) FROM \(Identifier(table.name))" + condition(pages: false)
+        page.count = try database.integer(sql.text(for: .sqlite), sql.bindings)
+        return page
+    }
+
+    // MARK: - The statement
+
+    private func condition(pages: Bool) -> SQL {
+        var parts: [SQL] = []
+        if !request.includesDeleted { parts.append("\"deleted\" = 0") }
+        if let filter = request.filter {
+            parts.append("(\(renderer.condition(VersionLiterals.replace(in: filter))))")
+        }
+        if pages, let values = afterValues {
+            parts.append("(\(keyset.condition(after: values)))")
+        }
+        return parts.isEmpty ? "" : " WHERE " + parts.joined(separator: " AND ")
+    }
+
+    private var cells: [Int] {
+        guard let select = request.select else { return Array(table.cells.indices) }
+        return select.compactMap { table.places.firstIndex(of: $0) }
+    }
+
+    /// The cells, and behind them the keys of the row.
+    private func statement(_ cells: [Int]) -> SQL {
+        var columns = cells.map { SQL(verbatim: table.cells[$0].quoted) }
+        columns += keyset.keys.map { renderer.value($0.expression) }
+        var sql: SQL = "SELECT \(columns.joined(separator: ", ")) FROM \(Identifier(table.name))"
+        sql.append(condition(pages: true))
+        sql.append(" ORDER BY \(renderer.orderBy(request.order))")
+        sql.append(" LIMIT \(SQLValue.integer(Int64(request.rowsMax) + 1))")
+        if request.offset > 0 {
+            sql.append(" OFFSET \(SQLValue.integer(Int64(request.offset)))")
+        }
+        return sql
+    }
+
+    // MARK: - The rows
+
+    private func page(_ database: Database) throws -> ListPage {
+        var writer = JSONWriter(capacity: 64 + request.rowsMax * 256)
+        writer.raw(request.opening)
+        guard request.rowsMax > 0 else { return ListPage(bytes: writer.bytes, rows: 0) }
+        let indexes = cells
+        let cells = indexes.map { table.cells[$0] }
+        let sql = statement(indexes)
+        let statement = try database.prepare(sql.text(for: .sqlite))
+        defer { statement.reset() }
+        try statement.bind(sql.bindings)
+        var rows = 0
+        var next: [SQLValue]?
+        while try statement.step() {
+            if rows == request.rowsMax {
+                return ListPage(bytes: writer.bytes, rows: rows, next: next)
+            }
+            let end = writer.bytes.count
+            if rows > 0 { writer.byte(",") }
+            Cell.write(cells, statement, to: &writer)
+            if rows > 0, writer.bytes.count - request.opening.count > request.bytesMax {
+                writer.bytes.removeLast(writer.bytes.count - end)
+                return ListPage(bytes: writer.bytes, rows: rows, next: next)
+            }
+            rows += 1
+            // Keys are read only where the page may end.
+            if rows == request.rowsMax || writer.bytes.count > request.bytesMax / 2 {
+                next = keys(statement, from: Int32(cells.count))
+            }
+        }
+        return ListPage(bytes: writer.bytes, rows: rows)
+    }
+
+    private func keys(_ statement: Statement, from column: Int32) -> [SQLValue] {
+        keyset.keys.indices.map { statement.value(column + Int32($0)) }
+    }
+
+    /// The keys of the page before as values of their expressions.
+    private var afterValues: [Value]? {
+        guard let after = request.after, after.count == keyTypes.count else { return nil }
+        return zip(after, keyTypes).map(Self.value)
+    }
+
+    private static func value(_ stored: SQLValue, _ type: ExpressionType) -> Value {
+        switch (stored, type) {
+        case (.null, _): .null
+        case (.integer(let value), .boolean): .bool(value != 0)
+        case (.integer(let value), .dateTime): .date(Timestamp(microseconds: value).date)
+        case (.integer(let value), _): .integer(value)
+        case (.real(let value), _): .number(value)
+        case (.text(let text), .decimal):
+            DecimalText.parse(text).map { .decimal($0) } ?? .string(text)
+        case (.text(let text), _): .string(text)
+        case (.blob(let data), _): .data(data)
+        }
+    }
+}
+
+/// Versions are texts on the wire and integers in the database.
+enum VersionLiterals {
+    /// The filter with the literals that `version` is compared with as integers.
+    static func replace(in expression: QueryExpression) -> QueryExpression {
+        var result = expression
+        switch expression.kind {
+        case .compare(let comparison, let left, let right):
+            if isVersion(left) {
+                result.kind = .compare(comparison, left, number(right))
+            } else if isVersion(right) {
+                result.kind = .compare(comparison, number(left), right)
+            }
+        case .isIn(let operand, let elements) where isVersion(operand):
+            result.kind = .isIn(operand, elements.map(number))
+        case .all(let parts): result.kind = .all(parts.map(replace))
+        case .any(let parts): result.kind = .any(parts.map(replace))
+        case .not(let part): result.kind = .not(replace(in: part))
+        default: break
+        }
+        return result
+    }
+
+    private static func isVersion(_ expression: QueryExpression) -> Bool {
+        expression.kind == .field(SystemColumn.version)
+    }
+
+    private static func number(_ expression: QueryExpression) -> QueryExpression {
+        guard case .value(.string(let text)) = expression.kind,
+            let stamp = RowVersion.stamp(text)
+        else { return expression }
+        return QueryExpression(.value(.integer(stamp)), at: expression.position)
+    }
+}

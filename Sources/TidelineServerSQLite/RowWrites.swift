@@ -1,0 +1,138 @@
+// RowWrites: the writes of one group: decides each, carries it out, keeps the tables' clocks.
+//
+// A stamp is a table's time of a write in microseconds. Stamps strictly increase in commit order,
+// also when the clock steps back or the server restarts: the last one is kept beside the table
+// and written in the same transaction.
+
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+struct RowWrites {
+    /// The least distance of two stamps of a table.
+    ///
+    /// Classic clients walk the rows of one millisecond by `$skip`, and lose one when more than a
+    /// page of 50 share it: 25 microseconds leave room for 40.
+    static let spacing: Int64 = 25
+
+    let database: Database
+    let now: @Sendable () -> Int64
+    private var stamps: [String: Int64] = [:]
+    private var moved: Set<String> = []
+
+    init(_ database: Database, now: @escaping @Sendable () -> Int64) {
+        self.database = database
+        self.now = now
+    }
+
+    /// Writes the clocks of the tables that were written to; the last step before the commit.
+    func storeStamps() throws {
+        for name in moved.sorted() {
+            try database.prepare(ServerSchema.putStamp).run([
+                .text(name), .integer(stamps[name] ?? 0),
+            ])
+        }
+    }
+
+    private mutating func nextStamp(_ table: SQLiteTable) throws -> Int64 {
+        let last =
+            try stamps[table.name]
+            ?? database.integer(ServerSchema.readStamp, [.text(table.name)]) ?? 0
+        let stamp = max(last + Self.spacing, now())
+        stamps[table.name] = stamp
+        moved.insert(table.name)
+        return stamp
+    }
+
+    /// Decides and carries out one write; undone alone when it throws.
+    mutating func apply(_ operation: WriteOperation, to table: SQLiteTable) throws -> WriteOutcome {
+        let decision = operation.decide(stored: try state(operation.id, table))
+        switch decision {
+        case .insert:
+            return WriteOutcome(decision, row: try insert(operation, table))
+        case .update(let deleted):
+            return WriteOutcome(decision, row: try update(operation, table, deleted))
+        case .remove:
+            let statement = try database.prepare(table.delete)
+            statement.bind(1, text: operation.id)
+            try statement.run()
+        case .exists, .preconditionFailed, .versionMismatch:
+            return WriteOutcome(decision, row: try Self.row(operation.id, table, database))
+        case .missing, .gone, .systemChange:
+            break
+        }
+        return WriteOutcome(decision)
+    }
+
+    private func state(_ id: String, _ table: SQLiteTable) throws -> RowState? {
+        let statement = try database.prepare(table.selectState)
+        defer { statement.reset() }
+        statement.bind(1, text: id)
+        guard try statement.step() else { return nil }
+        return RowState(
+            version: statement.integer(0),
+            updatedAt: statement.integer(1),
+            isDeleted: statement.integer(2) != 0
+        )
+    }
+
+    static func row(_ id: String, _ table: SQLiteTable, _ database: Database) throws -> StoredRow? {
+        let statement = try database.prepare(table.selectRow)
+        defer { statement.reset() }
+        statement.bind(1, text: id)
+        return try statement.step() ? table.row(statement) : nil
+    }
+
+    private mutating func insert(
+        _ operation: WriteOperation,
+        _ table: SQLiteTable
+    ) throws -> StoredRow {
+        let stamp = try nextStamp(table)
+        let statement = try database.prepare(table.insert)
+        defer { statement.reset() }
+        statement.bind(1, text: operation.id)
+        var index: Int32 = 2
+        for (place, column) in table.table.columns.enumerated() {
+            statement.bind(index, operation.values[place] ?? column.storedDefault)
+            index += 1
+        }
+        statement.bind(index, integer: stamp)
+        statement.bind(index + 1, integer: stamp)
+        statement.bind(index + 2, integer: stamp)
+        statement.bind(index + 3, integer: 0)
+        return try returned(statement, table)
+    }
+
+    private mutating func update(
+        _ operation: WriteOperation,
+        _ table: SQLiteTable,
+        _ deleted: Bool
+    ) throws -> StoredRow {
+        let stamp = try nextStamp(table)
+        let columns = table.table.columns
+        let changed = columns.indices.filter {
+            operation.fillsDefaults || $0 < operation.values.count && operation.values[$0] != nil
+        }
+        let statement = try database.prepare(table.update(changed))
+        defer { statement.reset() }
+        statement.bind(1, text: operation.id)
+        statement.bind(2, integer: stamp)
+        statement.bind(3, integer: stamp)
+        statement.bind(4, integer: deleted ? 1 : 0)
+        for (offset, place) in changed.enumerated() {
+            let value = operation.values[place] ?? columns[place].storedDefault
+            statement.bind(Int32(offset + 5), value)
+        }
+        return try returned(statement, table)
+    }
+
+    /// The row of a RETURNING clause; the statement is run to its end.
+    private func returned(_ statement: Statement, _ table: SQLiteTable) throws -> StoredRow {
+        guard try statement.step() else {
+            throw SQLiteError(code: 1, message: "a write returned no row")
+        }
+        let row = table.row(statement)
+        while try statement.step() {}
+        return row
+    }
+}

@@ -1,0 +1,113 @@
+// ServerSchema: the SQL text that makes and changes tables.
+//
+// Columns carry no NOT NULL: SQLite cannot take it away again when the configuration does. The
+// routes keep nulls out, and a column that is added fills old rows with its default.
+
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+enum ServerSchema {
+    /// Raised when the form of the server's own tables changes.
+    static let formatVersion: Int64 = 1
+
+    /// One row per table: its clock, and its columns as they are in the database.
+    static let tables = """
+        CREATE TABLE IF NOT EXISTS "tideline_tables" (
+            "name"    TEXT    NOT NULL PRIMARY KEY COLLATE NOCASE,
+            "stamp"   INTEGER NOT NULL DEFAULT 0,
+            "columns" TEXT    NOT NULL
+        ) STRICT
+        """
+
+    static let readTables = """
+        SELECT "name", "columns" FROM "tideline_tables" ORDER BY "name"
+        """
+
+    static let putTable = """
+        INSERT INTO "tideline_tables" ("name", "columns") VALUES (?1, ?2)
+        ON CONFLICT ("name") DO UPDATE SET "columns" = excluded."columns"
+        """
+
+    static let readStamp = """
+        SELECT "stamp" FROM "tideline_tables" WHERE "name" = ?1
+        """
+
+    static let putStamp = """
+        UPDATE "tideline_tables" SET "stamp" = ?2 WHERE "name" = ?1
+        """
+
+    static let hasTable = """
+        SELECT count(*) FROM "sqlite_master" WHERE "type" = 'table' AND "name" = ?1 COLLATE NOCASE
+        """
+
+    static let indexesOf = """
+        SELECT "name" FROM "sqlite_master"
+        WHERE "type" = 'index' AND "tbl_name" = ?1 COLLATE NOCASE AND "name" LIKE 'tideline~_%' ESCAPE '~'
+        """
+
+    static func quoted(_ name: String) -> String {
+        "\"" + name.replacing("\"", with: "\"\"") + "\""
+    }
+
+    /// The new table; its columns are added one by one like later ones.
+    static func create(_ table: String) -> String {
+        """
+        CREATE TABLE \(quoted(table)) (
+            "id"        TEXT    NOT NULL PRIMARY KEY,
+            "createdAt" INTEGER NOT NULL,
+            "updatedAt" INTEGER NOT NULL,
+            "version"   INTEGER NOT NULL,
+            "deleted"   INTEGER NOT NULL DEFAULT 0 CHECK ("deleted" IN (0, 1))
+        )
+        """
+    }
+
+    static func add(_ column: ColumnDefinition, to table: String) -> String {
+        """
+        ALTER TABLE \(quoted(table))
+        ADD COLUMN \(quoted(column.name)) \(affinity(column.type)) DEFAULT \(literal(column))
+        """
+    }
+
+    static func hasNull(_ column: String, in table: String) -> String {
+        "SELECT EXISTS (SELECT 1 FROM \(quoted(table)) WHERE \(quoted(column)) IS NULL)"
+    }
+
+    /// The name of an index, made of what it holds, so that a changed one has another name.
+    static func indexName(_ table: String, _ columns: [String]) -> String {
+        "tideline_" + ([table] + columns).joined(separator: "_")
+    }
+
+    /// `id` stands behind the columns, so that pages in their order need no sort.
+    static func index(_ table: String, _ columns: [String]) -> String {
+        let keys = columns.contains(SystemColumn.id) ? columns : columns + [SystemColumn.id]
+        return """
+            CREATE INDEX IF NOT EXISTS \(quoted(indexName(table, columns)))
+            ON \(quoted(table)) (\(keys.map(quoted).joined(separator: ", ")))
+            """
+    }
+
+    static func affinity(_ type: ColumnType) -> String {
+        switch type {
+        case .integer, .boolean, .dateTime: "INTEGER"
+        case .number: "REAL"
+        case .binary: "BLOB"
+        case .string, .decimal, .date, .time, .guid, .json, .enumeration: "TEXT"
+        }
+    }
+
+    private static func literal(_ column: ColumnDefinition) -> String {
+        switch column.storedDefault {
+        case .null: "NULL"
+        case .integer(let value): String(value)
+        case .real(let value): "\(value)"
+        case .text(let value): "'" + value.replacing("'", with: "''") + "'"
+        case .blob(let value): "x'" + value.map(hex).joined() + "'"
+        }
+    }
+
+    private static func hex(_ byte: UInt8) -> String {
+        (byte < 16 ? "0" : "") + String(byte, radix: 16)
+    }
+}

@@ -1,0 +1,273 @@
+// HTTPLifeTests: start, deadlines and drain of a server, through a socket.
+
+import Foundation
+import Synchronization
+import Testing
+import TidelineCore
+import TidelineHTTP
+import TidelineServerCore
+
+struct HTTPStartTests {
+    private static func server(_ host: String, _ port: Int = 0) -> HTTPServer {
+        HTTPServer(host: host, port: port, limits: HTTPLimits(), handler: echo)
+    }
+
+    @Test(arguments: [
+        ("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"),
+        ("::1", "::1"), ("[::1]", "::1"),
+    ])
+    func listensOn(_ host: String, reachedAt peer: String) async throws {
+        let server = Self.server(host)
+        let port = try server.start()
+        let status = try await blocking {
+            try RawClient(port: port, host: peer).ask(get("/")).status
+        }
+        #expect(status == 200)
+        await server.drain()
+    }
+
+    @Test func portInUseIsAnError() async throws {
+        let first = Self.server("127.0.0.1")
+        let port = try first.start()
+        let second = Self.server("127.0.0.1", port)
+        let error = #expect(throws: HTTPServerError.self) { try second.start() }
+        #expect(error?.code == .addressInUse)
+        #expect(error?.message.contains("127.0.0.1:\(port)") == true)
+        await first.drain()
+        #expect(try second.start() == port)
+        await second.drain()
+    }
+
+    @Test(arguments: [
+        ("example", 0, HTTPServerError.Code.addressInvalid),
+        ("", 0, .addressInvalid),
+        ("127.0.0.1", 65_536, .addressInvalid),
+        ("127.0.0.1", -1, .addressInvalid),
+        ("192.0.2.1", 0, .addressUnavailable),
+    ])
+    func addressThatCannotBe(_ host: String, _ port: Int, _ code: HTTPServerError.Code) {
+        let error = #expect(throws: HTTPServerError.self) { try Self.server(host, port).start() }
+        #expect(error?.code == code)
+    }
+}
+
+struct HTTPDeadlineTests {
+    /// The longest that a deadline of 300 ms may take, on a busy machine.
+    private static let patience: Duration = .seconds(4)
+
+    /// Sends a byte now and then until the server has had enough.
+    private static func trickle(_ client: RawClient) -> Duration {
+        let started = ContinuousClock.now
+        while .now - started < .seconds(8) {
+            do { try client.send("x") } catch { break }
+            usleep(50_000)
+        }
+        return .now - started
+    }
+
+    @Test func slowHeadIsCut() async throws {
+        var limits = HTTPLimits()
+        limits.headerTimeMax = .milliseconds(300)
+        try await withServer(limits: limits) { port in
+            let client = try RawClient(port: port)
+            try client.send("GET / HTTP/1.1\r\nHost: a\r\nX: ")
+            #expect(Self.trickle(client) < Self.patience)
+        }
+    }
+
+    @Test func slowHeadOfALaterRequestIsCut() async throws {
+        var limits = HTTPLimits()
+        limits.headerTimeMax = .milliseconds(300)
+        try await withServer(limits: limits) { port in
+            let client = try RawClient(port: port)
+            #expect(try client.ask(get("/")).status == 200)
+            try client.send("GET / HTTP/1.1\r\nHost: a\r\nX: ")
+            #expect(Self.trickle(client) < Self.patience)
+        }
+    }
+
+    @Test func silentConnectionIsCut() async throws {
+        var limits = HTTPLimits()
+        limits.headerTimeMax = .milliseconds(300)
+        try await withServer(limits: limits) { port in
+            let started = ContinuousClock.now
+            let answer = try RawClient(port: port).answer()
+            #expect(answer == nil)
+            #expect(.now - started < Self.patience)
+        }
+    }
+
+    @Test func slowBodyIsCut() async throws {
+        var limits = HTTPLimits()
+        limits.requestTimeMax = .milliseconds(300)
+        try await withServer(limits: limits) { port in
+            let client = try RawClient(port: port)
+            try client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000\r\n\r\n")
+            #expect(Self.trickle(client) < Self.patience)
+        }
+    }
+
+    @Test func idleConnectionIsClosed() async throws {
+        var limits = HTTPLimits()
+        limits.idleTimeMax = .milliseconds(300)
+        try await withServer(limits: limits) { port in
+            let client = try RawClient(port: port)
+            #expect(try client.ask(get("/")).status == 200)
+            let started = ContinuousClock.now
+            #expect(try client.answer() == nil)
+            #expect(.now - started < Self.patience)
+        }
+    }
+
+    @Test func peerThatDoesNotReadIsCut() async throws {
+        var limits = HTTPLimits()
+        limits.idleTimeMax = .milliseconds(300)
+        try await withServer(
+            limits: limits,
+            handler: { _ in ServerResponse(status: 200, body: Array(repeating: 0, count: 48 << 20))
+            },
+            body: { port in
+                let client = try RawClient(port: port)
+                try client.send(get("/"))
+                sleep(3)
+                #expect(throws: RawClientError.self) { try client.answer() }
+            }
+        )
+    }
+
+    @Test func slowHandlerIsCancelledAndAnsweredFor() async throws {
+        let wasCancelled = Mutex(false)
+        var limits = HTTPLimits()
+        limits.handlerTimeMax = .milliseconds(300)
+        try await withServer(
+            limits: limits,
+            handler: { request in
+                guard request.path == "/slow" else { return await echo(request) }
+                do {
+                    try await Task.sleep(for: .seconds(30))
+                } catch {
+                    wasCancelled.withLock { $0 = true }
+                }
+                return await echo(request)
+            },
+            body: { port in
+                let client = try RawClient(port: port)
+                let answer = try client.ask(get("/slow"))
+                #expect(answer.status == 503)
+                #expect(answer.headers["Content-Type"] == "application/problem+json")
+                #expect(try client.ask(get("/next")).text.hasPrefix("GET|/next|"))
+            }
+        )
+        #expect(wasCancelled.withLock { $0 })
+    }
+
+    @Test func lateAnswerOfASlowHandlerIsDropped() async throws {
+        var limits = HTTPLimits()
+        limits.handlerTimeMax = .milliseconds(300)
+        try await withServer(
+            limits: limits,
+            handler: { request in
+                let delay = request.path == "/stubborn" ? 1.5 : request.path == "/short" ? 0.1 : 0
+                await withCheckedContinuation { continuation in
+                    DispatchQueue.global().asyncAfter(deadline: .now() + delay) {
+                        continuation.resume()
+                    }
+                }
+                return await echo(request)
+            },
+            body: { port in
+                let client = try RawClient(port: port)
+                #expect(try client.ask(get("/stubborn")).status == 503)
+                let started = ContinuousClock.now
+                var number = 0
+                while .now - started < .seconds(2) {
+                    number += 1
+                    let answer = try client.ask(get("/short?\(number)"))
+                    #expect(answer.text.hasPrefix("GET|/short|\(number)\n"))
+                }
+            }
+        )
+    }
+}
+
+struct HTTPDrainTests {
+    private static func isRefused(_ port: Int) -> Bool {
+        do {
+            _ = try RawClient(port: port)
+            return false
+        } catch {
+            return (error as? RawClientError)?.systemError == ECONNREFUSED
+        }
+    }
+
+    @Test func requestUnderWayIsFinishedAndTheRestRefused() async throws {
+        let (isOpen, gate) = AsyncStream<Void>.makeStream()
+        let (entered, enter) = AsyncStream<Void>.makeStream()
+        let server = HTTPServer(host: "127.0.0.1", port: 0, limits: HTTPLimits()) { request in
+            if request.path == "/slow" {
+                enter.finish()
+                for await _ in isOpen {}
+            }
+            return await echo(request)
+        }
+        let port = try server.start()
+        async let idleEnd = blocking {
+            let client = try RawClient(port: port)
+            #expect(try client.ask(get("/")).status == 200)
+            return try client.answer() == nil
+        }
+        async let slow = blocking {
+            let client = try RawClient(port: port)
+            let answer = try client.ask(get("/slow"))
+            #expect(try client.answer() == nil)
+            return answer
+        }
+        for await _ in entered {}
+        async let drained: Void = server.drain()
+        async let drainedAgain: Void = server.drain()
+        let wasRefused = try await blocking {
+            for _ in 0..<200 {
+                if Self.isRefused(port) { return true }
+                usleep(10_000)
+            }
+            return false
+        }
+        #expect(wasRefused)
+        #expect(try await idleEnd)
+        gate.finish()
+        let answer = try await slow
+        #expect(answer.status == 200)
+        #expect(answer.headers["Connection"]?.lowercased() == "close")
+        _ = await (drained, drainedAgain)
+        await server.drain()
+    }
+
+    @Test func drainEndsInTime() async throws {
+        var limits = HTTPLimits()
+        limits.drainTimeMax = .milliseconds(300)
+        let (entered, enter) = AsyncStream<Void>.makeStream()
+        let server = HTTPServer(host: "127.0.0.1", port: 0, limits: limits) { request in
+            enter.finish()
+            // Does not notice that it is cancelled.
+            await withCheckedContinuation { continuation in
+                DispatchQueue.global().asyncAfter(deadline: .now() + 3) { continuation.resume() }
+            }
+            return await echo(request)
+        }
+        let port = try server.start()
+        async let slow = blocking { try RawClient(port: port).ask(get("/slow")).status }
+        for await _ in entered {}
+        let started = ContinuousClock.now
+        await server.drain()
+        #expect(.now - started < .seconds(2.5))
+        #expect(try await slow == 503)
+    }
+
+    @Test func drainOfAnIdleServerIsQuick() async throws {
+        let server = HTTPServer(host: "127.0.0.1", port: 0, limits: HTTPLimits(), handler: echo)
+        _ = try server.start()
+        let started = ContinuousClock.now
+        await server.drain()
+        #expect(.now - started < .seconds(2))
+    }
+}

@@ -1,0 +1,236 @@
+// HTTPServerTests: connections, bodies, answers and load, through a socket.
+
+import Foundation
+import Synchronization
+import Testing
+import TidelineCore
+import TidelineHTTP
+import TidelineServerCore
+
+struct HTTPServerTests {
+    @Test func connectionIsReused() async throws {
+        try await withServer { port in
+            let client = try RawClient(port: port)
+            for number in 0..<100 {
+                let answer = try client.ask(get("/\(number)"))
+                #expect(answer.text.hasPrefix("GET|/\(number)|\n"))
+                #expect(answer.headers["Date"] != nil)
+            }
+        }
+    }
+
+    @Test func pipelinedRequestsAreAnsweredInOrder() async throws {
+        try await withServer(
+            handler: { request in
+                // The first ones take the longest.
+                let delay = request.path.count < 4 ? 20 : 0
+                try? await Task.sleep(for: .milliseconds(delay))
+                return await echo(request)
+            },
+            body: { port in
+                let client = try RawClient(port: port)
+                try client.send((0..<50).map { get("/\($0 * 10)") }.joined())
+                for number in 0..<50 {
+                    let answer = try client.answer()
+                    #expect(answer?.text.hasPrefix("GET|/\(number * 10)|\n") == true)
+                }
+            }
+        )
+    }
+
+    @Test(arguments: ["close", "Close"])
+    func closeIsHonoured(_ value: String) async throws {
+        try await withServer { port in
+            let client = try RawClient(port: port)
+            let answer = try client.ask(get("/", "Connection: \(value)\r\n"))
+            #expect(answer.headers["Connection"]?.lowercased() == "close")
+            #expect(try client.answer() == nil)
+        }
+    }
+
+    @Test func oldVersionClosesUnlessAskedNotTo() async throws {
+        try await withServer { port in
+            let client = try RawClient(port: port)
+            #expect(
+                try client.ask("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n").status == 200
+            )
+            #expect(try client.ask("GET / HTTP/1.0\r\n\r\n").status == 200)
+            #expect(try client.answer() == nil)
+        }
+    }
+
+    @Test func headHasHeadersOnly() async throws {
+        try await withServer { port in
+            let client = try RawClient(port: port)
+            try client.send("HEAD /x HTTP/1.1\r\nHost: a\r\n\r\n" + get("/y"))
+            let head = try client.answer(toHead: true)
+            #expect(head?.status == 200)
+            #expect(Int(head?.headers["Content-Length"] ?? "") ?? 0 > 0)
+            #expect(try client.answer()?.text.hasPrefix("GET|/y|") == true)
+        }
+    }
+
+    @Test(arguments: [204, 304])
+    func someAnswersHaveNoBody(_ status: Int) async throws {
+        try await withServer(
+            handler: { request in
+                request.path == "/"
+                    ? ServerResponse(status: status, body: [1, 2, 3]) : await echo(request)
+            },
+            body: { port in
+                let client = try RawClient(port: port)
+                #expect(try client.ask(get("/")).status == status)
+                #expect(try client.ask(get("/next")).text.hasPrefix("GET|/next|") == true)
+            }
+        )
+    }
+
+    @Test func emptyAnswersHaveALength() async throws {
+        try await withServer(
+            handler: { _ in ServerResponse(status: 404) },
+            body: { port in
+                let answer = try RawClient(port: port).ask(get("/"))
+                #expect(answer.headers["Content-Length"] == "0")
+            }
+        )
+    }
+
+    @Test(arguments: [0, 99, 100, 600, -1, .max])
+    func statusWithoutMeaningIs500(_ status: Int) async throws {
+        try await withServer(
+            handler: { _ in ServerResponse(status: status) },
+            body: { port in
+                let answer = try RawClient(port: port).ask(get("/"))
+                #expect(answer.status == 500)
+            }
+        )
+    }
+
+    @Test func headerValuesCannotAddHeaders() async throws {
+        try await withServer(
+            handler: { _ in
+                ServerResponse(status: 200, headers: ["X": "1\r\nEvil: 2", "Y": "\u{E9}"])
+            },
+            body: { port in
+                let answer = try RawClient(port: port).ask(get("/"))
+                #expect(answer.headers["Evil"] == nil)
+                #expect(answer.headers["Y"] == "\u{E9}")
+            }
+        )
+    }
+
+    @Test func bigBodiesGoBothWays() async throws {
+        try await withServer(
+            handler: { request in
+                ServerResponse(status: 200, body: request.body)
+            },
+            body: { port in
+                let body = (0..<(4 << 20)).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) }
+                let client = try RawClient(port: port)
+                for _ in 0..<3 {
+                    try client.send(
+                        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: \(body.count)\r\n\r\n"
+                    )
+                    try client.send(body)
+                    #expect(try client.answer()?.body == body)
+                }
+            }
+        )
+    }
+
+    @Test func chunkedBodyIsPutTogether() async throws {
+        try await withServer { port in
+            let client = try RawClient(port: port)
+            let body = (0..<100_000).map { UInt8(truncatingIfNeeded: $0) }
+            try client.send("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for start in stride(from: 0, to: body.count, by: 777) {
+                let part = body[start..<min(start + 777, body.count)]
+                try client.send("\(String(part.count, radix: 16))\r\n")
+                try client.send(part + Array("\r\n".utf8))
+            }
+            try client.send("0\r\n\r\n")
+            let text = try client.answer()?.text
+            #expect(text?.hasSuffix("body=100000:\(checksum(body))\n") == true)
+        }
+    }
+
+    @Test(arguments: ["POST", "PUT", "PATCH", "DELETE", "GET"])
+    func bodyOverTheLimitIsRefusedBeforeItIsSent(_ method: String) async throws {
+        var limits = HTTPLimits()
+        limits.bodyBytesMax = 1000
+        try await withServer(limits: limits) { port in
+            for expect in ["", "Expect: 100-continue\r\n"] {
+                let client = try RawClient(port: port)
+                let answer = try client.ask(
+                    "\(method) / HTTP/1.1\r\nHost: a\r\n\(expect)Content-Length: 1001\r\n\r\n"
+                )
+                #expect(answer.status == 413)
+                #expect(answer.headers["Content-Type"] == "application/problem+json")
+                #expect(try client.answer() == nil)
+            }
+        }
+    }
+
+    @Test func expectedBodyIsAskedFor() async throws {
+        try await withServer { port in
+            let client = try RawClient(port: port)
+            try client.send(
+                "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
+            )
+            #expect(try client.answer()?.status == 100)
+            #expect(try client.ask("abcd").text.contains("body=4:"))
+        }
+    }
+
+    @Test func chunkedBodyOverTheLimitIsRefused() async throws {
+        var limits = HTTPLimits()
+        limits.bodyBytesMax = 1000
+        try await withServer(limits: limits) { port in
+            func post(_ count: Int) throws -> RawAnswer? {
+                let client = try RawClient(port: port)
+                let body = String(repeating: "x", count: count)
+                try? client.send(
+                    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                        + "\(String(count, radix: 16))\r\n\(body)\r\n0\r\n\r\n"
+                )
+                return try client.answer()
+            }
+            let statuses = try [1000, 1001, 100_000].map { try post($0)?.status }
+            #expect(statuses == [200, 413, nil])
+        }
+    }
+
+    @Test func peersThatLeaveDoNoHarm() async throws {
+        let body = [UInt8](repeating: 0x61, count: 1 << 20)
+        try await withServer(
+            handler: { request in
+                try? await Task.sleep(for: .milliseconds(30))
+                return ServerResponse(status: 200, body: body)
+            },
+            body: { port in
+                for number in 0..<40 {
+                    let client = try RawClient(port: port)
+                    try client.send(get("/"))
+                    if number.isMultiple(of: 2) { client.abort() }
+                    // Some leave while the handler runs, some while the answer is being sent.
+                    if number.isMultiple(of: 4) { usleep(40_000) }
+                }
+                #expect(try RawClient(port: port).ask(get("/")).body.count == body.count)
+            }
+        )
+    }
+
+    @Test func connectionsOverTheLimitWait() async throws {
+        var limits = HTTPLimits()
+        limits.connectionsMax = 2
+        try await withServer(limits: limits, loops: 1) { port in
+            var clients = try (0..<2).map { _ in try RawClient(port: port) }
+            for client in clients { #expect(try client.ask(get("/")).status == 200) }
+            let third = try RawClient(port: port)
+            try third.send(get("/third"))
+            usleep(50_000)
+            clients.removeLast()
+            #expect(try third.answer()?.text.hasPrefix("GET|/third|") == true)
+        }
+    }
+}

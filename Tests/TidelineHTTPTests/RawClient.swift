@@ -1,0 +1,204 @@
+// RawClient: a blocking socket that sends bytes as they are, and reads answers strictly.
+
+import Foundation
+import TidelineCore
+import TidelineHTTP
+import TidelineServerCore
+
+struct RawAnswer: Sendable {
+    var status: Int
+    var headers: HTTPFields
+    var body: [UInt8]
+
+    var text: String { String(decoding: body, as: UTF8.self) }
+}
+
+struct RawClientError: Error, CustomStringConvertible {
+    var description: String
+    var systemError: Int32 = 0
+}
+
+/// Blocking, with a limit of ten seconds for each step.
+final class RawClient {
+    private let socket: Int32
+    private var buffer: [UInt8] = []
+
+    init(port: Int, host: String = "127.0.0.1") throws {
+        let isSix = host.contains(":")
+        socket = Foundation.socket(isSix ? AF_INET6 : AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var patience = timeval(tv_sec: 10, tv_usec: 0)
+        let size = socklen_t(MemoryLayout<timeval>.size)
+        setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, size)
+        setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, size)
+        var one: Int32 = 1
+        setsockopt(socket, Int32(IPPROTO_TCP), TCP_NODELAY, &one, 4)
+        guard Self.connect(socket, port: UInt16(port), host: host) == 0 else {
+            let systemError = errno
+            close(socket)
+            throw RawClientError(description: "connect", systemError: systemError)
+        }
+    }
+
+    deinit { close(socket) }
+
+    private static func connect(_ socket: Int32, port: UInt16, host: String) -> Int32 {
+        if host.contains(":") {
+            var address = sockaddr_in6()
+            address.sin6_family = sa_family_t(AF_INET6)
+            address.sin6_port = port.bigEndian
+            inet_pton(AF_INET6, host, &address.sin6_addr)
+            return withUnsafeBytes(of: &address) { bytes in
+                bytes.withMemoryRebound(to: sockaddr.self) {
+                    Foundation.connect(socket, $0.baseAddress, socklen_t(bytes.count))
+                }
+            }
+        }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        inet_pton(AF_INET, host, &address.sin_addr)
+        return withUnsafeBytes(of: &address) { bytes in
+            bytes.withMemoryRebound(to: sockaddr.self) {
+                Foundation.connect(socket, $0.baseAddress, socklen_t(bytes.count))
+            }
+        }
+    }
+
+    func send(_ text: String) throws { try send(Array(text.utf8)) }
+
+    func send(_ bytes: [UInt8]) throws {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes {
+                Foundation.send(socket, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+            }
+            guard count > 0 else { throw RawClientError(description: "send", systemError: errno) }
+            rest = rest.dropFirst(count)
+        }
+    }
+
+    /// Says that nothing more will be sent.
+    func finishSending() { shutdown(socket, Int32(SHUT_WR)) }
+
+    /// Leaves so that the peer gets a reset.
+    func abort() {
+        var option = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(socket, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
+    }
+
+    /// The next answer, or nil if the connection ended before one.
+    func answer(toHead isHead: Bool = false) throws -> RawAnswer? {
+        let end: [UInt8] = [13, 10, 13, 10]
+        var headCount: Int?
+        while headCount == nil {
+            if let range = buffer.firstRange(of: end) {
+                headCount = range.upperBound
+            } else if try !receive() {
+                guard buffer.isEmpty else {
+                    throw RawClientError(
+                        description: "cut head: \(String(decoding: buffer, as: UTF8.self))"
+                    )
+                }
+                return nil
+            }
+        }
+        let head = String(decoding: buffer[..<(headCount ?? 0)], as: UTF8.self)
+        buffer.removeFirst(headCount ?? 0)
+        var lines = head.components(separatedBy: "\r\n")[...]
+        let status = Int(lines.removeFirst().split(separator: " ").dropFirst().first ?? "") ?? 0
+        var headers = HTTPFields()
+        for line in lines where !line.isEmpty {
+            let parts = line.split(separator: ":", maxSplits: 1)
+            headers.append(String(parts[0]), parts[1].trimmingCharacters(in: .whitespaces))
+        }
+        let isBodiless = isHead || status < 200 || status == 204 || status == 304
+        guard let count = isBodiless ? 0 : Int(headers["Content-Length"] ?? "none") else {
+            throw RawClientError(description: "no Content-Length: \(head)")
+        }
+        while buffer.count < count {
+            guard try receive() else { throw RawClientError(description: "cut body") }
+        }
+        let body = Array(buffer[..<count])
+        buffer.removeFirst(count)
+        return RawAnswer(status: status, headers: headers, body: body)
+    }
+
+    /// What comes until the connection ends.
+    func rest() throws -> String {
+        while try receive() {}
+        return String(decoding: buffer, as: UTF8.self)
+    }
+
+    /// Sends one request and reads its answer.
+    func ask(_ text: String) throws -> RawAnswer {
+        try send(text)
+        guard let answer = try answer() else { throw RawClientError(description: "no answer") }
+        return answer
+    }
+
+    /// False when the connection has ended, in whatever way.
+    private func receive() throws -> Bool {
+        var chunk = [UInt8](repeating: 0, count: 64 << 10)
+        let count = recv(socket, &chunk, chunk.count, 0)
+        if count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) {
+            throw RawClientError(description: "no byte in ten seconds", systemError: errno)
+        }
+        guard count > 0 else { return false }
+        buffer.append(contentsOf: chunk[..<count])
+        return true
+    }
+}
+
+/// Runs blocking code on a thread of its own, so that the tests' pool stays free.
+func blocking<Result: Sendable>(
+    _ body: @escaping @Sendable () throws -> Result
+) async throws -> Result {
+    try await withCheckedThrowingContinuation { continuation in
+        Thread { continuation.resume(with: Swift.Result { try body() }) }.start()
+    }
+}
+
+/// Starts a server, runs `body` with its port on a thread of its own, and drains the server.
+func withServer<Result: Sendable>(
+    limits: HTTPLimits = HTTPLimits(),
+    loops: Int = 2,
+    handler: @escaping @Sendable (ServerRequest) async -> ServerResponse = echo,
+    body: @escaping @Sendable (Int) throws -> Result
+) async throws -> Result {
+    let server = HTTPServer(
+        host: "127.0.0.1",
+        port: 0,
+        limits: limits,
+        loops: loops,
+        handler: handler
+    )
+    let port = try server.start()
+    do {
+        let result = try await blocking { try body(port) }
+        await server.drain()
+        return result
+    } catch {
+        await server.drain()
+        throw error
+    }
+}
+
+/// Answers with what arrived: a line each for the request, the fields, and the body.
+@Sendable func echo(_ request: ServerRequest) async -> ServerResponse {
+    var text = "\(request.method)|\(request.path)|\(request.query)\n"
+    for field in request.headers { text += "\(field.name)=\(field.value)\n" }
+    text += "body=\(request.body.count):\(checksum(request.body))\n"
+    return ServerResponse(
+        status: 200,
+        headers: ["Content-Type": "text/plain"],
+        body: Array(text.utf8)
+    )
+}
+
+func checksum(_ bytes: [UInt8]) -> UInt64 {
+    bytes.reduce(14_695_981_039_346_656_037) { ($0 ^ UInt64($1)) &* 1_099_511_628_211 }
+}
+
+func get(_ target: String, _ headers: String = "") -> String {
+    "GET \(target) HTTP/1.1\r\nHost: a\r\n\(headers)\r\n"
+}

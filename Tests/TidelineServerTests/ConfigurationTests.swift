@@ -1,0 +1,121 @@
+// The configuration file: what it takes, and how it names its faults.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelineHTTP
+import TidelineServer
+import TidelineServerCore
+
+@Suite struct ConfigurationTests {
+    @Test func readsTheContractsExample() throws {
+        let text = """
+            {
+              "listen": "[::1]:0", "database": "sqlite:x.db", "publicURL": "https://a.example/t/",
+              "dynamicSchema": true, "limits": { "pageBytes": 5000, "queryTime": 0.5, "bodyBytes": 9999 },
+              "log": { "level": "debug", "format": "json", "requests": "info" },
+              "tables": {
+                "TodoItem": {
+                  "columns": {
+                    "text": "string",
+                    "complete": { "type": "boolean", "nullable": false, "default": true },
+                    "rating": { "enum": ["Unrated", "G"], "default": "G" }
+                  },
+                  "softDelete": false, "pageSize": 20, "maxTop": 500, "indexes": [["complete", "updatedAt"]],
+                  "permissions": { "read": "anonymous" }, "conflict": "reject"
+                }
+              }
+            }
+            """
+        let configuration = try ServerConfiguration(json: Array(text.utf8))
+        #expect(configuration.host == "::1")
+        #expect(configuration.port == 0)
+        #expect(configuration.database == .sqlite(path: "x.db"))
+        #expect(configuration.publicURL == "https://a.example/t")
+        #expect(configuration.dynamicSchema)
+        #expect(configuration.limits.pageBytes == 5000)
+        #expect(configuration.limits.queryTime == .milliseconds(500))
+        #expect(configuration.http.bodyBytesMax == 9999)
+        #expect(configuration.log.format == .json)
+        let table = try #require(configuration.tables.first)
+        #expect(table.pageSize == 20)
+        #expect(table.maxTop == 500)
+        #expect(!table.softDelete)
+        #expect(table.indexes == [["complete", "updatedAt"]])
+        #expect(
+            table.schema.columns == [
+                ColumnDefinition("text", .string),
+                ColumnDefinition("complete", .boolean, nullable: false, default: true),
+                ColumnDefinition("rating", .enumeration(["Unrated", "G"]), default: "G"),
+            ]
+        )
+    }
+
+    @Test(arguments: [
+        ("", "not valid JSON"),
+        ("[]", "an object is expected"),
+        (#"{"listne":1}"#, "listne: this key is unknown; allowed here are listen"),
+        (#"{"listen":5}"#, "listen: a string is expected"),
+        (#"{"listen":"x"}"#, "listen: HOST:PORT"),
+        (#"{"listen":"a:70000"}"#, "listen: HOST:PORT"),
+        (#"{"database":"mysql:x"}"#, "database: sqlite:PATH"),
+        (#"{"database":"postgres://x"}"#, "database: PostgreSQL is not available"),
+        (#"{"publicURL":"ftp://x"}"#, "publicURL: an http or https URL"),
+        (#"{"dynamicSchema":1}"#, "dynamicSchema: true or false is expected"),
+        (#"{"limits":{"pageBytes":-1}}"#, "limits.pageBytes: a whole number from"),
+        (#"{"limits":{"page":1}}"#, "limits.page: this key is unknown"),
+        (#"{"limits":{"queryTime":"1s"}}"#, "limits.queryTime: a number of seconds"),
+        (#"{"log":{"level":"loud"}}"#, "log.level: one of 'error', 'warning', 'info', 'debug'"),
+        (#"{"authentication":{}}"#, "authentication: this is not available"),
+        (#"{"cors":{}}"#, "cors: this is not available"),
+        (#"{"tables":{"__x":{}}}"#, "tables.__x: the table's name cannot be used"),
+        (#"{"tables":{"A":{},"a":{}}}"#, "tables.a: another table has this name"),
+        (#"{"tables":{"A":{"owner":"x"}}}"#, "tables.A.owner: this is not available"),
+        (
+            #"{"tables":{"A":{"permissions":{"read":"authenticated"}}}}"#,
+            "tables.A.permissions.read: only 'anonymous'"
+        ),
+        (#"{"tables":{"A":{"conflict":"merge"}}}"#, "tables.A.conflict: only 'reject'"),
+        (#"{"tables":{"A":{"columns":{"b":"text"}}}}"#, "tables.A.columns.b: one of 'string'"),
+        (#"{"tables":{"A":{"columns":{"ID":"string"}}}}"#, "tables.A.columns.ID: a system column"),
+        (#"{"tables":{"A":{"columns":{"b":{}}}}}"#, "tables.A.columns.b: an object with 'type'"),
+        (
+            #"{"tables":{"A":{"columns":{"b":{"type":"integer","default":"x"}}}}}"#,
+            "tables.A.columns.b.default: Member 'b': a whole number"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":{"type":"string","maxLength":5}}}}}"#,
+            "tables.A.columns.b.maxLength: this is not available"
+        ),
+        (#"{"tables":{"A":{"columns":{"b":{"enum":[]}}}}}"#, "tables.A.columns.b.enum: a list"),
+        (
+            #"{"tables":{"A":{"indexes":[["b"]]}}}"#,
+            "tables.A.indexes[0][0]: the table has no column"
+        ),
+    ])
+    func namesFaults(_ text: String, _ expected: String) {
+        let error = #expect(throws: ConfigurationError.self) {
+            try ServerConfiguration(json: Array(text.utf8))
+        }
+        #expect(error?.description.contains(expected) == true, "\(error?.description ?? "")")
+    }
+
+    @Test func namesAllFaultsAtOnce() {
+        let error = #expect(throws: ConfigurationError.self) {
+            try ServerConfiguration(json: Array(#"{"a":1,"listen":2,"log":{"level":3}}"#.utf8))
+        }
+        #expect(error?.faults.count == 3)
+    }
+
+    @Test func servesOverASocket() async throws {
+        var configuration = ServerConfiguration()
+        configuration.port = 0
+        configuration.database = .memory
+        configuration.log.level = .error
+        let server = TidelineServer(configuration: configuration)
+        let url = try await server.start()
+        #expect(url.absoluteString.hasPrefix("http://127.0.0.1:"))
+        await server.stop()
+        await server.stop()
+    }
+}

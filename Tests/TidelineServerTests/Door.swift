@@ -1,0 +1,127 @@
+// Door: a whole server without a socket, and requests to it in one line.
+
+import Foundation
+import Synchronization
+import TidelineCore
+import TidelineServerCore
+import TidelineServerSQLite
+
+/// A clock that tests move.
+final class TestClock: Sendable {
+    private let time: Mutex<Int64>
+    private let step: Int64
+
+    init(_ start: Int64 = 1_800_000_000_000_000, step: Int64 = 1000) {
+        time = Mutex(start)
+        self.step = step
+    }
+
+    func now() -> Int64 {
+        time.withLock { time in
+            time += step
+            return time
+        }
+    }
+
+    func move(by microseconds: Int64) { time.withLock { $0 += microseconds } }
+}
+
+struct Door: Sendable {
+    let handler: RequestHandler
+    let store: SQLiteTableStore
+
+    static let todo = TableDefinition(
+        "TodoItem",
+        columns: [
+            ColumnDefinition("text", .string),
+            ColumnDefinition("complete", .boolean, nullable: false),
+            ColumnDefinition("rank", .integer),
+        ]
+    )
+
+    /// In memory and inline, unless a path is given.
+    init(
+        _ tables: [TableDefinition] = [Door.todo],
+        path: String? = nil,
+        dynamic: Bool = false,
+        clock: TestClock = TestClock(),
+        limits: ServerLimits = ServerLimits()
+    ) async throws {
+        var options = SQLiteTableStore.Options()
+        options.inline = path == nil
+        options.limits = limits
+        options.now = { clock.now() }
+        store = try SQLiteTableStore(path: path ?? ":memory:", options: options)
+        var settings = ServerSettings(tables: tables, dynamicSchema: dynamic)
+        settings.limits = limits
+        let ids = Mutex(0)
+        settings.environment = ServerEnvironment(
+            now: { clock.now() },
+            makeID: {
+                ids.withLock { count in
+                    count += 1
+                    return "id-\(count)"
+                }
+            }
+        )
+        handler = RequestHandler(try await TableService(settings, store: store))
+    }
+
+    /// Sends `target`, a path with its query; characters outside a URL may stand in it.
+    func send(
+        _ method: String,
+        _ target: String,
+        _ body: String? = nil,
+        classic: Bool = false,
+        headers: HTTPFields = [:]
+    ) async -> ServerResponse {
+        let parts = target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        var fields = headers
+        fields.append("Host", "example.test:8080")
+        if classic { fields.append("ZUMO-API-VERSION", "2.0.0") }
+        if body != nil, fields["Content-Type"] == nil {
+            fields.append("Content-Type", "application/json")
+        }
+        let query = parts.count > 1 ? String(parts[1]).replacing(" ", with: "%20") : ""
+        return await handler.handle(
+            ServerRequest(
+                method: method,
+                path: String(parts[0]),
+                query: query,
+                headers: fields,
+                body: Array((body ?? "").utf8)
+            )
+        )
+    }
+}
+
+extension ServerResponse {
+    var text: String { String(decoding: body, as: UTF8.self) }
+
+    var json: Any? {
+        try? JSONSerialization.jsonObject(with: Data(body), options: .fragmentsAllowed)
+    }
+
+    var row: [String: Any] { json as? [String: Any] ?? [:] }
+
+    /// The rows of a list of either generation.
+    var rows: [[String: Any]] {
+        json as? [[String: Any]] ?? row["items"] as? [[String: Any]]
+            ?? row["results"] as? [[String: Any]] ?? []
+    }
+
+    var ids: [String] { rows.compactMap { $0["id"] as? String } }
+
+    var error: String { row["error"] as? String ?? "" }
+}
+
+/// A directory that is removed at the end.
+func withTemporaryDirectory<Result>(
+    _ body: (String) async throws -> Result
+) async throws -> Result {
+    let url = FileManager.default.temporaryDirectory
+        .appendingPathComponent("tideline-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: url) }
+    return try await body(url.path)
+}

@@ -1,0 +1,184 @@
+// What writes do to a row, and what answers carry.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelineServerCore
+
+@Suite struct RowTests {
+    @Test func insertAnswersWithTheStoredRow() async throws {
+        let door = try await Door()
+        let answer = await door.send(
+            "POST",
+            "/tables/todoitem",
+            #"{"complete":true,"text":"a\"\n\u00e9"}"#,
+            classic: true
+        )
+        #expect(answer.status == 201)
+        #expect(
+            answer.text
+                == #"{"id":"id-1","text":"a\"\né","complete":true,"rank":null,"#
+                + #""createdAt":"2027-01-15T08:00:00.001Z","updatedAt":"2027-01-15T08:00:00.001Z","#
+                + #""version":"AAZlGEfjo+g=","deleted":false}"#
+        )
+        #expect(answer.headers["ETag"] == #""AAZlGEfjo+g=""#)
+        #expect(answer.headers["Last-Modified"] == "Fri, 15 Jan 2027 08:00:00 GMT")
+        #expect(
+            answer.headers["Location"] == "http://example.test:8080/tables/TodoItem/id-1"
+        )
+        let read = await door.send("GET", "/tables/TodoItem/id-1")
+        #expect(read.body == answer.body)
+        #expect(read.headers["ETag"] == answer.headers["ETag"])
+    }
+
+    @Test func aTakenIDAnswersWithTheStoredRow() async throws {
+        let door = try await Door()
+        let first = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"first"}"#)
+        let second = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"second"}"#)
+        #expect(second.status == 409)
+        #expect(second.body == first.body)
+        #expect(second.headers["ETag"] == first.headers["ETag"])
+        _ = await door.send("DELETE", "/tables/TodoItem/a")
+        let third = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#, classic: true)
+        #expect(third.status == 409)
+        #expect(third.row["deleted"] as? Bool == true)
+    }
+
+    @Test func patchMergesAndPutReplaces() async throws {
+        let door = try await Door()
+        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x","rank":1}"#)
+        let merged = await door.send("PATCH", "/tables/TodoItem/a", #"{"complete":true}"#)
+        #expect(merged.row["text"] as? String == "x")
+        #expect(merged.row["complete"] as? Bool == true)
+        let replaced = await door.send("PUT", "/tables/TodoItem/a", #"{"Rank":7}"#)
+        #expect(replaced.row["text"] is NSNull)
+        #expect(replaced.row["complete"] as? Bool == false)
+        #expect(replaced.row["rank"] as? Int == 7)
+        #expect(replaced.row["createdAt"] as? String == merged.row["createdAt"] as? String)
+    }
+
+    @Test func ifMatchGuardsAndAnswersWithTheRow() async throws {
+        let door = try await Door()
+        let first = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
+        let tag = first.headers["ETag"] ?? ""
+        let good = await door.send(
+            "PATCH",
+            "/tables/TodoItem/a",
+            #"{"text":"y"}"#,
+            headers: ["If-Match": tag]
+        )
+        #expect(good.status == 200)
+        for method in ["PATCH", "PUT", "DELETE"] {
+            let stale = await door.send(
+                method,
+                "/tables/TodoItem/a",
+                method == "DELETE" ? nil : "{}",
+                headers: ["If-Match": tag]
+            )
+            #expect(stale.status == 412)
+            #expect(stale.body == good.body)
+            #expect(stale.headers["ETag"] == good.headers["ETag"])
+        }
+        let listed = await door.send(
+            "PATCH",
+            "/tables/TodoItem/a",
+            "{}",
+            headers: ["If-Match": "\(tag), \(good.headers["ETag"] ?? "")"]
+        )
+        #expect(listed.status == 200)
+        let weak = await door.send(
+            "GET",
+            "/tables/TodoItem/a",
+            headers: ["If-None-Match": "W/\(listed.headers["ETag"] ?? "")"]
+        )
+        #expect(weak.status == 200)
+        let fresh = await door.send(
+            "GET",
+            "/tables/TodoItem/a",
+            headers: ["If-None-Match": listed.headers["ETag"] ?? ""]
+        )
+        #expect(fresh.status == 304)
+        #expect(fresh.body.isEmpty)
+    }
+
+    @Test func classicVersionInTheBodyIsExpected() async throws {
+        let door = try await Door()
+        let first = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#, classic: true)
+        let version = first.row["version"] as? String ?? ""
+        let body = #"{"text":"y","version":"\#(version)"}"#
+        let good = await door.send("PATCH", "/tables/TodoItem/a", body, classic: true)
+        #expect(good.status == 200)
+        let stale = await door.send("PATCH", "/tables/TodoItem/a", body, classic: true)
+        #expect(stale.status == 409)
+        #expect(stale.body == good.body)
+    }
+
+    @Test func tombstonesKeepTheirDataAndComeBack() async throws {
+        let door = try await Door()
+        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
+        let deleted = await door.send("DELETE", "/tables/TodoItem/a")
+        #expect(deleted.status == 204)
+        #expect(deleted.body.isEmpty)
+        #expect(await door.send("GET", "/tables/TodoItem").ids == [])
+        let all = await door.send("GET", "/tables/TodoItem?__includedeleted=true")
+        #expect(all.rows.first?["deleted"] as? Bool == true)
+        #expect(all.rows.first?["text"] as? String == "x")
+        let back = await door.send("POST", "/tables/TodoItem/a", classic: true)
+        #expect(back.status == 201)
+        #expect(back.row["deleted"] as? Bool == false)
+        #expect(await door.send("GET", "/tables/TodoItem").ids == ["a"])
+    }
+
+    @Test func everyColumnTypeGoesThereAndBack() async throws {
+        let columns =
+            ColumnType.simple.map { ColumnDefinition($0.name + "Column", $0) } + [
+                ColumnDefinition("rating", .enumeration(["G", "PG"]))
+            ]
+        let door = try await Door([TableDefinition("Kinds", columns: columns)])
+        let values: [(String, String, String)] = [
+            ("stringColumn", #""a\u0001😀""#, #""a\u0001😀""#),
+            ("integerColumn", "9223372036854775807", "9223372036854775807"),
+            ("numberColumn", "1.50", "1.5"),
+            ("decimalColumn", "12345678901234567890.10", "12345678901234567890.1"),
+            ("booleanColumn", "true", "true"),
+            (
+                "dateTimeColumn", #""2026-11-20T20:32:22.9999+01:00""#,
+                #""2026-11-20T19:32:22.999Z""#
+            ),
+            ("dateColumn", #""2024-02-29""#, #""2024-02-29""#),
+            ("timeColumn", #""07:14""#, #""07:14:00.000""#),
+            (
+                "guidColumn", #""0E98B4FF-0000-4000-8000-00000000000F""#,
+                #""0e98b4ff-0000-4000-8000-00000000000f""#
+            ),
+            ("binaryColumn", #""AAEC""#, #""AAEC""#),
+            ("jsonColumn", #"{"a": [1, 2.50]}"#, #"{"a":[1,2.50]}"#),
+            ("rating", #""PG""#, #""PG""#),
+        ]
+        let body = "{" + values.map { "\"\($0.0)\":\($0.1)" }.joined(separator: ",") + "}"
+        let answer = await door.send("POST", "/tables/Kinds", body)
+        #expect(answer.status == 201, "\(answer.text)")
+        for (name, _, expected) in values {
+            #expect(answer.text.contains("\"\(name)\":\(expected),"), "\(name): \(answer.text)")
+        }
+        for (name, wrong) in [
+            ("stringColumn", "1"), ("stringColumn", #""\u0000""#), ("integerColumn", "\"1\""),
+            ("numberColumn", "1e999"), ("decimalColumn", "\"1\""), ("booleanColumn", "1"),
+            ("dateTimeColumn", #""2026-11-20T20:32:22""#), ("dateColumn", #""2023-02-29""#),
+            ("timeColumn", #""24:00""#), ("guidColumn", #""x""#), ("binaryColumn", #""é""#),
+            ("rating", #""R""#), ("rating", "null,\"rating\":null"),
+        ] {
+            let answer = await door.send("POST", "/tables/Kinds", "{\"\(name)\":\(wrong)}")
+            #expect(answer.status == 400, "\(name) \(wrong)")
+            #expect(answer.error.contains(name))
+        }
+    }
+
+    @Test func largeRowsAreRefused() async throws {
+        var limits = ServerLimits()
+        limits.rowBytes = 100
+        let door = try await Door(limits: limits)
+        let text = String(repeating: "x", count: 100)
+        #expect(await door.send("POST", "/tables/TodoItem", #"{"text":"\#(text)"}"#).status == 413)
+    }
+}

@@ -1,0 +1,147 @@
+// Stamps: updatedAt and version against clocks, deletes, restarts and many writers at once.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelineServerCore
+import TidelineServerSQLite
+
+@Suite struct StampTests {
+    @Test func updatedAtGrowsWhenTheClockStepsBack() async throws {
+        let clock = TestClock()
+        let door = try await Door(clock: clock)
+        var stamps: [Int64] = []
+        for index in 0..<20 {
+            if index % 5 == 4 { clock.move(by: -3_600_000_000) }
+            let answer = await door.send("POST", "/tables/TodoItem", "{}")
+            stamps.append(RowVersion.stamp(answer.row["version"] as? String ?? "") ?? 0)
+        }
+        #expect(zip(stamps, stamps.dropFirst()).allSatisfy { $1 - $0 >= 25 })
+    }
+
+    @Test func versionsAreNotUsedTwice() async throws {
+        try await withTemporaryDirectory { directory in
+            var table = Door.todo
+            table.softDelete = false
+            let clock = TestClock(step: 0)
+            var versions: [String] = []
+            for _ in 0..<3 {
+                let door = try await Door([table], path: directory + "/a.db", clock: clock)
+                for _ in 0..<3 {
+                    let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+                    #expect(made.status == 201)
+                    versions.append(made.row["version"] as? String ?? "")
+                    #expect(await door.send("DELETE", "/tables/TodoItem/a").status == 204)
+                    #expect(await door.send("GET", "/tables/TodoItem/a").status == 404)
+                }
+                await door.store.stop()
+                clock.move(by: -1_000_000)
+            }
+            #expect(Set(versions).count == 9)
+        }
+    }
+
+    @Test func concurrentWritesAllArriveInOneOrder() async throws {
+        try await withTemporaryDirectory { directory in
+            let path = directory + "/a.db"
+            let door = try await Door(path: path, clock: TestClock(step: 1))
+            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"shared","rank":0}"#)
+            let statuses = await withTaskGroup(of: [Int].self) { group in
+                for writer in 0..<16 {
+                    group.addTask {
+                        var statuses: [Int] = []
+                        for index in 0..<25 {
+                            let body = #"{"id":"\#(writer)-\#(index)","rank":\#(index)}"#
+                            let made = await door.send("POST", "/tables/TodoItem", body)
+                            let id = made.row["id"] as? String ?? ""
+                            let read = await door.send("GET", "/tables/TodoItem/\(id)")
+                            let twice = await door.send("POST", "/tables/TodoItem", body)
+                            statuses += [made.status, read.status, twice.status]
+                            _ = await door.send("PATCH", "/tables/TodoItem/shared", "{}")
+                        }
+                        return statuses
+                    }
+                }
+                var all: [Int] = []
+                for await statuses in group { all += statuses }
+                return all
+            }
+            #expect(statuses.filter { $0 == 201 }.count == 400)
+            #expect(statuses.filter { $0 == 200 }.count == 400)
+            #expect(statuses.filter { $0 == 409 }.count == 400)
+            await door.store.stop()
+            let again = try await Door(path: path)
+            let all = await again.send("GET", "/tables/TodoItem?$top=1000", classic: true)
+            #expect(Set(all.rows.compactMap { $0["version"] as? String }).count == 401)
+            await again.store.stop()
+        }
+    }
+
+    @Test func onlyOneOfManyConditionalWritesWins() async throws {
+        try await withTemporaryDirectory { directory in
+            let door = try await Door(path: directory + "/a.db")
+            let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+            let tag = made.headers["ETag"] ?? ""
+            let won = await withTaskGroup(of: Int.self) { group in
+                for _ in 0..<32 {
+                    group.addTask {
+                        await door.send(
+                            "PATCH",
+                            "/tables/TodoItem/a",
+                            "{}",
+                            headers: ["If-Match": tag]
+                        ).status
+                    }
+                }
+                return await group.reduce(into: [Int: Int]()) { $0[$1, default: 0] += 1 }
+            }
+            #expect(won == [200: 1, 412: 31])
+            await door.store.stop()
+        }
+    }
+
+    @Test func aFullQueueAnswers503() async throws {
+        try await withTemporaryDirectory { directory in
+            var limits = ServerLimits()
+            limits.writeQueue = 1
+            let door = try await Door(path: directory + "/a.db", limits: limits)
+            let answers = await withTaskGroup(of: ServerResponse.self) { group in
+                for _ in 0..<64 {
+                    group.addTask { await door.send("POST", "/tables/TodoItem", "{}") }
+                }
+                return await group.reduce(into: [ServerResponse]()) { $0.append($1) }
+            }
+            #expect(answers.allSatisfy { $0.status == 201 || $0.status == 503 })
+            #expect(answers.contains { $0.status == 201 })
+            for answer in answers where answer.status == 503 {
+                #expect(answer.headers["Retry-After"] == "1")
+            }
+            await door.store.stop()
+        }
+    }
+
+    @Test func aSlowQueryIsEnded() async throws {
+        try await withTemporaryDirectory { directory in
+            var limits = ServerLimits()
+            limits.queryTime = .nanoseconds(1)
+            let door = try await Door(path: directory + "/a.db", limits: limits)
+            for index in 0..<400 {
+                _ = await door.send("POST", "/tables/TodoItem", #"{"text":"\#(index)"}"#)
+            }
+            let filter = (0..<40).map { "indexof(text,'\($0)') eq 77" }.joined(separator: " or ")
+            let answer = await door.send("GET", "/tables/TodoItem?$filter=\(filter)")
+            #expect(answer.status == 503)
+            await door.store.stop()
+            #expect(await door.send("GET", "/tables/TodoItem").status == 503)
+            #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 503)
+        }
+    }
+
+    @Test func versionTextsGoThereAndBack() {
+        for stamp in [0, 1, 25, 1_800_000_000_000_000, Int64.max, -1] {
+            #expect(RowVersion.stamp(RowVersion.text(stamp)) == stamp)
+        }
+        #expect(RowVersion.stamp("AAZlGEfjo+h=") == nil)
+        #expect(RowVersion.stamp("x") == nil)
+    }
+}
