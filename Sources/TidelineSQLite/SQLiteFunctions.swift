@@ -6,10 +6,10 @@
 import Foundation
 import TidelineCore
 
-#if canImport(CSQLite)
-import CSQLite
-#else
+#if canImport(SQLite3)
 import SQLite3
+#else
+import CSQLite
 #endif
 
 /// Registers the functions and the collation on a connection, before its first statement.
