@@ -3,9 +3,14 @@
 // Their bodies are in TidelineCore (SQLFunctions), where FilterEvaluator has them from too, so
 // that memory and database agree. C function pointers capture nothing: each is a literal here.
 
-import CSQLite
 import Foundation
 import TidelineCore
+
+#if canImport(SQLite3)
+import SQLite3
+#else
+import CSQLite
+#endif
 
 /// Registers the functions and the collation on a connection, before its first statement.
 ///

@@ -142,7 +142,8 @@ extension ODataLexer {
             throw failure("not binary data; base64 is expected")
         default:
             throw failure(
-                "unknown literal type; datetime, datetimeoffset, guid, time, binary or X is expected"
+                "unknown literal type; datetime, datetimeoffset, guid, time, binary or X "
+                    + "is expected"
             )
         }
     }

@@ -1,6 +1,6 @@
 // SQL: a statement, or a part of one, with its bound values. A plain string cannot get in.
 //
-//     let sql: SQL = "SELECT \(Identifier("ti\"tle")) FROM "t" WHERE \(Identifier("id")) = \(.text("x"))"
+//     let sql: SQL = "SELECT 1 FROM \(Identifier(table)) WHERE \(Identifier("id")) = \(.text(id))"
 //
 // Placeholders get their numbers when the statement is rendered, so that parts can be joined in
 // any order and the same value serves both dialects (`?1`, `$1`).
