@@ -3,12 +3,13 @@
 // A connection has one owner, which lends it to one thread at a time (DatabaseThreads, or a lock).
 // It is opened without SQLite's own mutex.
 
+package import TidelineCore
+
 #if canImport(SQLite3)
 import SQLite3
 #else
 import CSQLite
 #endif
-package import TidelineCore
 
 /// One connection.
 ///
@@ -162,7 +163,10 @@ package final class Database: @unchecked Sendable {
     }
 
     /// Runs `body`; a statement of it that runs past the time ends with an interrupt.
-    package func limitTime<Result>(_ limit: Duration, _ body: () throws -> Result) rethrows
+    package func limitTime<Result>(
+        _ limit: Duration,
+        _ body: () throws -> Result
+    ) rethrows
         -> Result
     {
         deadline.set(limit)

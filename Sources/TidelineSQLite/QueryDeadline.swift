@@ -11,7 +11,8 @@ final class QueryDeadline {
 
     func set(_ limit: Duration) {
         let (seconds, attoseconds) = limit.components
-        let nanoseconds = UInt64(clamping: seconds) &* 1_000_000_000
+        let nanoseconds =
+            UInt64(clamping: seconds) &* 1_000_000_000
             &+ UInt64(clamping: attoseconds / 1_000_000_000)
         end = DispatchTime.now().uptimeNanoseconds &+ nanoseconds
     }

@@ -1,12 +1,13 @@
 // Statement: a prepared statement: bind, step, read columns, reset.
 
+import Foundation
+package import TidelineCore
+
 #if canImport(SQLite3)
 import SQLite3
 #else
 import CSQLite
 #endif
-import Foundation
-package import TidelineCore
 
 /// A prepared statement of one connection; belongs to the connection's cache.
 package final class Statement {

@@ -80,7 +80,7 @@ extension QueryExpression {
         case .compare, .all, .any, .not, .isIn: true
         case .call(let function, _):
             function == .contains || function == .startswith || function == .endswith
-        case .field, .value, .arithmetic, .negate: false
+        case .field, .value, .arithmetic, .negate, .position: false
         }
     }
 }
