@@ -76,7 +76,7 @@ let package = Package(
         ),
         .executableTarget(
             name: "TidelineCommand",
-            dependencies: ["TidelineCore", "TidelineServer", "TidelineServerCore"],
+            dependencies: ["TidelineServer"],
             swiftSettings: strict
         ),
         .target(
@@ -93,19 +93,6 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
-            name: "TidelineServerTests",
-            dependencies: [
-                "TidelineCore", "TidelineHTTP", "TidelineServer", "TidelineServerCore",
-                "TidelineServerSQLite",
-            ],
-            swiftSettings: strict
-        ),
-        .testTarget(
-            name: "TidelineHTTPTests",
-            dependencies: ["TidelineCore", "TidelineServerCore", "TidelineHTTP"],
-            swiftSettings: strict
-        ),
-        .testTarget(
             name: "TidelineCoreTests",
             dependencies: [
                 "TidelineCore", "TidelineSQLite",
@@ -118,6 +105,32 @@ let package = Package(
             dependencies: ["Tideline", "TidelineCore"],
             swiftSettings: strict
         ),
+        .testTarget(
+            name: "TidelineTransportTests",
+            dependencies: ["Tideline", "TidelineCore"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TidelineSyncTests",
+            dependencies: [
+                "Tideline", "TidelineCore", "TidelineServerCore", "TidelineTestKit",
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TidelineHTTPTests",
+            dependencies: ["TidelineCore", "TidelineServerCore", "TidelineHTTP"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TidelineServerTests",
+            dependencies: [
+                "TidelineCore", "TidelineHTTP", "TidelineServer", "TidelineServerCore",
+                "TidelineServerSQLite",
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(name: "RepositoryTests", swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -27,6 +27,13 @@ static inline void *tideline_mhd_context(struct MHD_Connection *connection) {
     return info ? info->socket_context : 0;
 }
 
+/// The bytes of a request head as it arrived, from the method to the empty line.
+static inline size_t tideline_mhd_head_size(struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    return info ? info->header_size : 0;
+}
+
 /// A descriptor by which other threads wake an event loop.
 static inline int tideline_wake_descriptor(void) {
     return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

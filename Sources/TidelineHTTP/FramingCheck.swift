@@ -18,7 +18,9 @@ package struct FramingCheck: Sendable {
 
     package init() {}
 
-    /// Takes one field, whose value is without surrounding white space.
+    /// Takes one field, with the value as the library sees it.
+    ///
+    /// White space behind `chunked` is refused because the library would not take it for chunked.
     package mutating func field(name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) {
         if name.isEmpty || !name.allSatisfy(Self.isToken) {
             refuse("A header name has a character that is not allowed.")

@@ -39,6 +39,8 @@ final class HTTPConnection: @unchecked Sendable {
     var target: RequestTarget?
     /// The request while its body arrives.
     var request: ServerRequest?
+    /// Whether the connection ends with this request.
+    var isLast = false
     /// The bytes of body seen, kept or not.
     var bodyBytes = 0
     /// The answer that the library is about to ask for.
@@ -76,6 +78,7 @@ final class HTTPConnection: @unchecked Sendable {
         turn += 1
         target = nil
         request = nil
+        isLast = false
         bodyBytes = 0
         answer = nil
         task?.cancel()

@@ -26,14 +26,21 @@ extension HTTPWorker {
         guard let target = connection.target else {
             return refuse(connection, HTTPProblem.badRequest("The request target is not valid."))
         }
-        var head = Head()
+        var head = Head(layout: HeadLayout(version: version))
         withUnsafeMutablePointer(to: &head) { head in
             _ = MHD_get_connection_values_n(connection.handle, .HEADER_KIND, takeField, head)
         }
         head.check.finish(isVersion11: strcmp(version, "HTTP/1.1") == 0)
+        head.layout.finish(headEnd: method + tideline_mhd_head_size(connection.handle))
+        if HeadLayout.isNeeded && !head.layout.isWhole {
+            return refuse(connection, HTTPProblem.badRequest("A header line is not well formed."))
+        }
         if let problem = head.check.problem {
             return refuse(connection, HTTPProblem.badRequest(problem))
         }
+        // The library is as careless with chunks and trailers as with lines: what follows them on
+        // the connection may be something else for a proxy, so it is not read.
+        connection.isLast = head.check.isChunked
         let length = head.check.contentLength ?? 0
         if length > limits.bodyBytesMax { return refuseBody(connection) }
         var request = ServerRequest(
@@ -74,7 +81,7 @@ extension HTTPWorker {
         handlersRunning += 1
         connection.task = Task(executorPreference: loop) { [self, handler] in
             let answer = await handler(request)
-            // Back on the loop.
+            loop.checkIsolated()
             handlersRunning -= 1
             guard connection.turn == turn, connection.answer == nil else { return }
             resume(connection, with: answer)
@@ -93,7 +100,7 @@ extension HTTPWorker {
     func answer(_ connection: HTTPConnection) -> MHD_Result {
         guard let answer = connection.answer else { return .NO }
         connection.answer = nil
-        return send(answer, on: connection, isLast: isDraining)
+        return send(answer, on: connection, isLast: connection.isLast || isDraining)
     }
 
     private func resume(_ connection: HTTPConnection, with answer: ServerResponse) {
@@ -149,6 +156,7 @@ extension HTTPWorker {
 
 /// What is gathered while the library lists the header fields.
 private struct Head {
+    var layout: HeadLayout
     var check = FramingCheck()
     var fields = HTTPFields()
 }
@@ -156,9 +164,10 @@ private struct Head {
 private let takeField: MHD_KeyValueIteratorN = { context, _, name, nameCount, value, valueCount in
     guard let head = context?.assumingMemoryBound(to: Head.self) else { return .NO }
     let name = UnsafeRawBufferPointer(start: name, count: nameCount)
-    let value = UnsafeRawBufferPointer(start: value, count: valueCount).trimmed
+    let value = UnsafeRawBufferPointer(start: value, count: valueCount)
+    head.pointee.layout.line(name: name, value: value)
     head.pointee.check.field(name: name, value: value)
     if head.pointee.check.problem != nil { return .NO }
-    head.pointee.fields.append(String(decoding: name, as: UTF8.self), value.headerText)
+    head.pointee.fields.append(String(decoding: name, as: UTF8.self), value.trimmed.headerText)
     return .YES
 }

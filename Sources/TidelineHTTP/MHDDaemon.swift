@@ -27,7 +27,8 @@ enum MHDDaemon {
         option(.LISTEN_SOCKET, Int(socket))
         option(.CONNECTION_LIMIT, connectionsMax)
         option(.CONNECTION_MEMORY_LIMIT, limits.headerBytesMax)
-        option(.CONNECTION_TIMEOUT, max(1, Int(limits.idleTimeMax.components.seconds)))
+        // Whole seconds, rounded up; it matters only for peers that do not read their answer.
+        option(.CONNECTION_TIMEOUT, Int(limits.idleTimeMax.components.seconds) + 1)
         // The worker's thread blocks SIGPIPE.
         option(.SIGPIPE_HANDLED_BY_APP, 1)
         option(.END, 0)

@@ -33,6 +33,7 @@ struct FramingCheckTests {
             isAccepted: false
         ),
         Case(fields: [("Host", "a"), ("Transfer-Encoding", "Chunked")], isAccepted: true),
+        Case(fields: [("Host", "a"), ("Transfer-Encoding", "chunked ")], isAccepted: false),
         Case(fields: [("Host", "a"), ("Transfer-Encoding", "identity")], isAccepted: false),
         Case(fields: [("Host", "a"), ("Transfer-Encoding", "gzip, chunked")], isAccepted: false),
         Case(

@@ -119,6 +119,22 @@ struct HTTPDeadlineTests {
         }
     }
 
+    @Test func peerThatDoesNotReadIsCut() async throws {
+        var limits = HTTPLimits()
+        limits.idleTimeMax = .milliseconds(300)
+        try await withServer(
+            limits: limits,
+            handler: { _ in ServerResponse(status: 200, body: Array(repeating: 0, count: 48 << 20))
+            },
+            body: { port in
+                let client = try RawClient(port: port)
+                try client.send(get("/"))
+                sleep(3)
+                #expect(throws: RawClientError.self) { try client.answer() }
+            }
+        )
+    }
+
     @Test func slowHandlerIsCancelledAndAnsweredFor() async throws {
         let wasCancelled = Mutex(false)
         var limits = HTTPLimits()

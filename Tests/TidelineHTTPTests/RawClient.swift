@@ -32,7 +32,7 @@ final class RawClient {
         setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, size)
         var one: Int32 = 1
         setsockopt(socket, Int32(IPPROTO_TCP), TCP_NODELAY, &one, 4)
-        guard Self.connect(socket, port: UInt16(port), host: isSix ? host : host) == 0 else {
+        guard Self.connect(socket, port: UInt16(port), host: host) == 0 else {
             let systemError = errno
             close(socket)
             throw RawClientError(description: "connect", systemError: systemError)
@@ -94,7 +94,11 @@ final class RawClient {
             if let range = buffer.firstRange(of: end) {
                 headCount = range.upperBound
             } else if try !receive() {
-                guard buffer.isEmpty else { throw RawClientError(description: "cut head") }
+                guard buffer.isEmpty else {
+                    throw RawClientError(
+                        description: "cut head: \(String(decoding: buffer, as: UTF8.self))"
+                    )
+                }
                 return nil
             }
         }
@@ -117,6 +121,12 @@ final class RawClient {
         let body = Array(buffer[..<count])
         buffer.removeFirst(count)
         return RawAnswer(status: status, headers: headers, body: body)
+    }
+
+    /// What comes until the connection ends.
+    func rest() throws -> String {
+        while try receive() {}
+        return String(decoding: buffer, as: UTF8.self)
     }
 
     /// Sends one request and reads its answer.

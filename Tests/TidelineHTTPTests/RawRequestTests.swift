@@ -47,7 +47,11 @@ struct RawRequestTests {
         Case("version 0.9", "GET / HTTP/0.9\r\nHost: a\r\n\r\n", 505),
         Case("no version", "GET /\r\nHost: a\r\n\r\n", 400),
         Case("no request line", "Host: a\r\n\r\n", 400),
-        Case("bare LF", "GET / HTTP/1.1\nHost: a\n\n", 200),
+        Case("no request at all", "GARBAGE\r\n\r\n"),
+        Case("bare LF", "GET / HTTP/1.1\nHost: a\n\n", 400),
+        Case("bare LF at the end", "GET / HTTP/1.1\r\nHost: a\r\n\n", 400),
+        Case("bare LF within", get("/", "X: a\nY: b\r\n"), 400),
+        Case("bare CR within", get("/", "X: a\rContent-Length: 4\r\n") + "abcd", 400),
         Case("absolute target", get("http://a/x?y"), 200),
         Case("target without slash", get("x"), 400),
         Case("space in target", get("/a b"), 400),
@@ -56,16 +60,23 @@ struct RawRequestTests {
         Case("space before colon of length", get("/", "Content-Length : 4\r\n") + "abcd", 400),
         Case("no colon", get("/", "X\r\n"), 400),
         Case("empty name", get("/", ": 1\r\n"), 400),
+        Case("empty name before length", get("/", ":\r\nContent-Length: 70\r\n") + smuggled, 400),
         Case("bad name", get("/", "X(Y): 1\r\n"), 400),
         Case("control byte in value", get("/", "X: a\u{1}b\r\n"), 400),
         Case("delete in value", get("/", "X: a\u{7F}b\r\n"), 400),
-        Case("NUL in value", get("/", "X: a\0b\r\n"), 200),
-        Case("folded value", get("/", "X: a\r\n b\r\n"), 200),
+        Case("NUL in value", get("/", "X: a\0b\r\n"), 400),
+        Case("NUL in name", get("/", "X\0: b\r\n"), 400),
+        Case("NUL before colon", get("/", "Content-Length\0: 4\r\n") + "abcd", 400),
+        Case("folded value", get("/", "X: a\r\n b\r\n"), 400),
+        Case("folded first line", "GET / HTTP/1.1\r\n X: a\r\nHost: a\r\n\r\n", 400),
+        Case("no white space", "GET / HTTP/1.1\r\nHost:a\r\nX:\r\nY:\t\r\n\r\n", 200),
+        Case("no field in 1.0", "GET /a?b=c&d HTTP/1.0\r\n\r\n", 200),
         Case("40 KB header", get("/", "X: \(String(repeating: "x", count: 40_000))\r\n"), 431),
         Case("40 KB target", get("/" + String(repeating: "x", count: 40_000)), 414),
         .post("length", "Content-Length: 4", "abcd", 200),
         .post("length and a second request", "Content-Length: 4", "abcd" + get("/2"), 200, 200),
-        .post("length with spaces", "Content-Length: \t 4 ", "abcd", 200),
+        .post("spaces before length", "Content-Length: \t 4", "abcd", 200),
+        .post("space after length", "Content-Length: 4 ", "abcd", 400),
         .post("no length", "X: 1", "", 200),
         .post("negative length", "Content-Length: -4", "abcd", 400),
         .post("length with plus", "Content-Length: +4", "abcd", 400),
@@ -82,10 +93,9 @@ struct RawRequestTests {
         .post("same length twice", "Content-Length: 4\r\nContent-Length: 4", "abcd", 400),
         .post("chunked", "Transfer-Encoding: chunked", "4\r\nabcd\r\n0\r\n\r\n", 200),
         .post(
-            "chunked and a second request",
+            "chunked is the last request",
             "Transfer-Encoding: chunked",
             "4;x=y\r\nabcd\r\n0\r\nTrailer: 1\r\n\r\n" + get("/2"),
-            200,
             200
         ),
         .post(
@@ -103,6 +113,9 @@ struct RawRequestTests {
         .post("chunked twice", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "", 400),
         .post("not quite chunked", "Transfer-Encoding: xchunked", smuggled, 400),
         .post("chunked within a list", "Transfer-Encoding: gzip, chunked", smuggled, 400),
+        .post("space after encoding", "Transfer-Encoding: chunked ", smuggled, 400),
+        .post("folded length", "Content-Length: 4\r\n 5", smuggled, 400),
+        .post("folded encoding", "Transfer-Encoding:\r\n chunked", smuggled, 400),
         .post("identity", "Transfer-Encoding: identity", smuggled, 400),
         .post("control byte in encoding", "Transfer-Encoding: \u{B}chunked", smuggled, 400),
         .post("bad chunk size", "Transfer-Encoding: chunked", "xyz\r\nabcd\r\n0\r\n\r\n", 400),
@@ -119,17 +132,27 @@ struct RawRequestTests {
         ),
     ]
 
+    /// Reads until an answer closes the connection, as callers do; nothing may be served after it.
+    ///
+    /// The library sends its own answer to a bad Content-Length with the head twice, which is not
+    /// seen by those who stop reading there.
+    private static func statuses(of raw: String, port: Int) throws -> [Int] {
+        let client = try RawClient(port: port)
+        // The server may close before it has read everything.
+        try? client.send(raw)
+        client.finishSending()
+        var statuses: [Int] = []
+        while let answer = try client.answer() {
+            statuses.append(answer.status)
+            if answer.headers["Connection"]?.lowercased() == "close" { break }
+        }
+        if try client.rest().contains(" 200 OK") { statuses.append(200) }
+        return statuses
+    }
+
     @Test func rawRequestsGetTheirStatus() async throws {
         let results = try await withServer { port in
-            try Self.cases.map { example in
-                let client = try RawClient(port: port)
-                // The server may close before it has read everything.
-                try? client.send(example.raw)
-                client.finishSending()
-                var statuses: [Int] = []
-                while let answer = try client.answer() { statuses.append(answer.status) }
-                return (example, statuses)
-            }
+            try Self.cases.map { ($0, try Self.statuses(of: $0.raw, port: port)) }
         }
         for (example, statuses) in results {
             #expect(statuses == example.statuses, "\(example.name)")

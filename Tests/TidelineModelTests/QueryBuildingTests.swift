@@ -5,67 +5,6 @@ import Testing
 import Tideline
 import TidelineCore
 
-/// The shape of the client's tables: the same overloads, without a store.
-struct SampleTable<Record: Sendable>: Sendable {
-    let coder: RecordCoder<Record>
-
-    func read(
-        where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
-        sortedBy terms: [SortTerm<Record>] = [],
-        limit: Int? = nil,
-        offset: Int = 0,
-        misfits: Misfits = .fail
-    ) async throws -> TableQuery {
-        var query = TableQuery(filter: try coder.filter(condition))
-        query.order = try coder.order(terms)
-        query.limit = limit
-        query.offset = offset
-        return query
-    }
-
-    func read(
-        where predicate: Predicate<Record>,
-        sortedBy terms: [SortTerm<Record>] = [],
-        limit: Int? = nil,
-        offset: Int = 0,
-        misfits: Misfits = .fail
-    ) async throws -> TableQuery {
-        var query = TableQuery(filter: try coder.filter(predicate))
-        query.order = try coder.order(terms)
-        return query
-    }
-}
-
-extension SampleTable where Record: SyncRecord {
-    func read(
-        where condition: (Columns<Record>) throws -> Condition = { _ in .always() },
-        sortedBy descriptors: [SortDescriptor<Record>],
-        limit: Int? = nil,
-        offset: Int = 0,
-        misfits: Misfits = .fail
-    ) async throws -> TableQuery {
-        var query = TableQuery(filter: try coder.filter(condition))
-        query.order = try coder.order(descriptors)
-        return query
-    }
-
-    func read(
-        where predicate: Predicate<Record>,
-        sortedBy descriptors: [SortDescriptor<Record>],
-        limit: Int? = nil,
-        offset: Int = 0,
-        misfits: Misfits = .fail
-    ) async throws -> TableQuery {
-        var query = TableQuery(filter: try coder.filter(predicate))
-        query.order = try coder.order(descriptors)
-        return query
-    }
-}
-
-func tasks() throws -> SampleTable<Task> {
-    SampleTable(coder: try .model(for: Task.self))
-}
-
 /// A condition in both forms, and the tree that both must give.
 struct BothForms: Sendable, CustomTestStringConvertible {
     var testDescription: String

@@ -180,6 +180,35 @@ private struct HandWritten: SyncRecord {
     #expect(row == ["id": "1", "text": "x", "owner": nil])
 }
 
+/// Refuses its first placeholder, and declares only one of the columns behind it.
+private struct HalfDeclared: SyncRecord {
+    var id: String
+    var text: String
+    var rest: Int
+
+    init(id: String) {
+        self.id = id
+        text = "x"
+        rest = 1
+    }
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        id = try container.decode(String.self, forKey: .id)
+        guard !id.isEmpty else { throw CancellationError() }
+        text = try container.decode(String.self, forKey: .text)
+        rest = try container.decode(Int.self, forKey: .rest)
+    }
+
+    static var columns: [RecordColumn<HalfDeclared>] { [RecordColumn(\.text, "text", .string)] }
+}
+
+@Test func undeclaredColumnsAreNotLostInSilence() throws {
+    let error = #expect(throws: SyncError.self) { try Row(HalfDeclared(id: "1")) }
+    #expect(error?.code == .invalidModel)
+    #expect(error?.message.contains("'rest'") == true)
+}
+
 @Test func plainRowsAreWhatTheyAre() throws {
     let coder = RecordCoder<Row>.untyped(table: TableSchema(name: "T", columns: []))
     let row: Row = ["id": "1", "text": "x"]

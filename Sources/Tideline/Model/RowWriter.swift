@@ -12,6 +12,8 @@ final class RowWriter: Encoder {
     private var values: [Value] = []
     private var unordered: Row?
     private var current = ""
+    /// A column that the model writes and the schema does not have.
+    private var unknown: String?
 
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
@@ -34,6 +36,9 @@ final class RowWriter: Encoder {
                 column: writer.current,
                 reason: (error as? Misfit).map { "is not \($0.expected)" } ?? "cannot be encoded"
             )
+        }
+        if let unknown = writer.unknown {
+            throw SyncError.undeclaredColumn("\(type(of: record))", unknown)
         }
         return writer.finish()
     }
@@ -70,6 +75,7 @@ final class RowWriter: Encoder {
     }
 
     private func putUnordered(_ value: Value, _ key: String) {
+        if !names.contains(key) { unknown = key }
         var row = unordered ?? partialRow()
         row[key] = value
         unordered = row

@@ -51,6 +51,16 @@ extension SyncError {
         )
     }
 
+    package static func undeclaredColumn(_ model: String, _ column: String) -> SyncError {
+        invalidModel(
+            model,
+            """
+            it encodes column '\(column)', which its init(from:) does not ask for. Make both use \
+            the same keys, or declare the column in 'static var columns'.
+            """
+        )
+    }
+
     package static func invalidID(_ reason: String) -> SyncError {
         SyncError(
             .invalidID,

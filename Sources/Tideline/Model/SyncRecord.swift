@@ -25,7 +25,8 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
     /// Columns declared by hand: none unless the model says some.
     ///
     /// Needed for properties whose columns cannot be found by themselves; a column declared here
-    /// replaces the one that was found. See ``RecordColumn``.
+    /// replaces the one that was found. Where `init(from:)` refuses empty texts or zeros, declare
+    /// the columns that it asks for after that too. See ``RecordColumn``.
     static var columns: [RecordColumn<Self>] { get }
 }
 

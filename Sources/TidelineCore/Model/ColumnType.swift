@@ -100,6 +100,10 @@ public struct TableSchema: Hashable, Sendable {
     public var name: String
     /// Its columns, without `id`, `createdAt`, `updatedAt`, `version`, `deleted`.
     public var columns: [ColumnDefinition]
+    /// The type of the key column `id`; only a local store's own tables have another than text.
+    public var key = ColumnType.string
+    /// Whether the table has the system columns beside `id`.
+    public var hasSystemColumns = true
 
     /// Describes a table; system columns among `columns` are left out.
     public init(name: String, columns: [ColumnDefinition]) {
@@ -107,16 +111,30 @@ public struct TableSchema: Hashable, Sendable {
         self.columns = columns.filter { !SystemColumn.names.contains($0.name) }
     }
 
+    /// A table of a local store that is not synchronised: an `id` and these columns, no others.
+    package init(local name: String, key: ColumnType, columns: [ColumnDefinition]) {
+        self.name = name
+        self.columns = columns
+        self.key = key
+        hasSystemColumns = false
+    }
+
+    /// The system columns that the table has, `id` first.
+    package var systemColumns: [ColumnDefinition] {
+        hasSystemColumns
+            ? SystemColumn.definitions : [ColumnDefinition(SystemColumn.id, key, nullable: false)]
+    }
+
     /// The column with exactly this name, system columns included.
     package func column(named name: String) -> ColumnDefinition? {
-        columns.first { $0.name == name } ?? SystemColumn.definitions.first { $0.name == name }
+        columns.first { $0.name == name } ?? systemColumns.first { $0.name == name }
     }
 
     /// The column with this name in any letter case, exact matches first.
     package func column(matching name: String) -> ColumnDefinition? {
         if let exact = column(named: name) { return exact }
         let lowered = name.lowercased()
-        return (columns + SystemColumn.definitions).first { $0.name.lowercased() == lowered }
+        return (columns + systemColumns).first { $0.name.lowercased() == lowered }
     }
 }
 

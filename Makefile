@@ -1,0 +1,58 @@
+# The words of this project. Each first installs the system packages that it needs.
+
+SHELL := /bin/bash
+
+# Options of `tideline serve`: make run ARGS='--listen 127.0.0.1:9000'
+ARGS ?=
+DATABASE ?= sqlite:tideline.db
+
+# Seconds that `make test` may take in all, the build included, on two cores.
+TEST_LIMIT ?= 1200
+
+FORMATTED := $(wildcard Sources Tests Examples Benchmarks Package.swift)
+TEST := swift test --skip-build --disable-xctest --quiet
+RESULTS := .build/tests.xml
+
+.PHONY: help run test check demo bench format clean
+
+help:
+	@echo 'make run      build the server and start it on tideline.db (ARGS=... is passed on)'
+	@echo 'make test     build and run all tests'
+	@echo 'make check    format, imports, warnings as errors, rules of the repository'
+	@echo 'make demo     two devices and a server, told on the terminal'
+	@echo 'make bench    benchmarks of server and client, in release mode'
+	@echo 'make format   format all sources in place'
+	@echo 'make clean    remove what was built; databases stay'
+
+run:
+	@scripts/bootstrap run
+	swift build -c release --product tideline
+	.build/release/tideline serve --database $(DATABASE) $(ARGS)
+
+test:
+	@scripts/timed --limit $(TEST_LIMIT) \
+	    'packages' 'scripts/bootstrap test' \
+	    'build' 'swift build --build-tests' \
+	    'tests' '$(TEST) --xunit-output $(RESULTS); s=$$?; scripts/test-times $(RESULTS); exit $$s'
+
+check:
+	@scripts/bootstrap check
+	@scripts/timed --keep-going \
+	    'format' 'swift format lint --strict --recursive --parallel $(FORMATTED)' \
+	    'build, imports declared' 'swift build --build-tests --explicit-target-dependency-import-check error' \
+	    'rules of the repository' '$(TEST) --filter "^RepositoryTests\."'
+
+demo:
+	@scripts/bootstrap demo
+	@scripts/demo $(ARGS)
+
+bench:
+	@scripts/bootstrap bench
+	@scripts/bench $(ARGS)
+
+format:
+	@scripts/bootstrap check
+	swift format --in-place --recursive --parallel $(FORMATTED)
+
+clean:
+	rm -rf .build Benchmarks/.build

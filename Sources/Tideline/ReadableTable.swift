@@ -1,0 +1,142 @@
+// ReadableTable: the reads that tables on the device and on the server share: every form of
+// `where:` and `sortedBy:` becomes one `Query`.
+
+public import Foundation
+public import TidelineCore
+
+/// A table that can be asked for records: a ``SyncTable`` or a ``RemoteTable``.
+public protocol ReadableTable<Record>: Sendable {
+    /// The type of its records.
+    associatedtype Record: Sendable
+
+    /// The records of a query, and their total count when the query asks for it.
+    func read(_ query: Query<Record>, misfits: Misfits) async throws -> Page<Record>
+
+    /// How many records a query has, without its window.
+    func count(_ query: Query<Record>) async throws -> Int
+}
+
+extension ReadableTable {
+    /// The records of a query, and their total count when the query asks for it.
+    ///
+    /// - Throws: ``SyncError`` with code `rowDoesNotFit` for a row that does not decode.
+    public func read(_ query: Query<Record>) async throws -> Page<Record> {
+        try await read(query, misfits: .fail)
+    }
+
+    /// All records, or a window of them.
+    public func read(
+        sortedBy order: [SortTerm<Record>] = [], limit: Int? = nil, offset: Int = 0,
+        misfits: Misfits = .fail
+    ) async throws -> [Record] {
+        let query = try Query<Record>().window(order.map { try $0.sortKey() }, limit, offset)
+        return try await read(query, misfits: misfits).items
+    }
+
+    /// How many records there are.
+    public func count() async throws -> Int { try await count(Query<Record>()) }
+}
+
+extension ReadableTable where Record: SyncRecord {
+    /// The records for which a closure over the columns holds.
+    ///
+    /// ```swift
+    /// let open = try await todos.read(where: { !$0.complete && $0.text.contains("milk") })
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - condition: What holds for the records; evaluated at once, and only to see what it asks.
+    ///   - order: The keys of the order; ties go by `id`.
+    ///   - limit: The most records.
+    ///   - offset: How many records to leave out first.
+    ///   - misfits: What to do with a row that does not decode.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` or `rowDoesNotFit`.
+    public func read(
+        where condition: (Columns<Record>) throws -> Condition,
+        sortedBy order: [SortTerm<Record>] = [], limit: Int? = nil, offset: Int = 0,
+        misfits: Misfits = .fail
+    ) async throws -> [Record] {
+        let query = try Query(where: condition).window(
+            order.map { try $0.sortKey() }, limit, offset)
+        return try await read(query, misfits: misfits).items
+    }
+
+    /// The records for which a closure over the columns holds, in the order of descriptors.
+    public func read(
+        where condition: (Columns<Record>) throws -> Condition,
+        sortedBy order: [SortDescriptor<Record>], limit: Int? = nil, offset: Int = 0,
+        misfits: Misfits = .fail
+    ) async throws -> [Record] {
+        let query = try Query(where: condition).sorted(by: order).window(nil, limit, offset)
+        return try await read(query, misfits: misfits).items
+    }
+
+    /// The records for which a predicate holds.
+    public func read(
+        where predicate: Predicate<Record>, sortedBy order: [SortTerm<Record>] = [],
+        limit: Int? = nil, offset: Int = 0, misfits: Misfits = .fail
+    ) async throws -> [Record] {
+        let query = try Query(where: predicate).window(
+            order.map { try $0.sortKey() }, limit, offset)
+        return try await read(query, misfits: misfits).items
+    }
+
+    /// The records for which a predicate holds, in the order of descriptors.
+    public func read(
+        where predicate: Predicate<Record>, sortedBy order: [SortDescriptor<Record>],
+        limit: Int? = nil, offset: Int = 0, misfits: Misfits = .fail
+    ) async throws -> [Record] {
+        let query = try Query(where: predicate).sorted(by: order).window(nil, limit, offset)
+        return try await read(query, misfits: misfits).items
+    }
+
+    /// All records in the order of descriptors.
+    public func read(
+        sortedBy order: [SortDescriptor<Record>], limit: Int? = nil, offset: Int = 0,
+        misfits: Misfits = .fail
+    ) async throws -> [Record] {
+        let query = try Query<Record>().sorted(by: order).window(nil, limit, offset)
+        return try await read(query, misfits: misfits).items
+    }
+
+    /// How many records a closure over the columns describes.
+    public func count(where condition: (Columns<Record>) throws -> Condition) async throws -> Int {
+        try await count(Query(where: condition))
+    }
+
+    /// How many records a predicate describes.
+    public func count(where predicate: Predicate<Record>) async throws -> Int {
+        try await count(Query(where: predicate))
+    }
+}
+
+extension ReadableTable where Record == Row {
+    /// The rows for which a closure over columns by name holds.
+    ///
+    /// ```swift
+    /// let open = try await rows.read(where: { $0["complete"] == false })
+    /// ```
+    public func read(
+        where condition: (Columns<Row>) throws -> Condition, sortedBy order: [SortTerm<Row>] = [],
+        limit: Int? = nil, offset: Int = 0
+    ) async throws -> [Row] {
+        let query = try Query(where: condition).window(
+            order.map { try $0.sortKey() }, limit, offset)
+        return try await read(query, misfits: .fail).items
+    }
+
+    /// How many rows a closure over columns by name describes.
+    public func count(where condition: (Columns<Row>) throws -> Condition) async throws -> Int {
+        try await count(Query(where: condition))
+    }
+}
+
+extension Query {
+    func window(_ order: [SortKey]?, _ limit: Int?, _ offset: Int) -> Query {
+        var copy = self
+        if let order { copy.order = order }
+        copy.limit = limit
+        copy.offset = offset
+        return copy
+    }
+}

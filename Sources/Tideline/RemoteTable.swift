@@ -1,0 +1,199 @@
+// RemoteTable: a table on the server: every verb is a request.
+
+import Foundation
+import TidelineCore
+
+/// A table on the server.
+///
+/// Nothing goes through the local store or the queue, and every call fails offline. Errors are
+/// ``SyncError``: `offline` when no answer came, `conflict` with `serverItem` for 409 and 412,
+/// `notFound`, `unauthorized`, `badRequest`, `serverError`.
+public struct RemoteTable<Record: Sendable>: ReadableTable {
+    private let remote: @Sendable () throws -> RemoteService
+    private let coder: @Sendable () throws -> RecordCoder<Record>
+
+    init(
+        remote: @escaping @Sendable () throws -> RemoteService,
+        coder: @escaping @Sendable () throws -> RecordCoder<Record>
+    ) {
+        self.remote = remote
+        self.coder = coder
+    }
+
+    /// Stores a new record on the server; an empty id is replaced by a new lower-case UUID.
+    @discardableResult
+    public func insert(_ record: Record) async throws -> Record {
+        let (coder, remote) = (try coder(), try remote())
+        let row = try coder.encode(record)
+        let id = row.id.isEmpty ? remote.environment.makeID() : row.id
+        try ItemID.check(id)
+        var body: Row = ["id": .string(id)]
+        for (name, value) in RowMerge.payload(row) { body[name] = value }
+        return try await item("POST", id: nil, body: body, coder, remote)
+    }
+
+    /// Changes a record on the server; its `version`, where it has one, must be the server's.
+    @discardableResult
+    public func update(_ record: Record) async throws -> Record {
+        let (coder, remote) = (try coder(), try remote())
+        let row = try coder.encode(record)
+        try ItemID.check(row.id)
+        return try await item(
+            "PATCH", id: row.id, version: row.version, body: RowMerge.payload(row), coder, remote)
+    }
+
+    /// Reads a record, changes it and stores it, unless somebody changed it in between.
+    @discardableResult
+    public func update(
+        id: String, _ change: (inout Record) throws -> Void
+    ) async throws -> Record {
+        let (coder, remote) = (try coder(), try remote())
+        let response = try await send("GET", id: id, remote)
+        let stored = try Self.checked(response, coder)
+        var record = try coder.decode(stored)
+        let before = try coder.encode(record)
+        try change(&record)
+        let changes = RowMerge.changes(from: before, to: try coder.encode(record))
+        return try await item(
+            "PATCH", id: id, version: stored.version, body: changes, coder, remote)
+    }
+
+    /// Deletes a record on the server; its `version`, where it has one, must be the server's.
+    public func delete(_ record: Record) async throws {
+        let row = try coder().encode(record)
+        try await delete(row.id, version: row.version)
+    }
+
+    /// Deletes the record with an id, whatever its version.
+    public func delete(id: String) async throws { try await delete(id, version: nil) }
+
+    private func delete(_ id: String, version: String?) async throws {
+        let (coder, remote) = (try coder(), try remote())
+        try ItemID.check(id)
+        let response = try await send("DELETE", id: id, version: version, remote)
+        guard !(200..<300).contains(response.status) else { return }
+        _ = try Self.checked(response, coder)
+    }
+
+    /// Brings a deleted record back.
+    @discardableResult
+    public func undelete(id: String) async throws -> Record {
+        try ItemID.check(id)
+        return try await item(
+            "PATCH", id: id, body: ["deleted": false], try coder(), try remote())
+    }
+
+    /// The record with an id; nil when it is not there or deleted.
+    public func read(id: String) async throws -> Record? {
+        let (coder, remote) = (try coder(), try remote())
+        try ItemID.check(id)
+        let response = try await send("GET", id: id, remote)
+        if response.status == 404 || response.status == 410 { return nil }
+        return try coder.decode(try Self.checked(response, coder))
+    }
+
+    /// The records of a query; every page is followed.
+    public func read(_ query: Query<Record>, misfits: Misfits) async throws -> Page<Record> {
+        let (coder, remote) = (try coder(), try remote())
+        let table = coder.table.name
+        let text = try ODataWriter.queryString(query.table, .v4)
+        var url = try remote.endpoint.url(table, query: text.isEmpty ? "" : "?" + text)
+        var items: [Record] = []
+        var total: Int?
+        for _ in 0..<remote.limits.pagesMax {
+            let response = try await Self.reached { try await remote.page(url) }
+            guard response.status == 200, let page = PulledPage(response, schema: coder.table)
+            else {
+                _ = try Self.checked(response, coder)
+                throw SyncError(.badResponse, "The answer is no page of rows. Check the endpoint.")
+            }
+            items += try coder.decode(page.rows, misfits: misfits)
+            total = total ?? page.count
+            guard let link = page.nextLink, !page.rows.isEmpty else { break }
+            if let limit = query.limit, items.count >= limit { break }
+            url = try remote.endpoint.url(following: link, table: table)
+        }
+        return Page(items: items, totalCount: total)
+    }
+
+    /// How many records a query has, without its window.
+    public func count(_ query: Query<Record>) async throws -> Int {
+        var counting = Query<Record>(TableQuery(filter: query.filter))
+        counting.parameters = query.parameters
+        counting.includesDeleted = query.includesDeleted
+        counting.includesTotalCount = true
+        counting.limit = 0
+        guard let count = try await read(counting).totalCount else {
+            throw SyncError(.badResponse, "The server sent no count. Check the endpoint.")
+        }
+        return count
+    }
+
+    private func send(
+        _ method: String, id: String?, version: String? = nil, body: Row? = nil,
+        _ remote: RemoteService
+    ) async throws -> TransportResponse {
+        let url = try remote.endpoint.url(try coder().table.name, id: id)
+        var headers = HTTPFields()
+        headers["If-Match"] = version.map(OperationRequest.quoted)
+        let bytes = body.map { Array(RowText.json($0).text.utf8) }
+        return try await Self.reached {
+            try await remote.send(method, url, headers: headers, body: bytes)
+        }
+    }
+
+    private func item(
+        _ method: String, id: String?, version: String? = nil, body: Row,
+        _ coder: RecordCoder<Record>, _ remote: RemoteService
+    ) async throws -> Record {
+        let response = try await send(method, id: id, version: version, body: body, remote)
+        return try coder.decode(try Self.checked(response, coder))
+    }
+
+    private static func reached(
+        _ call: () async throws -> TransportResponse
+    ) async throws -> TransportResponse {
+        do {
+            return try await call()
+        } catch let error as TransportError {
+            throw SyncError.offline(error)
+        }
+    }
+
+    /// The row of a successful answer; other answers are errors.
+    private static func checked(
+        _ response: TransportResponse, _ coder: RecordCoder<Record>
+    ) throws -> Row {
+        let item = response.item(coder.table)
+        let (status, table) = (response.status, coder.table.name)
+        let reason = item == nil ? response.problem.map { ": \($0)" } ?? "" : ""
+        switch status {
+        case 200..<300:
+            guard let item else {
+                throw SyncError(
+                    .badResponse, "The answer of table '\(table)' has no row. Check the endpoint.",
+                    statusCode: status)
+            }
+            return item
+        case 401:
+            throw SyncError(.unauthorized, "Table '\(table)' wants a sign-in.", statusCode: status)
+        case 404, 410:
+            throw SyncError(
+                .notFound, "The row is not on the server, or table '\(table)' is not\(reason).",
+                statusCode: status)
+        case 409, 412:
+            throw SyncError(
+                .conflict,
+                "The row has another state on the server. Decide with 'serverItem' and send again.",
+                statusCode: status, serverItem: item)
+        case 400..<500:
+            throw SyncError(
+                .badRequest, "Table '\(table)' refused the request (\(status))\(reason).",
+                statusCode: status)
+        default:
+            throw SyncError(
+                .serverError, "The server failed (\(status))\(reason). Try again later.",
+                statusCode: status)
+        }
+    }
+}

@@ -1,0 +1,61 @@
+// LocalStore: what the client needs of a database on the device.
+//
+// A store is a set of tables of rows with transactions. The queue, the errors, the cursors and the
+// bases are rows of system tables (SystemTables.swift), so that a row and its queue entry, a page
+// and its cursor, are one transaction of any store. Two stores exist: SQLiteStore, and the store in
+// memory of the test kit. `LocalStoreConformance` in the test kit checks another one.
+
+public import TidelineCore
+
+/// A database on the device.
+///
+/// Guarantees that the client builds on: a transaction happens whole or not at all, also when the
+/// process is killed; when ``write(_:)`` has returned, it survives a loss of power; a read sees one
+/// state between two transactions.
+public protocol LocalStore: Sendable {
+    /// Makes the tables and columns that are missing; called once, before anything else.
+    ///
+    /// Rows that are there stay. Columns that a schema no longer names stay too.
+    func open(tables: [TableSchema]) async throws
+
+    /// Runs `body` on a consistent state.
+    func read<Result: Sendable>(
+        _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
+    ) async throws -> Result
+
+    /// Runs `body` in one transaction, alone; when it throws, nothing has happened.
+    func write<Result: Sendable>(
+        _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
+    ) async throws -> Result
+
+    /// The names of the tables that each transaction changed, after it was committed.
+    ///
+    /// Every call makes a stream of its own. Bursts may be merged.
+    func changes() -> AsyncStream<Set<String>>
+}
+
+/// Reading within a transaction. Valid only during the call that lends it.
+public protocol LocalStoreReader {
+    /// The rows of a query: filtered, ordered with ties by `id`, cut to its window.
+    ///
+    /// A row has every member that was put, and `.null` for columns of the schema without a value.
+    func rows(_ query: TableQuery, in table: String) throws -> [Row]
+
+    /// The row with this key.
+    func row(id: Value, in table: String) throws -> Row?
+
+    /// How many rows a filter matches.
+    func count(_ filter: Filter?, in table: String) throws -> Int
+}
+
+/// Writing within a transaction. Valid only during the call that lends it.
+public protocol LocalStoreWriter: LocalStoreReader {
+    /// Stores rows whole, in place of rows with the same `id`.
+    ///
+    /// Members that the schema does not know are kept too.
+    func put(_ rows: [Row], in table: String) throws
+
+    /// Removes rows; how many there were.
+    @discardableResult
+    func delete(ids: [Value], in table: String) throws -> Int
+}

@@ -1,0 +1,157 @@
+// SQLiteStore: the store of the SDK: one SQLite file, WAL, synchronous=FULL.
+//
+// One writer connection on a thread of its own; readers are lent connections, used on the caller's
+// thread (a look-up costs 2 microseconds, a change of thread 25). A read in a file opened `inline`
+// shares the writer's connection; that serves tests and databases in memory.
+
+import Foundation
+import Synchronization
+public import TidelineCore
+import TidelineSQLite
+
+/// The default store: one SQLite file on the device.
+///
+/// Guarantees: each transaction is atomic and, once `write` returned, survives a loss of power. The
+/// file has a format version; a file of a newer version is refused and left untouched. The tables
+/// are ordinary tables with typed columns: an app may read them with SQL and add indexes.
+///
+/// ```swift
+/// let store = try SQLiteStore(path: "todo.sqlite")
+/// ```
+public final class SQLiteStore: LocalStore {
+    private let path: String
+    private let writer: DatabaseThreads
+    private let observer: WriterObserver
+    private let readers: LentDatabases?
+    private let hub = ChangeHub()
+    private let tables = Mutex<[String: SQLiteTable]>([:])
+
+    /// Opens a file, or makes it.
+    ///
+    /// - Throws: ``SyncError`` with code `storeFailure` when the file cannot be opened or is no
+    ///   database, `newerStore` when it was written by a newer version of this library.
+    public convenience init(path: String) throws {
+        try self.init(path: path, inline: false)
+    }
+
+    /// `inline`: everything runs on the caller's thread, one call at a time.
+    package init(path: String, inline: Bool) throws {
+        self.path = path
+        do {
+            let database = try Database(path: path)
+            try SQLiteStoreSchema.prepare(database)
+            observer = WriterObserver(database)
+            let isInline = inline || path == ":memory:"
+            writer =
+                isInline
+                ? DatabaseThreads(inline: database)
+                : DatabaseThreads([database], name: "tideline.store")
+            readers = isInline ? nil : LentDatabases { try Database(path: path, mode: .readOnly) }
+        } catch let error as SQLiteError where error.isNotADatabase {
+            throw SyncError.notADatabase(path, error)
+        } catch let error as SQLiteError {
+            throw SyncError.storeFailure(error)
+        }
+    }
+
+    deinit { writer.stop() }
+
+    /// Makes the tables and columns that are missing.
+    public func open(tables schemas: [TableSchema]) async throws {
+        let built = try await writer.run { database in
+            try database.transaction { try SQLiteStoreSchema.makeTables(schemas, in: database) }
+        }
+        tables.withLock { known in
+            for table in built { known[table.schema.name] = table }
+        }
+    }
+
+    /// Runs `body` on a consistent state, on a connection of its own.
+    public func read<Result: Sendable>(
+        _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
+    ) async throws -> Result {
+        let tables = tables.withLock { $0 }
+        guard let readers else {
+            return try await writer.run {
+                try body(SQLiteTransaction(database: $0, tables: tables))
+            }
+        }
+        return try readers.lend { database in
+            try database.prepare("BEGIN").run()
+            defer { try? database.prepare("COMMIT").run() }
+            return try body(SQLiteTransaction(database: database, tables: tables))
+        }
+    }
+
+    /// Runs `body` in one transaction on the writer's thread.
+    public func write<Result: Sendable>(
+        _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
+    ) async throws -> Result {
+        let tables = tables.withLock { $0 }
+        let (result, changed) = try await writer.run { [observer] database in
+            _ = observer.take()
+            let result = try database.transaction {
+                try body(SQLiteTransaction(database: database, tables: tables))
+            }
+            return (result, observer.take())
+        }
+        if !changed.isEmpty { hub.publish(changed) }
+        return result
+    }
+
+    /// The tables that each transaction of this store changed.
+    public func changes() -> AsyncStream<Set<String>> { hub.stream() }
+}
+
+/// The tables that the writer's connection wrote.
+///
+/// `@unchecked Sendable`: the observer is used on the writer's thread only.
+private struct WriterObserver: @unchecked Sendable {
+    private let observer = TableWriteObserver()
+
+    init(_ database: Database) { database.observeWrites(observer) }
+
+    func take() -> Set<String> { observer.take() }
+}
+
+/// Connections handed out one at a time.
+final class LentDatabases: Sendable {
+    private let free = Mutex<[Database]>([])
+    private let open: @Sendable () throws -> Database
+
+    init(open: @escaping @Sendable () throws -> Database) { self.open = open }
+
+    func lend<Result>(_ body: (Database) throws -> Result) throws -> Result {
+        let database = try free.withLock { $0.popLast() } ?? open()
+        defer { free.withLock { $0.append(database) } }
+        return try body(database)
+    }
+}
+
+/// Tells listeners which tables changed; what a listener has not read yet is merged.
+final class ChangeHub: Sendable {
+    private struct State {
+        var next = 0
+        var listeners: [Int: AsyncStream<Set<String>>.Continuation] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    func stream() -> AsyncStream<Set<String>> {
+        AsyncStream(bufferingPolicy: .bufferingNewest(64)) { continuation in
+            let id = state.withLock { state in
+                state.next += 1
+                state.listeners[state.next] = continuation
+                return state.next
+            }
+            continuation.onTermination = { [weak self] _ in
+                _ = self?.state.withLock { $0.listeners.removeValue(forKey: id) }
+            }
+        }
+    }
+
+    func publish(_ tables: Set<String>) {
+        let listeners = state.withLock { Array($0.listeners.values) }
+        for listener in listeners { listener.yield(tables) }
+    }
+}

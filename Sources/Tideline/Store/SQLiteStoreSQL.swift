@@ -1,0 +1,108 @@
+// SQLiteStoreSQL: the statements of a store over its tables, and values as SQLite keeps them.
+//
+// Instants are whole milliseconds since 1970. A value that does not fit its column's type is kept
+// as it came: SQLite lets any column hold any kind.
+
+import Foundation
+import TidelineCore
+import TidelineSQLite
+
+enum SQLiteStoreSQL {
+    private static func renderer(_ table: SQLiteTable) -> FilterRenderer {
+        FilterRenderer(schema: table.schema, dateUnit: .milliseconds)
+    }
+
+    private static func checked(_ filter: Filter?, _ table: SQLiteTable) throws -> QueryExpression? {
+        guard let filter else { return nil }
+        do {
+            return try FilterChecker(schema: table.schema).filter(filter.expression)
+        } catch {
+            throw SyncError.unsupportedQuery("\(error.message)")
+        }
+    }
+
+    static func select(_ query: TableQuery, _ table: SQLiteTable) throws -> SQL {
+        let renderer = renderer(table)
+        var sql: SQL =
+            "SELECT \(SQL(verbatim: table.selectList)) FROM \(Identifier(table.schema.name))"
+        if let filter = try checked(query.filter, table) {
+            sql.append("\nWHERE \(renderer.condition(filter))")
+        }
+        let order: [SortKey]
+        do {
+            order = try FilterChecker(schema: table.schema).order(query.order)
+        } catch {
+            throw SyncError.unsupportedQuery("\(error.message)")
+        }
+        sql.append("\nORDER BY \(renderer.orderBy(order))")
+        if query.limit != nil || query.offset > 0 {
+            let limit = SQLValue.integer(Int64(query.limit ?? -1))
+            sql.append("\nLIMIT \(limit) OFFSET \(.integer(Int64(query.offset)))")
+        }
+        return sql
+    }
+
+    static func count(_ filter: Filter?, _ table: SQLiteTable) throws -> SQL {
+        var sql: SQL = "SELECT count(*) FROM \(Identifier(table.schema.name))"
+        if let filter = try checked(filter, table) {
+            sql.append("\nWHERE \(renderer(table).condition(filter))")
+        }
+        return sql
+    }
+
+    static func stored(_ value: Value) -> SQLValue {
+        switch value {
+        case .null: .null
+        case .bool(let value): .integer(value ? 1 : 0)
+        case .integer(let value): .integer(value)
+        case .number(let value): .real(value)
+        case .decimal(let value): .text(DecimalText.canonical(value))
+        case .string(let value): .text(value)
+        case .date(let value): .integer(milliseconds(value))
+        case .data(let value): .blob(value)
+        case .json(let value): .text(value.text)
+        }
+    }
+
+    /// Rounded to the nearest millisecond, as a record's dates are.
+    private static func milliseconds(_ date: Date) -> Int64 {
+        let micros = Timestamp(date).microseconds
+        return Timestamp(microseconds: micros + 500).milliseconds
+    }
+
+    @inline(__always)
+    static func bind(_ value: Value, _ statement: Statement, _ index: Int32) {
+        switch value {
+        case .null: statement.bindNull(index)
+        case .string(let text): statement.bind(index, text: text)
+        case .integer(let value): statement.bind(index, integer: value)
+        case .bool(let value): statement.bind(index, integer: value ? 1 : 0)
+        case .number(let value): statement.bind(index, real: value)
+        default: statement.bind(index, stored(value))
+        }
+    }
+
+    static func value(_ statement: Statement, _ index: Int32, _ type: ColumnType) -> Value {
+        switch statement.value(index) {
+        case .null:
+            return .null
+        case .integer(let value):
+            switch type {
+            case .boolean: return value == 0 || value == 1 ? .bool(value == 1) : .integer(value)
+            case .dateTime: return .date(Timestamp(microseconds: value &* 1000).date)
+            case .number: return .number(Double(value))
+            default: return .integer(value)
+            }
+        case .real(let value):
+            return .number(value)
+        case .text(let text):
+            switch type {
+            case .decimal: return DecimalText.parse(text).map(Value.decimal) ?? .string(text)
+            case .json: return .json(JSON(checked: text))
+            default: return .string(text)
+            }
+        case .blob(let bytes):
+            return .data(bytes)
+        }
+    }
+}

@@ -1,0 +1,113 @@
+// SQLiteStoreSchema: the tables of a store file, and its format version.
+
+import TidelineCore
+import TidelineSQLite
+
+/// A table of the store with its fixed statements.
+struct SQLiteTable: Sendable {
+    let schema: TableSchema
+    /// The columns on disk, `id` first, without the one for unknown members.
+    let columns: [ColumnDefinition]
+    let layout: RowLayout
+    let insert: String
+    let selectList: String
+    let selectByID: String
+    let deleteByID: String
+    let hasExtra: Bool
+
+    init(_ schema: TableSchema) {
+        self.schema = schema
+        hasExtra = schema.hasSystemColumns
+        columns =
+            schema.systemColumns.filter { $0.name != SystemColumn.deleted } + schema.columns
+        layout = RowLayout(columns.map(\.name))
+        var names = columns.map { Identifier($0.name).quoted }
+        if hasExtra { names.append(Self.extraColumn) }
+        selectList = names.joined(separator: ", ")
+        let table = Identifier(schema.name).quoted
+        selectByID = "SELECT \(selectList) FROM \(table) WHERE \"id\" = ?1"
+        deleteByID = "DELETE FROM \(table) WHERE \"id\" = ?1"
+        let marks = names.indices.map { "?\($0 + 1)" }.joined(separator: ", ")
+        insert = """
+            INSERT OR REPLACE INTO \(table) (\(selectList))
+            VALUES (\(marks))
+            """
+    }
+
+    /// Members that the schema does not know, as a JSON object.
+    static let extraColumn = "\"__extra\""
+}
+
+enum SQLiteStoreSchema {
+    /// Written to `PRAGMA user_version`; a higher one is refused.
+    static let formatVersion: Int64 = 1
+
+    /// Marks the file as ours: "TIDE".
+    private static let applicationID: Int64 = 0x5449_4445
+
+    static func prepare(_ database: Database) throws {
+        let version = try database.integer("PRAGMA user_version") ?? 0
+        guard version <= formatVersion else {
+            throw SyncError.newerStore(found: version, known: formatVersion)
+        }
+        if version < formatVersion {
+            try database.execute("PRAGMA application_id = \(applicationID)")
+            try database.execute("PRAGMA user_version = \(formatVersion)")
+        }
+    }
+
+    static func makeTables(_ schemas: [TableSchema], in database: Database) throws -> [SQLiteTable] {
+        let tables = schemas.map(SQLiteTable.init)
+        for table in tables { try make(table, in: database) }
+        for index in SystemTables.indexes {
+            let columns = index.columns.map { Identifier($0).quoted }.joined(separator: ", ")
+            try database.execute(
+                """
+                CREATE INDEX IF NOT EXISTS \(Identifier(index.table + "_index").quoted)
+                ON \(Identifier(index.table).quoted) (\(columns))
+                """)
+        }
+        return tables
+    }
+
+    private static func make(_ table: SQLiteTable, in database: Database) throws {
+        let name = Identifier(table.schema.name).quoted
+        var known: Set<String> = []
+        let statement = try database.prepare("SELECT name FROM pragma_table_info(?1)")
+        try statement.bind([.text(table.schema.name)])
+        while try statement.step() { known.insert(statement.text(0)) }
+        statement.reset()
+        if known.isEmpty {
+            var columns = table.columns.map(declaration)
+            if table.hasExtra { columns.append("\(SQLiteTable.extraColumn) TEXT") }
+            try database.execute(
+                """
+                CREATE TABLE \(name) (
+                    \(columns.joined(separator: ",\n    "))
+                )
+                """)
+            return
+        }
+        for column in table.columns where !known.contains(column.name) {
+            try database.execute("ALTER TABLE \(name) ADD COLUMN \(declaration(column))")
+        }
+    }
+
+    private static func declaration(_ column: ColumnDefinition) -> String {
+        let name = Identifier(column.name).quoted
+        if column.name == SystemColumn.id {
+            return column.type == .integer
+                ? "\(name) INTEGER PRIMARY KEY NOT NULL" : "\(name) TEXT PRIMARY KEY NOT NULL"
+        }
+        return "\(name) \(storageClass(column.type))"
+    }
+
+    private static func storageClass(_ type: ColumnType) -> String {
+        switch type {
+        case .string, .decimal, .date, .time, .guid, .json, .enumeration: "TEXT"
+        case .integer, .boolean, .dateTime: "INTEGER"
+        case .number: "REAL"
+        case .binary: "BLOB"
+        }
+    }
+}

@@ -1,0 +1,123 @@
+// SQLiteTransaction: rows of a store file, within one transaction.
+
+import Foundation
+import TidelineCore
+import TidelineSQLite
+
+struct SQLiteTransaction: LocalStoreWriter {
+    let database: Database
+    let tables: [String: SQLiteTable]
+
+    private func table(_ name: String) throws -> SQLiteTable {
+        guard let table = tables[name] else {
+            throw SyncError.unknownTable(name, known: tables.keys.filter { !$0.hasPrefix("MS_") })
+        }
+        return table
+    }
+
+    func rows(_ query: TableQuery, in table: String) throws -> [Row] {
+        let table = try self.table(table)
+        let sql = try SQLiteStoreSQL.select(query, table)
+        let statement = try database.prepare(sql.text(for: .sqlite))
+        defer { statement.reset() }
+        try statement.bind(sql.bindings)
+        var rows: [Row] = []
+        while try statement.step() { rows.append(row(statement, table)) }
+        guard let select = query.select else { return rows }
+        return rows.map { row in
+            var result = Row()
+            for name in select { result[name] = row[name] ?? .null }
+            return result
+        }
+    }
+
+    func row(id: Value, in table: String) throws -> Row? {
+        let table = try self.table(table)
+        let statement = try database.prepare(table.selectByID)
+        defer { statement.reset() }
+        statement.bind(1, SQLiteStoreSQL.stored(id))
+        return try statement.step() ? row(statement, table) : nil
+    }
+
+    func count(_ filter: Filter?, in table: String) throws -> Int {
+        let sql = try SQLiteStoreSQL.count(filter, try self.table(table))
+        let statement = try database.prepare(sql.text(for: .sqlite))
+        defer { statement.reset() }
+        try statement.bind(sql.bindings)
+        return try statement.step() ? Int(statement.integer(0)) : 0
+    }
+
+    func put(_ rows: [Row], in table: String) throws {
+        let table = try self.table(table)
+        let statement = try database.prepare(table.insert)
+        var plan: PutPlan?
+        for row in rows {
+            if plan?.layout !== row.rowLayout { plan = PutPlan(row.rowLayout, table) }
+            guard let plan else { continue }
+            bind(row, plan, table, statement)
+            try statement.run()
+        }
+    }
+
+    private func bind(_ row: Row, _ plan: PutPlan, _ table: SQLiteTable, _ statement: Statement) {
+        let values = row.allValues
+        for (index, source) in plan.sources.enumerated() {
+            if let source {
+                SQLiteStoreSQL.bind(values[source], statement, Int32(index + 1))
+            } else {
+                statement.bindNull(Int32(index + 1))
+            }
+        }
+        guard table.hasExtra else { return }
+        let extra = Int32(table.columns.count + 1)
+        if plan.extras.isEmpty {
+            statement.bindNull(extra)
+        } else {
+            var rest = Row()
+            for name in plan.extras { rest[name] = row[name] }
+            statement.bind(extra, text: RowText.json(rest).text)
+        }
+    }
+
+    func delete(ids: [Value], in table: String) throws -> Int {
+        let table = try self.table(table)
+        let statement = try database.prepare(table.deleteByID)
+        var count = 0
+        for id in ids {
+            statement.bind(1, SQLiteStoreSQL.stored(id))
+            try statement.run()
+            count += database.changes
+        }
+        return count
+    }
+
+    private func row(_ statement: Statement, _ table: SQLiteTable) -> Row {
+        var values: [Value] = []
+        values.reserveCapacity(table.columns.count)
+        for (index, column) in table.columns.enumerated() {
+            values.append(SQLiteStoreSQL.value(statement, Int32(index), column.type))
+        }
+        var row = Row(layout: table.layout, values: values)
+        let extra = Int32(table.columns.count)
+        if table.hasExtra, !statement.isNull(extra),
+            let rest = RowText.row(Data(statement.text(extra).utf8), nil)
+        {
+            for (name, value) in rest { row[name] = value }
+        }
+        return row
+    }
+}
+
+/// Where the columns of a table are in rows of one layout.
+private struct PutPlan {
+    let layout: RowLayout
+    let sources: [Int?]
+    let extras: [String]
+
+    init(_ layout: RowLayout, _ table: SQLiteTable) {
+        self.layout = layout
+        sources = table.columns.map { layout.index(of: $0.name) }
+        extras =
+            table.hasExtra ? layout.names.filter { table.layout.index(of: $0) == nil } : []
+    }
+}

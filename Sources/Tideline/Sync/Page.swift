@@ -1,0 +1,93 @@
+// PulledPage: one page of a list, read from the bytes of an answer in one pass.
+//
+// Reads the shapes of all generations: a bare array (2.x), `{"results","count"}` (2.x with a
+// count), `{"items","count","nextLink"}` (3.x and the toolkit of today).
+
+import Foundation
+import TidelineCore
+
+struct PulledPage: Sendable {
+    var rows: [Row] = []
+    var count: Int?
+    var nextLink: String?
+
+    /// Reads an answer's body; nil when it is no page.
+    init?(_ response: TransportResponse, schema: TableSchema?) {
+        let read = response.body.withUnsafeBufferPointer { bytes -> PulledPage? in
+            var reader = JSONReader(bytes)
+            var page = PulledPage()
+            do {
+                try page.read(&reader, schema)
+                try reader.end()
+            } catch {
+                return nil
+            }
+            return page
+        }
+        guard let read else { return nil }
+        self = read
+        if nextLink == nil, let header = response.headers["Link"] {
+            nextLink = Self.nextLink(header)
+        }
+    }
+
+    private init() {}
+
+    private mutating func read(_ reader: inout JSONReader, _ schema: TableSchema?) throws {
+        switch try reader.value() {
+        case .array:
+            try readRows(&reader, schema)
+        case .object:
+            try reader.beginObject()
+            var names = MemberNames()
+            var hasItems = false
+            while let name = try reader.nextMember() {
+                try names.insert(name, reader)
+                switch reader.text(name) {
+                case "items", "results", "value":
+                    try readRows(&reader, schema)
+                    hasItems = true
+                case "count":
+                    let token = try reader.value()
+                    if case .number(let span) = token { count = reader.integer(span).map { Int($0) } }
+                    try reader.skip(token)
+                case "nextLink":
+                    let token = try reader.value()
+                    if case .string(let span) = token { nextLink = reader.text(span) }
+                    try reader.skip(token)
+                default:
+                    try reader.skip(try reader.value())
+                }
+            }
+            guard hasItems else { throw reader.failure("the page has no items") }
+        default:
+            throw reader.failure("a page is expected")
+        }
+    }
+
+    private mutating func readRows(_ reader: inout JSONReader, _ schema: TableSchema?) throws {
+        var decoder = JSONRowReader(schema: schema)
+        try reader.beginArray()
+        while try reader.nextElement() { rows.append(try decoder.row(&reader)) }
+    }
+
+    /// The URL of `URL; rel=next`, as the originals write it, and of `<URL>; rel="next"`.
+    static func nextLink(_ header: String) -> String? {
+        guard let semicolon = header.firstIndex(of: ";") else { return nil }
+        let relation = header[header.index(after: semicolon)...].filter { !$0.isWhitespace && $0 != "\"" }
+        guard relation == "rel=next" else { return nil }
+        let link = header[..<semicolon].trimmingCharacters(in: .whitespaces)
+        return link.trimmingCharacters(in: CharacterSet(charactersIn: "<>"))
+    }
+
+    /// What the pull machine wants to know.
+    var summary: PageSummary {
+        var latest: Date?
+        for row in rows {
+            guard case .date(let date) = row[SystemColumn.updatedAt] else { continue }
+            if latest.map({ date > $0 }) ?? true { latest = date }
+        }
+        return PageSummary(
+            rowCount: rows.count, latest: latest.map { Timestamp($0).text }, nextLink: nextLink)
+    }
+}

@@ -1,0 +1,123 @@
+// PushResult, PushError, TableOperationError: how a push ended, and what the app can do about it.
+
+import Foundation
+public import TidelineCore
+
+/// A push that emptied the queue.
+public struct PushResult: Sendable, Hashable {
+    /// How many operations the server accepted.
+    public var completed: Int
+}
+
+/// A push that left something behind.
+///
+/// Nothing is lost: what was accepted is accepted, everything else is in the queue.
+public struct PushError: Error, Sendable, CustomStringConvertible {
+    /// Why a push ended.
+    public struct Status: Sendable, Hashable, CustomStringConvertible {
+        private enum Kind: String, Sendable {
+            case networkFailure
+            case unauthorized
+            case storeFailure
+            case cancelled
+            case operationErrors
+        }
+        private let kind: Kind
+        private init(_ kind: Kind) { self.kind = kind }
+
+        /// The server was not reached, or did not answer in time, or answered 408, 429 or 5xx.
+        public static let networkFailure = Self(.networkFailure)
+        /// The server wants a sign-in (401).
+        public static let unauthorized = Self(.unauthorized)
+        /// The store on the device failed.
+        public static let storeFailure = Self(.storeFailure)
+        /// The task was cancelled.
+        public static let cancelled = Self(.cancelled)
+        /// The server rejected operations; they are parked and stand in `errors`.
+        public static let operationErrors = Self(.operationErrors)
+
+        /// The name of the status.
+        public var description: String { kind.rawValue }
+    }
+
+    /// Why the push ended.
+    public var status: Status
+    /// The rejected operations, those of earlier pushes too.
+    public var errors: [TableOperationError]
+    /// How many operations the server accepted before.
+    public var completed: Int
+    /// What went wrong below, where there is more to know.
+    public var cause: (any Error)?
+
+    /// The status, the number of errors, and the remedy.
+    public var description: String {
+        switch status {
+        case .operationErrors:
+            "The server rejected \(errors.count) operation(s). Settle each with one of its actions: "
+                + errors.map(\.message).joined(separator: " ")
+        case .unauthorized: "The server wants a sign-in. Sign in and push again."
+        case .cancelled: "The push was cancelled. Push again to go on."
+        case .storeFailure: "The store on the device failed: \(cause.map { "\($0)" } ?? "unknown")."
+        default: "The server could not be reached. Push again later; nothing is lost."
+        }
+    }
+}
+
+/// An operation that the server rejected.
+///
+/// It is durable: after a restart ``SyncContext/operationErrors()`` returns it again, and its
+/// actions still work. One of them, or a new edit of the row, releases the operation.
+public struct TableOperationError: Error, Sendable, Identifiable, CustomStringConvertible {
+    /// The id of the error.
+    public var id: String
+    /// The table's name.
+    public var table: String
+    /// The row's id.
+    public var itemID: String
+    /// What the operation does.
+    public var kind: OperationKind
+    /// The status of the answer.
+    public var statusCode: Int?
+    /// The local row; nil for a delete.
+    public var item: Row?
+    /// The server's row; nil when the answer had none or the row is deleted there.
+    public var serverItem: Row?
+    /// What happened and what can be done; never the contents of a row.
+    public var message: String
+
+    var operationID: Int64
+    let engine: SyncEngine
+
+    /// The message.
+    public var description: String { message }
+
+    /// Drops the operation and puts the last known server row back, or deletes the row where there
+    /// is none.
+    public func cancelOperationAndDiscardItem() async throws {
+        try await engine.discard(self)
+    }
+
+    /// Drops the operation; the local row becomes `item`.
+    ///
+    /// Nothing is queued: use it with what the server has.
+    public func cancelOperationAndUpdateItem(_ item: Row) async throws {
+        try await engine.cancel(self, item)
+    }
+
+    /// Drops the operation; the local row becomes `item`.
+    public func cancelOperationAndUpdateItem<Record: SyncRecord>(_ item: Record) async throws {
+        try await engine.cancel(self, Row(item))
+    }
+
+    /// The local row becomes `item`, and the operation is sent with the next push, based on the
+    /// server's row as last seen.
+    public func updateOperationAndRetry(with item: Row) async throws {
+        try await engine.retry(self, item)
+    }
+
+    /// The local row becomes `item`, and the operation is sent with the next push, based on the
+    /// server's row as last seen.
+    public func updateOperationAndRetry<Record: SyncRecord>(with item: Record) async throws {
+        try await engine.retry(self, Row(item))
+    }
+}

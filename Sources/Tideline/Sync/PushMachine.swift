@@ -1,0 +1,187 @@
+// PushMachine: what to do next while the queue is sent to the server.
+//
+// Pure: no clock, no socket, no database. Events go in, one action comes out:
+//
+//     start() -> { prepared(_:) -> { answered(_:) | failed(_:) | waited() }* -> settled(_:) }*
+//             -> .finish
+//
+// One operation at a time, in the order of the queue. The table is in docs/SYNC.md.
+
+package import TidelineCore
+
+/// An answer of the server to one operation, as far as push looks at it.
+package struct PushAnswer: Sendable, Hashable {
+    package var status: Int
+    /// The row in the body, when the body is a JSON object with an id.
+    package var item: Row?
+    /// What `Retry-After` asks for.
+    package var retryAfter: Duration?
+    /// The text of a problem body.
+    package var message: String?
+
+    package init(
+        status: Int, item: Row? = nil, retryAfter: Duration? = nil, message: String? = nil
+    ) {
+        self.status = status
+        self.item = item
+        self.retryAfter = retryAfter
+        self.message = message
+    }
+
+    package enum Verdict: Sendable, Hashable {
+        case accepted(ServerState)
+        /// Another state than the operation was based on; nil where the body tells none.
+        case conflict(ServerState)
+        case rejected
+        case retry
+        case unauthorized
+    }
+
+    package func verdict(for kind: OperationKind) -> Verdict {
+        switch status {
+        case 200..<300:
+            if kind == .delete { return .accepted(.deleted(version: item?.version)) }
+            // A success whose row cannot be read may be a portal's page: its outcome is unknown.
+            return item.map { .accepted(ServerState($0)) } ?? .retry
+        case 401:
+            return .unauthorized
+        case 404, 410:
+            return kind == .delete ? .accepted(.deleted(version: nil)) : goneVerdict
+        case 409, 412:
+            return item.map { .conflict(ServerState($0)) } ?? .rejected
+        case 408, 429, 500...:
+            return .retry
+        case 400..<500:
+            return .rejected
+        default:
+            return .retry
+        }
+    }
+
+    private var goneVerdict: Verdict {
+        .conflict(item.map { ServerState($0) } ?? .deleted(version: nil))
+    }
+}
+
+package struct PushMachine: Sendable {
+    /// Why a push ended before the end of the queue.
+    package enum Stop: Sendable, Hashable {
+        case network
+        case unauthorized
+        case cancelled
+    }
+
+    package enum Action: Sendable, Hashable {
+        /// Freeze the first operation behind this id that is not parked.
+        case prepare(after: Int64)
+        case send(QueuedOperation)
+        case wait(Duration)
+        case accept(QueuedOperation, ServerState)
+        case settleConflict(QueuedOperation, ServerState, status: Int, isFirstAttempt: Bool)
+        case park(QueuedOperation, PushAnswer)
+        /// nil: the end of the queue.
+        case finish(Stop?)
+    }
+
+    private enum State: Sendable {
+        case idle
+        case preparing
+        case sending(QueuedOperation, attempt: Int, isFirst: Bool)
+        case waiting(QueuedOperation, attempt: Int)
+        case settling(QueuedOperation)
+        case finished
+    }
+
+    private let limits: SyncLimits
+    private var state = State.idle
+    /// How many operations the server accepted.
+    package private(set) var completed = 0
+
+    package init(limits: SyncLimits) {
+        self.limits = limits
+    }
+
+    package mutating func start() -> Action {
+        state = .preparing
+        return .prepare(after: 0)
+    }
+
+    /// The next operation is frozen, in this push or in an earlier one; nil: there is none.
+    package mutating func prepared(_ operation: QueuedOperation?, frozenNow: Bool) -> Action {
+        guard case .preparing = state else { preconditionFailure("prepared(_:) while not preparing") }
+        guard let operation else {
+            state = .finished
+            return .finish(nil)
+        }
+        state = .sending(operation, attempt: 1, isFirst: frozenNow)
+        return .send(operation)
+    }
+
+    /// An update that changes nothing was taken out of the queue without a request.
+    package mutating func skipped(_ id: Int64) -> Action {
+        completed += 1
+        state = .preparing
+        return .prepare(after: id)
+    }
+
+    package mutating func answered(_ answer: PushAnswer) -> Action {
+        guard case .sending(let operation, let attempt, let isFirst) = state else {
+            preconditionFailure("answered(_:) with nothing in flight")
+        }
+        switch answer.verdict(for: operation.kind) {
+        case .accepted(let server):
+            completed += 1
+            state = .settling(operation)
+            return .accept(operation, server)
+        case .conflict(let server):
+            state = .settling(operation)
+            return .settleConflict(
+                operation, server, status: answer.status, isFirstAttempt: isFirst)
+        case .rejected:
+            state = .settling(operation)
+            return .park(operation, answer)
+        case .unauthorized:
+            state = .finished
+            return .finish(.unauthorized)
+        case .retry:
+            guard attempt < limits.attemptsMax else {
+                state = .finished
+                return .finish(.network)
+            }
+            state = .waiting(operation, attempt: attempt)
+            return .wait(Backoff.delay(after: attempt, asked: answer.retryAfter, limits))
+        }
+    }
+
+    package mutating func waited() -> Action {
+        guard case .waiting(let operation, let attempt) = state else {
+            preconditionFailure("waited() while not waiting")
+        }
+        state = .sending(operation, attempt: attempt + 1, isFirst: false)
+        return .send(operation)
+    }
+
+    /// No answer came: the operation stays frozen, and the next push sends the same bytes.
+    package mutating func failed(_ stop: Stop) -> Action {
+        state = .finished
+        return .finish(stop)
+    }
+
+    /// The store has taken the outcome in. `again`: the same place of the queue is to be sent.
+    package mutating func settled(again: Bool, asCompleted: Bool = false) -> Action {
+        guard case .settling(let operation) = state else {
+            preconditionFailure("settled() with nothing to settle")
+        }
+        if asCompleted { completed += 1 }
+        state = .preparing
+        return .prepare(after: again ? operation.id - 1 : operation.id)
+    }
+}
+
+/// How long to wait between attempts.
+package enum Backoff {
+    package static func delay(after attempt: Int, asked: Duration?, _ limits: SyncLimits) -> Duration {
+        let own = limits.retryDelayFirst * (1 << min(attempt - 1, 16))
+        return min(max(own, asked ?? .zero), limits.retryDelayMax)
+    }
+}

@@ -1,0 +1,205 @@
+// QueueTransaction: queue, bases, errors and cursors within one transaction of the store.
+//
+// Only look-ups and rows; what to do is decided by QueueRules, ConflictRules and the machines.
+
+import Foundation
+import TidelineCore
+
+/// The synchronised tables of a client, by name.
+struct TableCatalog: Sendable {
+    let schemas: [String: TableSchema]
+
+    init(_ schemas: [TableSchema]) {
+        self.schemas = Dictionary(schemas.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+    }
+
+    func schema(_ table: String) -> TableSchema? { schemas[table] }
+}
+
+struct QueueReader {
+    let store: any LocalStoreReader
+    let catalog: TableCatalog
+
+    private func operations(_ query: TableQuery) throws -> [QueuedOperation] {
+        try store.rows(query, in: SystemTables.operations).compactMap {
+            QueuedOperation(row: $0, schema: catalog.schema)
+        }
+    }
+
+    private func byID(_ filter: Filter?) -> TableQuery {
+        var query = TableQuery(filter: filter)
+        query.order = [SortKey(column: "id")]
+        return query
+    }
+
+    /// All operations, in order.
+    func operations() throws -> [QueuedOperation] { try operations(byID(nil)) }
+
+    /// The operations of one row, in order: two at most.
+    func operations(_ table: String, _ itemID: String) throws -> [QueuedOperation] {
+        try operations(
+            byID(.equal("itemId", .string(itemID)) && .equal("table", .string(table))))
+    }
+
+    func operation(_ id: Int64) throws -> QueuedOperation? {
+        try store.row(id: .integer(id), in: SystemTables.operations).flatMap {
+            QueuedOperation(row: $0, schema: catalog.schema)
+        }
+    }
+
+    /// The first operation behind `id` that is not parked.
+    func nextOperation(after id: Int64) throws -> QueuedOperation? {
+        let notParked = Filter.differs(
+            "state", from: .integer(QueuedOperation.State.parked.rawValue))
+        var query = byID(.greater("id", .integer(id)) && notParked)
+        query.limit = 1
+        return try operations(query).first
+    }
+
+    func count(table: String? = nil) throws -> Int {
+        try store.count(
+            table.map { .equal("table", .string($0)) }, in: SystemTables.operations)
+    }
+
+    /// The ids of the rows of a table that have operations.
+    func pendingIDs(_ table: String) throws -> Set<ItemKey> {
+        guard try count(table: table) > 0 else { return [] }
+        var query = TableQuery(filter: .equal("table", .string(table)))
+        query.select = ["itemId"]
+        return Set(
+            try store.rows(query, in: SystemTables.operations).compactMap {
+                $0["itemId"]?.text.map(ItemKey.init)
+            })
+    }
+
+    func basis(_ table: String, _ itemID: String) throws -> RowBasis? {
+        try store.row(id: SystemTables.baseKey(table, itemID), in: SystemTables.bases).flatMap {
+            RowBasis(row: $0, schema: catalog.schema(table))
+        }
+    }
+
+    /// The cursor of a pull, when it was made with the same filter.
+    func cursor(_ table: String, _ queryID: String, fingerprint: String) throws -> String? {
+        let kept = try store.row(
+            id: .string(QueueReader.configID(table, queryID, 1)), in: SystemTables.config)
+        guard kept?["value"]?.text.map({ $0.utf8.elementsEqual(fingerprint.utf8) }) == true else {
+            return nil
+        }
+        return try store.row(
+            id: .string(QueueReader.configID(table, queryID, 0)), in: SystemTables.config)?["value"]?
+            .text
+    }
+
+    /// When the last pull of a table ended.
+    func lastPull(_ table: String) throws -> Date? {
+        let row = try store.row(
+            id: .string(QueueReader.configID(table, "", 3)), in: SystemTables.config)
+        return row?["value"]?.text.flatMap { Timestamp($0)?.date }
+    }
+
+    static func configID(_ table: String, _ queryID: String, _ keyType: Int) -> String {
+        "\(table)|\(queryID)|\(keyType)"
+    }
+}
+
+/// An id as a key: two ids are the same when their UTF-8 bytes are.
+struct ItemKey: Hashable, Sendable {
+    private let id: String
+
+    init(_ id: String) { self.id = id }
+
+    static func == (left: ItemKey, right: ItemKey) -> Bool {
+        left.id.utf8.elementsEqual(right.id.utf8)
+    }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(id) }
+}
+
+struct QueueTransaction {
+    let store: any LocalStoreWriter
+    let catalog: TableCatalog
+
+    var reader: QueueReader { QueueReader(store: store, catalog: catalog) }
+
+    func put(_ operation: QueuedOperation) throws {
+        guard let schema = catalog.schema(operation.table) else { return }
+        try store.put([operation.row(schema: schema)], in: SystemTables.operations)
+    }
+
+    func remove(_ operation: QueuedOperation) throws {
+        try store.delete(ids: [.integer(operation.id)], in: SystemTables.operations)
+        try removeErrors(of: operation.id)
+    }
+
+    func removeErrors(of operationID: Int64) throws {
+        let query = TableQuery(filter: .equal("operationId", .integer(operationID)))
+        let ids = try store.rows(query, in: SystemTables.errors).compactMap { $0["id"] }
+        if !ids.isEmpty { try store.delete(ids: ids, in: SystemTables.errors) }
+    }
+
+    func put(_ basis: RowBasis, _ table: String, _ itemID: String) throws {
+        try store.put([basis.row(table, itemID)], in: SystemTables.bases)
+    }
+
+    func removeBasis(_ table: String, _ itemID: String) throws {
+        try store.delete(ids: [SystemTables.baseKey(table, itemID)], in: SystemTables.bases)
+    }
+
+    /// The id of the next operation: behind every stored one, and never one that was used before.
+    func nextOperationID() throws -> Int64 {
+        let key = Value.string("operation|last")
+        var last: Int64 = 0
+        if let text = try store.row(id: key, in: SystemTables.config)?["value"]?.text {
+            last = Int64(text) ?? 0
+        }
+        var query = TableQuery()
+        query.order = [SortKey(column: "id", ascending: false)]
+        query.limit = 1
+        if case .integer(let highest) = try store.rows(query, in: SystemTables.operations).first?["id"]
+        {
+            last = max(last, highest)
+        }
+        try store.put(
+            [
+                [
+                    "id": key, "key": "operation", "keyType": 2, "table": "",
+                    "value": .string(String(last + 1)),
+                ]
+            ], in: SystemTables.config)
+        return last + 1
+    }
+
+    func setCursor(
+        _ cursor: String?, _ table: String, _ queryID: String, fingerprint: String
+    ) throws {
+        var rows: [Row] = []
+        for (keyType, value) in [(0, cursor), (1, fingerprint)] {
+            guard let value else { continue }
+            rows.append([
+                "id": .string(QueueReader.configID(table, queryID, keyType)),
+                "key": .string(queryID), "keyType": .integer(Int64(keyType)),
+                "table": .string(table), "value": .string(value),
+            ])
+        }
+        try store.put(rows, in: SystemTables.config)
+    }
+
+    /// Remembers when the last pull of a table ended; for display.
+    func setLastPull(_ date: Date, _ table: String) throws {
+        try store.put(
+            [
+                [
+                    "id": .string(QueueReader.configID(table, "", 3)), "key": "", "keyType": 3,
+                    "table": .string(table), "value": .string(Timestamp(date).text),
+                ]
+            ], in: SystemTables.config)
+    }
+
+    /// Forgets every cursor of a table.
+    func resetCursors(_ table: String) throws {
+        let query = TableQuery(
+            filter: .equal("table", .string(table)) && .differs("keyType", from: 3))
+        let ids = try store.rows(query, in: SystemTables.config).compactMap { $0["id"] }
+        if !ids.isEmpty { try store.delete(ids: ids, in: SystemTables.config) }
+    }
+}

@@ -1,0 +1,79 @@
+// RemoteService: requests to the server's tables, and their answers as values.
+
+import Foundation
+import TidelineCore
+
+struct RemoteService: Sendable {
+    let endpoint: TableEndpoint
+    let transport: any Transport
+    let environment: SyncEnvironment
+    let limits: SyncLimits
+
+    /// The generation that the client speaks: envelopes, 410 for deleted rows (PROTOCOL.md).
+    static let protocolVersion = "3.0.0"
+
+    func send(
+        _ method: String, _ url: URL, headers: HTTPFields = [:], body: [UInt8]? = nil
+    ) async throws -> TransportResponse {
+        var fields = headers
+        fields["ZUMO-API-VERSION"] = Self.protocolVersion
+        fields["Accept"] = "application/json"
+        if body != nil { fields["Content-Type"] = "application/json" }
+        return try await transport.send(
+            TransportRequest(
+                method: method, url: url, headers: fields, body: body,
+                timeout: limits.requestTimeMax))
+    }
+
+    /// Sends a frozen operation; the same bytes every time.
+    func send(_ operation: QueuedOperation) async throws -> TransportResponse {
+        guard let frozen = operation.frozen else { preconditionFailure("only frozen ones are sent") }
+        let url = try endpoint.url(
+            operation.table, id: operation.kind == .insert ? nil : operation.itemID,
+            query: frozen.query)
+        var headers = HTTPFields()
+        headers["If-Match"] = frozen.ifMatch
+        return try await send(
+            frozen.method, url, headers: headers, body: frozen.body.map { Array($0.utf8) })
+    }
+
+    /// One page of a list; the client asks for big pages where the server lets it choose.
+    func page(_ url: URL) async throws -> TransportResponse {
+        try await send("GET", url, headers: ["Prefer": "odata.maxpagesize=\(limits.pageRowsMax)"])
+    }
+}
+
+extension TransportResponse {
+    /// The row in the body: a JSON object with an `id`; its version comes from the ETag at need.
+    func item(_ schema: TableSchema?) -> Row? {
+        guard var row = RowText.row(body, schema), row["id"]?.text?.isEmpty == false else {
+            return nil
+        }
+        if row.version == nil, let tag = headers["ETag"], !tag.hasPrefix("W/") {
+            let inner = tag.trimmingCharacters(in: CharacterSet(charactersIn: "\""))
+            row["version"] = .string(inner.replacingOccurrences(of: "\\\"", with: "\""))
+        }
+        return row
+    }
+
+    /// The text of an error body, in the forms of all generations.
+    var problem: String? {
+        guard let row = RowText.row(body, nil) else { return nil }
+        for name in ["error", "detail", "description", "message", "title"] {
+            if let text = row[name]?.text { return text }
+        }
+        return nil
+    }
+
+    /// `Retry-After` in seconds; a date is not read, the own delay serves then.
+    var retryAfter: Duration? {
+        headers["Retry-After"].flatMap { Int($0) }.map { .seconds(max(0, $0)) }
+    }
+
+    func pushAnswer(_ schema: TableSchema?) -> PushAnswer {
+        let item = item(schema)
+        return PushAnswer(
+            status: status, item: item, retryAfter: retryAfter,
+            message: item == nil ? problem : nil)
+    }
+}

@@ -1,0 +1,145 @@
+// RowText: rows as JSON text and back, typed by a schema.
+
+import Foundation
+import TidelineCore
+
+enum RowText {
+    static func json(_ row: Row) -> JSON {
+        var writer = JSONWriter()
+        writer.row(row)
+        return JSON(checked: writer.text)
+    }
+
+    /// The row of a JSON object; nil when the text is not one.
+    static func row(_ bytes: some ContiguousBytes, _ schema: TableSchema?) -> Row? {
+        bytes.withUnsafeBytes { raw in
+            raw.withMemoryRebound(to: UInt8.self) { buffer in
+                var reader = JSONReader(buffer)
+                var decoder = JSONRowReader(schema: schema)
+                guard let row = try? decoder.row(&reader), (try? reader.end()) != nil else {
+                    return nil
+                }
+                return row
+            }
+        }
+    }
+}
+
+/// Reads the rows of a page; rows of the same shape share their names.
+struct JSONRowReader {
+    private let schema: TableSchema?
+    /// The members of the last row: name bytes and type, in the order in which they came.
+    private var members: [(name: [UInt8], type: ColumnType?)] = []
+    private var layout = RowLayout.empty
+
+    init(schema: TableSchema?) {
+        self.schema = schema
+    }
+
+    /// Reads one object; columns get the types of the schema where the text fits them.
+    mutating func row(_ reader: inout JSONReader) throws -> Row {
+        var values: [Value] = []
+        values.reserveCapacity(members.count)
+        var isSameShape = true
+        try reader.beginObject()
+        while let name = try reader.nextMember() {
+            let index = values.count
+            if index < members.count, isSameShape, reader.matches(name, members[index].name) {
+                values.append(try JSONRowReader.value(&reader, members[index].type))
+                continue
+            }
+            if isSameShape {
+                members.removeSubrange(index...)
+                isSameShape = false
+            }
+            let text = reader.text(name)
+            let bytes = Array(text.utf8)
+            guard !members.contains(where: { $0.name == bytes }) else {
+                throw reader.failure("duplicate member name", at: name.range.lowerBound)
+            }
+            let type = schema?.column(named: text)?.type
+            members.append((bytes, type))
+            values.append(try JSONRowReader.value(&reader, type))
+        }
+        if values.count < members.count {
+            members.removeSubrange(values.count...)
+            isSameShape = false
+        }
+        if !isSameShape {
+            layout = RowLayout(members.map { String(decoding: $0.name, as: UTF8.self) })
+        }
+        return Row(layout: layout, values: values)
+    }
+
+    /// One value; what does not fit the column's type is kept as it came.
+    static func value(_ reader: inout JSONReader, _ type: ColumnType?) throws -> Value {
+        let start = reader.position
+        let token = try reader.value()
+        if case .json = type, !isNull(token) {
+            try reader.skip(token)
+            return .json(JSON(checked: JSON.compact(reader.bytes, start..<reader.position)))
+        }
+        switch token {
+        case .null: return .null
+        case .bool(let value): return .bool(value)
+        case .number(let span): return number(reader, span, type)
+        case .string(let span): return string(reader, span, type)
+        case .object, .array:
+            let opening = reader.position
+            try reader.skip(token)
+            return .json(JSON(checked: JSON.compact(reader.bytes, opening..<reader.position)))
+        }
+    }
+
+    private static func isNull(_ token: JSONReader.Token) -> Bool {
+        if case .null = token { true } else { false }
+    }
+
+    private static func number(
+        _ reader: JSONReader, _ span: Range<Int>, _ type: ColumnType?
+    ) -> Value {
+        switch type {
+        case .number:
+            if let integer = reader.integer(span) { return .number(Double(integer)) }
+            guard let number = Double(reader.text(span)), number.isFinite else {
+                return .json(JSON(checked: reader.text(span)))
+            }
+            return .number(number)
+        case .decimal:
+            let text = reader.text(span)
+            return Decimal(string: text).map(Value.decimal) ?? .json(JSON(checked: text))
+        default:
+            if let integer = reader.integer(span) { return .integer(integer) }
+            guard let number = Double(reader.text(span)), number.isFinite else {
+                return .json(JSON(checked: reader.text(span)))
+            }
+            if case .integer = type, let whole = Int64(exactly: number) { return .integer(whole) }
+            return .number(number)
+        }
+    }
+
+    private static func string(
+        _ reader: JSONReader, _ span: JSONReader.Span, _ type: ColumnType?
+    ) -> Value {
+        switch type {
+        case .dateTime:
+            if !span.isEscaped,
+                let stamp = Timestamp(
+                    utf8: UnsafeRawBufferPointer(UnsafeBufferPointer(rebasing: reader.bytes[span.range])))
+            {
+                return .date(Timestamp(microseconds: stamp.milliseconds * 1000).date)
+            }
+            return .string(reader.text(span))
+        case .guid:
+            return .string(reader.text(span).lowercased())
+        case .binary:
+            let text = reader.text(span)
+            return Data(base64Encoded: text).map(Value.data) ?? .string(text)
+        case .decimal:
+            let text = reader.text(span)
+            return Decimal(string: text).map(Value.decimal) ?? .string(text)
+        default:
+            return .string(reader.text(span))
+        }
+    }
+}

@@ -1,0 +1,76 @@
+// ServerState: what the client last learned of a row on the server.
+
+import Foundation
+package import TidelineCore
+
+/// A row on the server, or the news that it is gone.
+package enum ServerState: Sendable, Hashable {
+    case row(Row)
+    /// Deleted; the tombstone's version where it is known.
+    case deleted(version: String?)
+
+    /// From a row as the server writes it: a tombstone has `deleted` set.
+    package init(_ row: Row) {
+        self = row[SystemColumn.deleted] == true ? .deleted(version: row.version) : .row(row)
+    }
+
+    package var row: Row? {
+        if case .row(let row) = self { row } else { nil }
+    }
+
+    package var version: String? {
+        switch self {
+        case .row(let row): row.version
+        case .deleted(let version): version
+        }
+    }
+}
+
+/// The server's side of a row with pending operations.
+///
+/// `base` is what the local edits started from. `latest` is newer: it arrived while operations were
+/// pending, and waits for their end.
+package struct RowBasis: Sendable, Hashable {
+    package var base: Row?
+    package var latest: ServerState?
+
+    package init(base: Row? = nil, latest: ServerState? = nil) {
+        self.base = base
+        self.latest = latest
+    }
+
+    /// The newest server row that is known.
+    package var lastKnown: ServerState? { latest ?? base.map(ServerState.row) }
+}
+
+extension RowBasis {
+    package func row(_ table: String, _ itemID: String) -> Row {
+        var properties = Row()
+        properties["base"] = base.map { .json(RowText.json($0)) }
+        switch latest {
+        case .row(let row): properties["latest"] = .json(RowText.json(row))
+        case .deleted(let version):
+            properties["isDeleted"] = true
+            properties["version"] = version.map(Value.string)
+        case nil: break
+        }
+        return [
+            "id": SystemTables.baseKey(table, itemID), "table": .string(table),
+            "itemId": .string(itemID),
+            "properties": .data(Data(RowText.json(properties).text.utf8)),
+        ]
+    }
+
+    package init?(row: Row, schema: TableSchema?) {
+        guard case .data(let bytes) = row["properties"], let properties = RowText.row(bytes, nil)
+        else { return nil }
+        if case .json(let json) = properties["base"] {
+            base = RowText.row(Data(json.text.utf8), schema)
+        }
+        if case .json(let json) = properties["latest"] {
+            latest = RowText.row(Data(json.text.utf8), schema).map(ServerState.row)
+        } else if properties["isDeleted"] == true {
+            latest = .deleted(version: properties["version"]?.text)
+        }
+    }
+}

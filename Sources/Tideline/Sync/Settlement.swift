@@ -1,0 +1,142 @@
+// Settlement: what an answer does to row, queue, base and errors, in one transaction.
+//
+// Every function here runs inside `LocalStore.write`. The rule for a row that was edited while its
+// operation was in flight (guarantee 7): the new local row is the server's answer with the edits
+// made since the first attempt on top.
+
+import Foundation
+import TidelineCore
+
+struct Settlement {
+    let queue: QueueTransaction
+
+    private var store: any LocalStoreWriter { queue.store }
+
+    /// Freezes the next operation, or returns one that is frozen already.
+    enum Prepared: Sendable {
+        case none
+        case ready(QueuedOperation, frozenNow: Bool)
+        case skipped(Int64)
+    }
+
+    func prepare(after id: Int64, environment: SyncEnvironment) throws -> Prepared {
+        guard var operation = try queue.reader.nextOperation(after: id) else { return .none }
+        if operation.frozen != nil { return .ready(operation, frozenNow: false) }
+        let local = try store.row(id: .string(operation.itemID), in: operation.table)
+        let basis = try queue.reader.basis(operation.table, operation.itemID)
+        guard
+            let frozen = OperationRequest.frozen(
+                operation, local: local, basis: basis, requestID: environment.makeID(),
+                now: environment.now())
+        else {
+            try finish(operation, basis?.base.map(ServerState.row))
+            return .skipped(operation.id)
+        }
+        operation.frozen = frozen
+        operation.state = .attempted
+        try queue.put(operation)
+        return .ready(operation, frozenNow: true)
+    }
+
+    /// The server holds this state, and the operation is done.
+    func accept(_ sent: QueuedOperation, _ server: ServerState) throws {
+        guard let operation = try queue.reader.operation(sent.id) else { return }
+        try finish(operation, server)
+    }
+
+    private func finish(_ operation: QueuedOperation, _ server: ServerState?) throws {
+        let (table, id) = (operation.table, operation.itemID)
+        try queue.remove(operation)
+        let later = try queue.reader.operations(table, id).first { $0.id > operation.id }
+        let basis = try queue.reader.basis(table, id) ?? RowBasis()
+        guard let server else {
+            if later == nil { try queue.removeBasis(table, id) }
+            return
+        }
+        let newest = Self.newer(basis.latest, server)
+        guard let later else {
+            try apply(newest, table, id)
+            try queue.removeBasis(table, id)
+            return
+        }
+        if let row = server.row, later.kind != .delete,
+            let local = try store.row(id: .string(id), in: table)
+        {
+            let sent = operation.frozen?.sentRow ?? local
+            try store.put([RowMerge.rebase(local: local, from: sent, onto: row)], in: table)
+        }
+        try queue.put(
+            RowBasis(base: server.row, latest: newest == server ? nil : newest), table, id)
+    }
+
+    /// Takes the row out of the queue's hands: the local row becomes the server's.
+    private func apply(_ server: ServerState, _ table: String, _ id: String) throws {
+        switch server {
+        case .row(let row): try store.put([JSONRowReader.withoutDeleted(row)], in: table)
+        case .deleted: try store.delete(ids: [.string(id)], in: table)
+        }
+    }
+
+    /// The later of two states of the same row; the second where it cannot be told.
+    static func newer(_ one: ServerState?, _ two: ServerState) -> ServerState {
+        guard let one else { return two }
+        if case .row(let left) = one, case .row(let right) = two,
+            case .date(let first) = left[SystemColumn.updatedAt],
+            case .date(let second) = right[SystemColumn.updatedAt], first > second
+        {
+            return one
+        }
+        return two
+    }
+
+    /// The operation goes out again, changed, from the same place in the queue.
+    func sendAgain(_ changed: QueuedOperation, _ server: ServerState) throws {
+        guard try queue.reader.operation(changed.id) != nil else { return }
+        var basis = try queue.reader.basis(changed.table, changed.itemID) ?? RowBasis()
+        basis.latest = server
+        try queue.put(basis, changed.table, changed.itemID)
+        try queue.put(changed)
+    }
+
+    /// The server rejected the operation: it waits, with a durable error.
+    ///
+    /// An edit made while it was in flight releases it at once. Returns whether it is to be sent
+    /// again.
+    func park(
+        _ sent: QueuedOperation, _ server: ServerState?, error: StoredError
+    ) throws -> Bool {
+        guard var operation = try queue.reader.operation(sent.id) else { return false }
+        let (table, id) = (operation.table, operation.itemID)
+        var basis = try queue.reader.basis(table, id) ?? RowBasis()
+        if let server { basis.latest = Self.newer(basis.latest, server) }
+        if let later = try queue.reader.operations(table, id).first(where: { $0.id > operation.id })
+        {
+            try queue.remove(later)
+            guard let merged = QueueRules.merge(rejected: operation, behind: later) else {
+                try queue.remove(operation)
+                if let known = basis.lastKnown { try apply(known, table, id) }
+                try queue.removeBasis(table, id)
+                return false
+            }
+            try queue.put(basis, table, id)
+            try queue.put(merged)
+            return true
+        }
+        operation.state = .parked
+        try queue.put(basis, table, id)
+        try queue.put(operation)
+        try queue.removeErrors(of: operation.id)
+        try store.put([error.row], in: SystemTables.errors)
+        return false
+    }
+}
+
+extension JSONRowReader {
+    /// Local tables hold no tombstones, hence no `deleted`.
+    static func withoutDeleted(_ row: Row) -> Row {
+        guard row[SystemColumn.deleted] != nil else { return row }
+        var result = row
+        result[SystemColumn.deleted] = nil
+        return result
+    }
+}

@@ -1,0 +1,38 @@
+// SyncEnvironment: everything that comes in from outside: clock, ids, chance, sleep.
+//
+// Nothing else in the client asks for the time, an id, a random number, or waits; a repository
+// test says so. The seeded worlds of the test kit put their own in its place.
+
+public import Foundation
+
+/// The outside world of a client.
+public struct SyncEnvironment: Sendable {
+    /// The wall clock; used for display and request headers, never for order or conflicts.
+    public var now: @Sendable () -> Date
+    /// Makes an id for a new row: a lower-case UUID.
+    public var makeID: @Sendable () -> String
+    /// A random number in `0..<1`, for spreading retries.
+    public var random: @Sendable () -> Double
+    /// Waits; throws when the task is cancelled.
+    public var sleep: @Sendable (Duration) async throws -> Void
+
+    /// Makes an environment from its parts.
+    public init(
+        now: @escaping @Sendable () -> Date, makeID: @escaping @Sendable () -> String,
+        random: @escaping @Sendable () -> Double,
+        sleep: @escaping @Sendable (Duration) async throws -> Void
+    ) {
+        self.now = now
+        self.makeID = makeID
+        self.random = random
+        self.sleep = sleep
+    }
+
+    /// The real world.
+    public static let live = SyncEnvironment(
+        now: { Date() },
+        makeID: { UUID().uuidString.lowercased() },
+        random: { Double.random(in: 0..<1) },
+        sleep: { try await Task.sleep(for: $0) }
+    )
+}

@@ -1,0 +1,112 @@
+// The fixed messages about store, queue, push and pull.
+
+import TidelineCore
+
+extension SyncError {
+    package static func storeNotInitialized() -> SyncError {
+        SyncError(
+            .storeNotInitialized,
+            "The store is not open. Call syncContext.initialize(store:tables:) first.")
+    }
+
+    package static func unknownTable(_ name: String, known: [String]) -> SyncError {
+        SyncError(
+            .unknownTable,
+            """
+            Table '\(name)' is not synchronised. Add it to 'tables:' or 'schemas:' of initialize. \
+            Known tables: \(known.sorted().joined(separator: ", ")).
+            """)
+    }
+
+    static func reservedTable(_ name: String) -> SyncError {
+        SyncError(
+            .invalidModel, "Table name '\(name)' belongs to the store. Give the table another name.")
+    }
+
+    static func alreadyExists(table: String, id: String) -> SyncError {
+        SyncError(
+            .alreadyExists,
+            "Row '\(id)' of table '\(table)' exists already. Update it, or insert with another id.")
+    }
+
+    static func notFound(table: String, id: String) -> SyncError {
+        SyncError(
+            .notFound,
+            "Row '\(id)' of table '\(table)' does not exist here. Pull it, or insert it.")
+    }
+
+    static func pendingOperations(table: String) -> SyncError {
+        SyncError(
+            .pendingOperations,
+            """
+            Table '\(table)' has changes that were not pushed. Push first, or purge with \
+            'force: true', which drops them.
+            """)
+    }
+
+    static func errorSettled() -> SyncError {
+        SyncError(
+            .notFound,
+            "This error is settled already: its operation was released, sent or dropped. "
+                + "Read operationErrors() for those that are left.")
+    }
+
+    package static func storeFailure(_ cause: any Error) -> SyncError {
+        var error = SyncError(.storeFailure, "The store on the device failed: \(cause)")
+        error.cause = cause
+        return error
+    }
+
+    static func newerStore(found: Int64, known: Int64) -> SyncError {
+        SyncError(
+            .newerStore,
+            """
+            The store file has format \(found), this version of the library knows \(known). \
+            Update the app; the file was left untouched.
+            """)
+    }
+
+    static func notADatabase(_ path: String, _ cause: any Error) -> SyncError {
+        var error = SyncError(
+            .storeFailure,
+            "The file at \(path) is not a SQLite database, or it is encrypted. Give another path.")
+        error.cause = cause
+        return error
+    }
+
+    static func offline(_ cause: TransportError) -> SyncError {
+        var error = SyncError(.offline, "The server could not be reached: \(cause.message)")
+        error.cause = cause
+        return error
+    }
+
+    static func badLink() -> SyncError {
+        SyncError(.badResponse, "The server sent a next link that is no URL. Nothing was lost.")
+    }
+
+    static func foreignLink() -> SyncError {
+        SyncError(
+            .badResponse,
+            "The server sent a next link to another origin. It was not followed.")
+    }
+
+    static func pullFailed(_ failure: PullMachine.Failure, table: String) -> SyncError {
+        switch failure {
+        case .network:
+            SyncError(
+                .offline, "The server did not answer the pull of '\(table)'. Pull again later.")
+        case .unauthorized:
+            SyncError(.unauthorized, "The server wants a sign-in to read '\(table)'.", statusCode: 401)
+        case .rejected(let status):
+            SyncError(
+                .serverError, "The server refused the pull of '\(table)' with status \(status).",
+                statusCode: status)
+        case .badPage:
+            SyncError(
+                .badResponse,
+                "The answer to the pull of '\(table)' is no page of rows. Check the endpoint.")
+        case .tooManyPages:
+            SyncError(.badResponse, "The pull of '\(table)' did not end. Check the server's links.")
+        }
+    }
+}

@@ -1,0 +1,37 @@
+// SyncLimits: the bounds of a client, each with its reason.
+
+/// The bounds of a client.
+public struct SyncLimits: Sendable, Hashable {
+    /// How often an operation or a page is tried in one push or pull.
+    ///
+    /// Only 408, 429, 5xx and answers that cannot be read are tried again.
+    public var attemptsMax = 4
+
+    /// The wait before the second attempt; it doubles from then on.
+    public var retryDelayFirst: Duration = .milliseconds(500)
+
+    /// The longest wait between two attempts, also where the server asks for more.
+    public var retryDelayMax: Duration = .seconds(30)
+
+    /// How long one request may take.
+    public var requestTimeMax: Duration = .seconds(60)
+
+    /// How often one push settles a conflict of the same operation by sending again.
+    ///
+    /// Another device that writes without a pause could keep it busy for ever.
+    public var conflictsMax = 8
+
+    /// How many rows a pull asks for at once.
+    public var pageRowsMax = 1000
+
+    /// How many pages one pull takes before it is ended as faulty.
+    ///
+    /// A server whose next links lead in a circle would never end it.
+    public var pagesMax = 1_000_000
+
+    /// How many handed-out rows a table remembers, for records without a `version`.
+    public var handedOutRowsMax = 20_000
+
+    /// The default limits.
+    public init() {}
+}

@@ -1,0 +1,68 @@
+// TableEndpoint: the URLs of a table, and the requests to them.
+//
+// Plain string work: an id or a filter is percent-encoded once, here.
+
+import Foundation
+import TidelineCore
+
+struct TableEndpoint: Sendable {
+    private let root: String
+    private let base: URL
+    private let allowsInsecure: Bool
+
+    init(_ endpoint: URL, allowsInsecure: Bool) throws {
+        try EndpointRules.check(endpoint, allowsInsecure: allowsInsecure)
+        var text = endpoint.absoluteString
+        while text.hasSuffix("/") { text.removeLast() }
+        root = text
+        base = endpoint
+        self.allowsInsecure = allowsInsecure
+    }
+
+    /// `query` is an encoded query with its question mark, or nothing.
+    func url(_ table: String, id: String? = nil, query: String = "") throws -> URL {
+        var text = root + "/tables/" + Self.encoded(table)
+        if let id { text += "/" + Self.encoded(id) }
+        guard let url = URL(string: text + query) else { throw SyncError.badLink() }
+        return url
+    }
+
+    /// Where a next link leads: an absolute URL, a path with query, or a bare query string.
+    func url(following link: String, table: String) throws -> URL {
+        let text: String
+        if link.hasPrefix("http://") || link.hasPrefix("https://") {
+            text = link
+        } else if link.hasPrefix("/") {
+            guard let origin = Self.origin(root) else { throw SyncError.badLink() }
+            text = origin + link
+        } else {
+            let query = link.hasPrefix("?") ? String(link.dropFirst()) : link
+            text = root + "/tables/" + Self.encoded(table) + "?" + query
+        }
+        guard let url = URL(string: text) else { throw SyncError.badLink() }
+        // Tokens and ids go to the endpoint's origin only (CONTRACT.md, section 2).
+        guard EndpointRules.sameOrigin(url, base) else { throw SyncError.foreignLink() }
+        return url
+    }
+
+    private static func origin(_ root: String) -> String? {
+        guard let scheme = root.range(of: "://") else { return nil }
+        guard let slash = root[scheme.upperBound...].firstIndex(of: "/") else { return root }
+        return String(root[..<slash])
+    }
+
+    static func encoded(_ segment: String) -> String {
+        var result = ""
+        for byte in segment.utf8 {
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "."),
+                UInt8(ascii: "_"), UInt8(ascii: "~"):
+                result.unicodeScalars.append(Unicode.Scalar(byte))
+            default:
+                let digits = String(byte, radix: 16, uppercase: true)
+                result += byte < 16 ? "%0" + digits : "%" + digits
+            }
+        }
+        return result
+    }
+}

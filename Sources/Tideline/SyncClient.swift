@@ -1,0 +1,83 @@
+// SyncClient: the entry point of the SDK: one server, one sync context.
+
+public import Foundation
+public import TidelineCore
+
+/// A client of one server.
+///
+/// ```swift
+/// let client = SyncClient(endpoint: URL(string: "http://127.0.0.1:8080")!)
+/// try await client.syncContext.initialize(
+///     store: try SQLiteStore(path: "todo.sqlite"), tables: [TodoItem.self])
+/// let todos = try client.syncTable(TodoItem.self)
+/// ```
+public final class SyncClient: Sendable {
+    /// Where the server is: scheme, host, port, and a path before `/tables` if there is one.
+    public let endpoint: URL
+
+    /// Store, queue, push and pull.
+    public let syncContext: SyncContext
+
+    let remote: @Sendable () throws -> RemoteService
+
+    /// Makes a client; nothing is sent.
+    ///
+    /// - Parameters:
+    ///   - endpoint: The server's URL. Plain http is refused unless it leads to this machine; the
+    ///     refusal is the error of the first request.
+    ///   - transport: What carries requests; the platform's own when nil.
+    ///   - limits: The bounds of push, pull and requests.
+    ///   - allowsInsecureEndpoint: Whether plain http may leave this machine.
+    ///   - environment: Clock, ids, chance and sleep; tests give their own.
+    public init(
+        endpoint: URL, transport: (any Transport)? = nil, limits: SyncLimits = SyncLimits(),
+        allowsInsecureEndpoint: Bool = false, environment: SyncEnvironment = .live
+    ) {
+        self.endpoint = endpoint
+        let transport = transport ?? makeDefaultTransport()
+        let remote: @Sendable () throws -> RemoteService = {
+            RemoteService(
+                endpoint: try TableEndpoint(endpoint, allowsInsecure: allowsInsecureEndpoint),
+                transport: transport, environment: environment, limits: limits)
+        }
+        self.remote = remote
+        syncContext = SyncContext(remote: remote)
+    }
+
+    /// The table of a record type on the server: every call is a request, and fails offline.
+    public func table<Record: SyncRecord>(_ type: Record.Type) -> RemoteTable<Record> {
+        RemoteTable(remote: remote) { try RecordCoder.model(for: type) }
+    }
+
+    /// A table on the server by name, with untyped rows.
+    public func table(named name: String) -> RemoteTable<Row> {
+        let schema = syncContext.schema(name) ?? TableSchema(name: name, columns: [])
+        return RemoteTable(remote: remote) { RecordCoder.untyped(table: schema) }
+    }
+
+    /// The table of a record type on the device; needs no network.
+    ///
+    /// - Throws: ``SyncError`` with code `storeNotInitialized` before
+    ///   ``SyncContext/initialize(store:tables:schemas:conflicts:tableConflicts:)``, or
+    ///   `unknownTable` when the type was not among its tables.
+    public func syncTable<Record: SyncRecord>(_ type: Record.Type) throws -> SyncTable<Record> {
+        let engine = try syncContext.engine()
+        guard let schema = engine.catalog.schema(Record.tableName) else {
+            throw SyncError.unknownTable(
+                Record.tableName, known: Array(engine.catalog.schemas.keys))
+        }
+        return SyncTable(
+            engine: engine, coder: try RecordCoder.model(for: type, declared: schema))
+    }
+
+    /// A table on the device by name, with untyped rows.
+    ///
+    /// - Throws: ``SyncError`` with code `storeNotInitialized` or `unknownTable`.
+    public func syncTable(named name: String) throws -> SyncTable<Row> {
+        let engine = try syncContext.engine()
+        guard let schema = engine.catalog.schema(name) else {
+            throw SyncError.unknownTable(name, known: Array(engine.catalog.schemas.keys))
+        }
+        return SyncTable(engine: engine, coder: .untyped(table: schema))
+    }
+}

@@ -1,0 +1,107 @@
+// SyncContext: the store of a client, its operation queue, and push.
+
+import Synchronization
+public import TidelineCore
+
+/// The store of a client and its operation queue.
+///
+/// One push, pull or purge runs at a time; further calls wait for their turn. Local reads and
+/// changes never wait for the network.
+public actor SyncContext {
+    private let remote: @Sendable () throws -> RemoteService
+    private nonisolated let opened = Mutex<SyncEngine?>(nil)
+    private nonisolated let broadcast = SyncEvents()
+
+    init(remote: @escaping @Sendable () throws -> RemoteService) {
+        self.remote = remote
+    }
+
+    /// Opens the store and makes its tables; to be called once, before any sync table is asked for.
+    ///
+    /// What an earlier run of the app left in the queue is there again.
+    ///
+    /// - Parameters:
+    ///   - store: Where rows and queue are kept; see ``SQLiteStore``.
+    ///   - tables: The record types to synchronise.
+    ///   - schemas: Tables without a type, and declared columns and defaults for tables with one.
+    ///   - conflicts: Who wins a conflict.
+    ///   - tableConflicts: Who wins in single tables, by table name.
+    /// - Throws: ``SyncError`` with code `invalidModel` for a type whose columns cannot be found,
+    ///   `newerStore` or `storeFailure` for a store that cannot be opened.
+    public func initialize(
+        store: any LocalStore, tables: [any SyncRecord.Type], schemas: [TableSchema] = [],
+        conflicts: ConflictPolicy = .fail, tableConflicts: [String: ConflictPolicy] = [:]
+    ) async throws {
+        let catalog = TableCatalog(
+            try schemas + tables.map { try RecordSchema.of($0).table })
+        let remote = try remoteOrUnreachable()
+        for name in tableConflicts.keys where catalog.schema(name) == nil {
+            throw SyncError.unknownTable(name, known: Array(catalog.schemas.keys))
+        }
+        let own = catalog.schemas.values.sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
+        for schema in own where SystemTables.names.contains(schema.name) {
+            throw SyncError.reservedTable(schema.name)
+        }
+        do {
+            try await store.open(tables: own + SystemTables.schemas)
+        } catch let error as SyncError {
+            throw error
+        } catch {
+            throw SyncError.storeFailure(error)
+        }
+        let engine = SyncEngine(
+            store: store, catalog: catalog, conflicts: conflicts, tableConflicts: tableConflicts,
+            remote: remote, events: broadcast)
+        opened.withLock { $0 = engine }
+    }
+
+    private func remoteOrUnreachable() throws -> RemoteService { try remote() }
+
+    /// Whether ``initialize(store:tables:schemas:conflicts:tableConflicts:)`` has ended well.
+    public var isInitialized: Bool { opened.withLock { $0 != nil } }
+
+    /// Sends the pending operations of all tables, in their order.
+    ///
+    /// What the server accepts leaves the queue in the same transaction in which its answer enters
+    /// the store. A rejected operation is parked and those of other rows go on.
+    ///
+    /// ```swift
+    /// do {
+    ///     try await client.syncContext.push()
+    /// } catch let error as PushError where error.status == .operationErrors {
+    ///     for conflict in error.errors { try await conflict.cancelOperationAndDiscardItem() }
+    /// }
+    /// ```
+    ///
+    /// - Throws: ``PushError`` when something stayed behind; ``SyncError`` with code
+    ///   `storeNotInitialized`.
+    @discardableResult
+    public func push() async throws -> PushResult { try await engine().push() }
+
+    /// How many operations wait in the queue, the parked ones too.
+    public var pendingOperationCount: Int {
+        get async throws { try await engine().read { try $0.count() } }
+    }
+
+    /// The operations in the queue, in order.
+    public func pendingOperations() async throws -> [PendingOperation] {
+        try await engine().read { try $0.operations().map(\.pending) }
+    }
+
+    /// The operations that the server rejected and nobody has settled; durable.
+    public func operationErrors() async throws -> [TableOperationError] {
+        try await engine().operationErrors()
+    }
+
+    /// Progress of push and pull, from now on; each use is a listener of its own.
+    public nonisolated var events: some AsyncSequence<SyncEvent, Never> { broadcast.stream() }
+
+    nonisolated func engine() throws -> SyncEngine {
+        guard let engine = opened.withLock({ $0 }) else { throw SyncError.storeNotInitialized() }
+        return engine
+    }
+
+    nonisolated func schema(_ table: String) -> TableSchema? {
+        opened.withLock { $0 }?.catalog.schema(table)
+    }
+}

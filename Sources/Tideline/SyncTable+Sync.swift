@@ -1,0 +1,106 @@
+// Pull and purge of a table.
+
+public import Foundation
+import TidelineCore
+
+extension SyncTable {
+    /// Brings what others changed.
+    ///
+    /// Pushes first: a push that fails for another reason than parked operations ends the pull with
+    /// its ``PushError``. With a query id only what changed since the last pull of that id comes;
+    /// with nil everything comes, every time. Rows with pending operations stay as they are. A page
+    /// and its cursor are one transaction, so that a pull that is cut goes on where it was.
+    ///
+    /// ```swift
+    /// try await todos.pull(queryID: "openItems", where: { !$0.complete })
+    /// ```
+    ///
+    /// - Parameter queryID: 1 to 50 letters, digits, `-` or `_`, or nil. Another filter under the
+    ///   same id starts anew.
+    /// - Throws: ``PushError``, or ``SyncError`` with code `offline`, `unauthorized`, `badResponse`,
+    ///   `invalidQueryID` or `unsupportedQuery`; what was stored stays.
+    @discardableResult
+    public func pull(queryID: String?) async throws -> PullResult {
+        try await pull(queryID: queryID, Query<Record>())
+    }
+
+    /// Brings what others changed among the records of a query.
+    @discardableResult
+    public func pull(queryID: String?, _ query: Query<Record>) async throws -> PullResult {
+        try await engine.pull(query.table, queryID: queryID, in: name)
+    }
+
+    /// When the last pull of this table ended, by this device's clock; nil before the first.
+    public var lastPull: Date? {
+        get async throws {
+            let table = name
+            return try await engine.read { try $0.lastPull(table) }
+        }
+    }
+
+    /// Removes all local records; the server keeps them, and the next pull brings them again.
+    ///
+    /// - Parameter force: Drops pending operations too. Without it they are an error.
+    /// - Throws: ``SyncError`` with code `pendingOperations`; nothing is removed then.
+    public func purge(force: Bool = false) async throws {
+        try await engine.purge(nil, force: force, in: name)
+    }
+}
+
+extension SyncTable where Record: SyncRecord {
+    /// Brings what others changed among the records that a closure describes.
+    @discardableResult
+    public func pull(
+        queryID: String?, where condition: (Columns<Record>) throws -> Condition
+    ) async throws -> PullResult {
+        try await pull(queryID: queryID, Query(where: condition))
+    }
+
+    /// Brings what others changed among the records that a predicate describes.
+    @discardableResult
+    public func pull(
+        queryID: String?, where predicate: Predicate<Record>
+    ) async throws -> PullResult {
+        try await pull(queryID: queryID, Query(where: predicate))
+    }
+
+    /// Removes the local records that a closure describes.
+    public func purge(
+        where condition: (Columns<Record>) throws -> Condition, force: Bool = false
+    ) async throws {
+        try await engine.purge(Query(where: condition).filter, force: force, in: name)
+    }
+
+    /// Removes the local records that a predicate describes.
+    public func purge(where predicate: Predicate<Record>, force: Bool = false) async throws {
+        try await engine.purge(Query(where: predicate).filter, force: force, in: name)
+    }
+}
+
+extension SyncTable where Record == Row {
+    /// Brings what others changed among the rows that a closure describes.
+    @discardableResult
+    public func pull(
+        queryID: String?, where condition: (Columns<Row>) throws -> Condition
+    ) async throws -> PullResult {
+        try await pull(queryID: queryID, Query(where: condition))
+    }
+
+    /// Removes the local rows that a closure describes.
+    public func purge(
+        where condition: (Columns<Row>) throws -> Condition, force: Bool = false
+    ) async throws {
+        try await engine.purge(Query(where: condition).filter, force: force, in: name)
+    }
+
+    /// The rows that a closure describes, now and after every change.
+    public func observe(
+        where condition: (Columns<Row>) throws -> Condition, sortedBy order: [SortTerm<Row>] = [],
+        limit: Int? = nil
+    ) -> some AsyncSequence<[Row], any Error> {
+        observe(
+            Result {
+                try Query(where: condition).window(order.map { try $0.sortKey() }, limit, 0).table
+            })
+    }
+}

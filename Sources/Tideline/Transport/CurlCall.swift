@@ -1,0 +1,157 @@
+// CurlCall: one call as its waiting task and the loop share it; and the loop's inbox.
+
+#if canImport(CCurl)
+import CCurl
+import Synchronization
+import TidelineCore
+
+/// One call, finished once.
+final class CurlCall: Sendable {
+    private enum Phase {
+        case waiting
+        /// Bytes may have left for the server.
+        case begun
+        case finished
+    }
+
+    private struct State {
+        var phase = Phase.waiting
+        var continuation: CheckedContinuation<TransportResponse, any Error>?
+        /// What the call ended with before a task waited for it.
+        var early: Result<TransportResponse, any Error>?
+    }
+
+    let request: TransportRequest
+    let deadline: ContinuousClock.Instant
+    private let state = Mutex(State())
+
+    init(_ request: TransportRequest) {
+        self.request = request
+        deadline = .now + request.timeout
+    }
+
+    var hasBegun: Bool { state.withLock { $0.phase == .begun } }
+    var isFinished: Bool { state.withLock { $0.phase == .finished } }
+
+    func attach(_ continuation: CheckedContinuation<TransportResponse, any Error>) {
+        let early = state.withLock { state in
+            if state.early == nil { state.continuation = continuation }
+            return state.early
+        }
+        if let early { continuation.resume(with: early) }
+    }
+
+    /// Marks the request as sent from here on; false when the call has been given up.
+    ///
+    /// Under the same lock as `expire`, so that "nothing was sent" is never said wrongly.
+    func begin() -> Bool {
+        state.withLock { state in
+            guard state.phase != .finished else { return false }
+            state.phase = .begun
+            return true
+        }
+    }
+
+    func expire() {
+        finish { .failure(TransportError.timedOut(self.request.url, wasSent: $0)) }
+    }
+
+    func finish(_ result: Result<TransportResponse, any Error>) {
+        finish { _ in result }
+    }
+
+    /// Ends the call unless it has ended; `result` is told whether anything was sent.
+    func finish(_ result: (_ wasSent: Bool) -> Result<TransportResponse, any Error>) {
+        let (continuation, outcome) = state.withLock { state in
+            guard state.phase != .finished else {
+                return (
+                    nil as CheckedContinuation<TransportResponse, any Error>?,
+                    nil as Result<TransportResponse, any Error>?
+                )
+            }
+            let outcome = result(state.phase == .begun)
+            state.phase = .finished
+            let continuation = state.continuation
+            state.continuation = nil
+            if continuation == nil { state.early = outcome }
+            return (continuation, outcome)
+        }
+        if let continuation, let outcome { continuation.resume(with: outcome) }
+    }
+}
+
+/// Where calls come to the loop, and the only way to wake it.
+final class CurlInbox: Sendable {
+    struct Batch {
+        var submitted: [CurlCall] = []
+        var abandoned: [CurlCall] = []
+    }
+
+    private struct State {
+        var batch = Batch()
+        var isStopped = false
+        var isWoken = false
+    }
+
+    private let multi: CurlMulti
+    private let state = Mutex(State())
+
+    init(_ multi: CurlMulti) {
+        self.multi = multi
+    }
+
+    func submit(_ call: CurlCall) {
+        change { $0.batch.submitted.append(call) }
+    }
+
+    /// Asks the loop to drop a call that is finished already.
+    func abandon(_ call: CurlCall) {
+        change { $0.batch.abandoned.append(call) }
+    }
+
+    func stop() {
+        change { $0.isStopped = true }
+    }
+
+    /// What has come since the last time, or nil after `stop`.
+    func take() -> Batch? {
+        state.withLock { state in
+            guard !state.isStopped else { return nil }
+            let batch = state.batch
+            state.batch = Batch()
+            state.isWoken = false
+            return batch
+        }
+    }
+
+    /// Wakes the loop under the lock: after `take` has seen the stop, the handle is closed.
+    private func change(_ body: (inout State) -> Void) {
+        state.withLock { state in
+            guard !state.isStopped else { return }
+            body(&state)
+            if !state.isWoken { multi.wake() }
+            state.isWoken = true
+        }
+    }
+}
+
+/// The multi handle.
+///
+/// Unchecked because libcurl itself allows one thing from other threads, `curl_multi_wakeup`,
+/// which only `CurlInbox` calls, under its lock and never after its stop; all else is done
+/// by the one thread of `CurlLoop`, which closes the handle after it has seen the stop.
+struct CurlMulti: @unchecked Sendable {
+    /// Loaded once for the process; libcurl asks for it before the first handle.
+    private static let isReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
+
+    let handle: UnsafeMutableRawPointer?
+
+    init() {
+        handle = Self.isReady ? curl_multi_init() : nil
+    }
+
+    func wake() {
+        if let handle { curl_multi_wakeup(handle) }
+    }
+}
+#endif

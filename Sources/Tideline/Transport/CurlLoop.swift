@@ -1,0 +1,122 @@
+// CurlLoop: the thread that drives all transfers of one transport.
+//
+// Confined to its thread, where it is made: neither it nor its transfers are Sendable. Easy
+// handles are reused; connections live in the multi handle. No more than `callsMax` transfers
+// run, the other calls wait here, so libcurl never queues and its timeouts mean what they say.
+
+#if canImport(CCurl)
+import CCurl
+import Foundation
+import TidelineCore
+
+final class CurlLoop {
+    /// How long the thread sleeps without news; libcurl wakes it earlier for its own timers.
+    private static let pollMilliseconds: Int32 = 60_000
+
+    private let multi: UnsafeMutableRawPointer
+    private let inbox: CurlInbox
+    private let limits: TransportLimits
+    private var waiting: [CurlCall] = []
+    private var live: [UnsafeMutableRawPointer: CurlTransfer] = [:]
+    private var idle: [UnsafeMutableRawPointer] = []
+
+    /// Nil when libcurl cannot start, which it does only without memory; calls then expire.
+    init?(_ multi: CurlMulti, inbox: CurlInbox, limits: TransportLimits) {
+        guard let handle = multi.handle else { return nil }
+        self.multi = handle
+        self.inbox = inbox
+        self.limits = limits
+        tideline_curl_keep_connections(handle, limits.callsMax)
+    }
+
+    func run() {
+        blockBrokenPipeSignal()
+        while let batch = inbox.take() {
+            waiting += batch.submitted
+            drop(batch.abandoned)
+            admit()
+            var running: Int32 = 0
+            var code = curl_multi_perform(multi, &running)
+            if collect() > 0 { continue }
+            if code == CURLM_OK {
+                code = curl_multi_poll(multi, nil, 0, Self.pollMilliseconds, nil)
+            }
+            if code != CURLM_OK { recover(from: code) }
+        }
+        close()
+    }
+
+    private func admit() {
+        var taken = 0
+        while taken < waiting.count, live.count < limits.callsMax {
+            let call = waiting[taken]
+            taken += 1
+            if !call.isFinished { start(call) }
+        }
+        waiting.removeFirst(taken)
+    }
+
+    private func start(_ call: CurlCall) {
+        guard let easy = idle.popLast() ?? curl_easy_init() else {
+            call.finish(.failure(CurlFailure(CURLE_OUT_OF_MEMORY).error(for: call, head: nil)))
+            return
+        }
+        let transfer = CurlTransfer(call, bytesMax: limits.responseBytesMax)
+        var code = CurlOptions.set(on: easy, for: transfer, limits: limits)
+        if code == CURLE_OK, curl_multi_add_handle(multi, easy) != CURLM_OK {
+            code = CURLE_FAILED_INIT
+        }
+        live[easy] = transfer
+        if code != CURLE_OK { release(easy)?.complete(code) }
+    }
+
+    /// Ends every transfer that is done; returns how many there were.
+    private func collect() -> Int {
+        var count = 0
+        var left: Int32 = 0
+        while let message = curl_multi_info_read(multi, &left) {
+            guard message.pointee.msg == CURLMSG_DONE, let easy = message.pointee.easy_handle
+            else { continue }
+            let code = tideline_curl_result(message)
+            count += 1
+            release(easy)?.complete(code)
+        }
+        return count
+    }
+
+    private func drop(_ calls: [CurlCall]) {
+        for call in calls {
+            guard let easy = live.first(where: { $0.value.call === call })?.key else { continue }
+            _ = release(easy)
+        }
+        if !calls.isEmpty { waiting.removeAll(where: \.isFinished) }
+    }
+
+    private func release(_ easy: UnsafeMutableRawPointer) -> CurlTransfer? {
+        curl_multi_remove_handle(multi, easy)
+        curl_easy_reset(easy)
+        idle.append(easy)
+        return live.removeValue(forKey: easy)
+    }
+
+    /// libcurl fails here only without memory or with a broken poll: no call can go on.
+    private func recover(from code: CURLMcode) {
+        for easy in Array(live.keys) { release(easy)?.complete(CURLE_FAILED_INIT) }
+        usleep(10_000)
+    }
+
+    private func close() {
+        for easy in Array(live.keys) { release(easy)?.complete(CURLE_ABORTED_BY_CALLBACK) }
+        for easy in idle { curl_easy_cleanup(easy) }
+        curl_multi_cleanup(multi)
+    }
+
+    /// OpenSSL writes without MSG_NOSIGNAL: a cut connection would end the process.
+    private func blockBrokenPipeSignal() {
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        sigaddset(&signals, SIGPIPE)
+        pthread_sigmask(SIG_BLOCK, &signals, nil)
+    }
+}
+#endif

@@ -1,0 +1,154 @@
+// CurlOptions: a request as options of an easy handle, and what cannot be a request.
+
+#if canImport(CCurl)
+import CCurl
+import Foundation
+import TidelineCore
+
+enum CurlOptions {
+    /// Fields that say where a message ends or where it goes: one writer only.
+    private static let ownFields = ["content-length", "transfer-encoding", "expect", "host"]
+
+    /// Checks what libcurl would send as it is.
+    static func check(_ request: TransportRequest) throws(TransportError) {
+        try EndpointRules.check(request.url, allowsInsecure: true)
+        guard isToken(request.method) else {
+            throw .invalidRequest("The method is not a word such as GET. Write it in capitals.")
+        }
+        for field in request.headers {
+            guard isToken(field.name) else {
+                throw .invalidRequest("A header field has no valid name. Use letters and '-'.")
+            }
+            guard field.value.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 }) else {
+                throw .invalidRequest(
+                    "The header field '\(field.name)' contains a control character. Remove it."
+                )
+            }
+            guard !ownFields.contains(field.name.lowercased()) else {
+                throw .invalidRequest(
+                    "The transport writes the header field '\(field.name)' itself. Remove it."
+                )
+            }
+        }
+    }
+
+    static func set(
+        on easy: UnsafeMutableRawPointer,
+        for transfer: CurlTransfer,
+        limits: TransportLimits
+    ) -> CURLcode {
+        let request = transfer.call.request
+        let context = Unmanaged.passUnretained(transfer).toOpaque()
+        tideline_curl_set_callbacks(
+            easy,
+            CurlTransfer.onStart,
+            CurlTransfer.onHeader,
+            CurlTransfer.onBody,
+            context
+        )
+        var code = tideline_curl_set_text(easy, CURLOPT_URL, request.url.absoluteString)
+        if code == CURLE_OK { code = tideline_curl_allow_only_http(easy) }
+        if code == CURLE_OK { code = setMethod(on: easy, request) }
+        guard code == CURLE_OK else { return code }
+        setRules(on: easy)
+        setLimits(on: easy, limits, until: transfer.call.deadline)
+        tideline_curl_set_error_buffer(easy, transfer.errorText)
+        if let host = request.url.host(), EndpointRules.isLoopback(host) {
+            tideline_curl_set_text(easy, CURLOPT_PROXY, "")
+        }
+        guard let headers = makeHeaders(request) else { return CURLE_OUT_OF_MEMORY }
+        transfer.headers = headers
+        return tideline_curl_set_headers(easy, headers)
+    }
+
+    private static func setMethod(
+        on easy: UnsafeMutableRawPointer,
+        _ request: TransportRequest
+    ) -> CURLcode {
+        let sendsBody = ["POST", "PUT", "PATCH"].contains(request.method)
+        var code = CURLE_OK
+        if let body = request.body ?? (sendsBody ? [] : nil) {
+            code = body.withUnsafeBytes { bytes in
+                tideline_curl_set_body(easy, bytes.baseAddress, curl_off_t(bytes.count))
+            }
+        } else if request.method == "HEAD" {
+            code = tideline_curl_set_long(easy, CURLOPT_NOBODY, 1)
+        }
+        guard code == CURLE_OK else { return code }
+        return tideline_curl_set_text(easy, CURLOPT_CUSTOMREQUEST, request.method)
+    }
+
+    // What does not depend on the request. An id may be "..": the path is sent as it is.
+    private static func setRules(on easy: UnsafeMutableRawPointer) {
+        tideline_curl_set_long(easy, CURLOPT_NOSIGNAL, 1)
+        tideline_curl_set_long(easy, CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
+        tideline_curl_set_long(easy, CURLOPT_HTTP09_ALLOWED, 0)
+        tideline_curl_set_long(easy, CURLOPT_FOLLOWLOCATION, 0)
+        tideline_curl_set_long(easy, CURLOPT_PATH_AS_IS, 1)
+        tideline_curl_set_long(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
+        tideline_curl_set_text(easy, CURLOPT_ACCEPT_ENCODING, "")
+        tideline_curl_do_not_wait_for_lookups(easy)
+    }
+
+    private static func setLimits(
+        on easy: UnsafeMutableRawPointer,
+        _ limits: TransportLimits,
+        until deadline: ContinuousClock.Instant
+    ) {
+        let left = deadline - .now
+        tideline_curl_set_long(easy, CURLOPT_TIMEOUT_MS, milliseconds(left))
+        tideline_curl_set_long(
+            easy,
+            CURLOPT_CONNECTTIMEOUT_MS,
+            milliseconds(limits.connectTimeout)
+        )
+        tideline_curl_set_long(easy, CURLOPT_LOW_SPEED_LIMIT, limits.stallBytesPerSecond)
+        tideline_curl_set_long(
+            easy,
+            CURLOPT_LOW_SPEED_TIME,
+            max(1, milliseconds(limits.stallTimeout) / 1_000)
+        )
+    }
+
+    /// An empty `Expect` saves a wait of one second before large bodies; an absent content
+    /// type must not become that of a web form.
+    private static func makeHeaders(
+        _ request: TransportRequest
+    ) -> UnsafeMutablePointer<curl_slist>? {
+        var list = curl_slist_append(nil, "Expect:")
+        if request.headers["Content-Type"] == nil { append("Content-Type:", to: &list) }
+        for field in request.headers {
+            let line = field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
+            append(line, to: &list)
+        }
+        return list
+    }
+
+    /// Leaves nil behind when there is no memory.
+    private static func append(_ line: String, to list: inout UnsafeMutablePointer<curl_slist>?) {
+        guard let start = list else { return }
+        list = curl_slist_append(start, line)
+        if list == nil { curl_slist_free_all(start) }
+    }
+
+    /// Rounded up and at least one: zero would mean "no limit".
+    private static func milliseconds(_ duration: Duration) -> Int {
+        let (seconds, attoseconds) = duration.components
+        guard seconds < 1_000_000 else { return 1_000_000_000 }
+        return max(
+            1,
+            Int(seconds) * 1_000 + Int((attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000)
+        )
+    }
+
+    private static func isToken(_ text: String) -> Bool {
+        !text.isEmpty
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+                default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
+                }
+            }
+    }
+}
+#endif

@@ -1,0 +1,112 @@
+// CurlTransfer: what arrives for one call on one easy handle, confined to the loop's thread.
+
+#if canImport(CCurl)
+import CCurl
+import TidelineCore
+
+final class CurlTransfer {
+    let call: CurlCall
+    /// What libcurl reads while it sends; freed with the transfer, after the handle's reset.
+    var headers: UnsafeMutablePointer<curl_slist>?
+    /// libcurl's own words for an error.
+    let errorText: UnsafeMutablePointer<CChar>
+
+    private let bytesMax: Int
+    private var head = ResponseHead()
+    private var body: [UInt8] = []
+    private var isTooLarge = false
+
+    init(_ call: CurlCall, bytesMax: Int) {
+        self.call = call
+        self.bytesMax = bytesMax
+        errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
+        errorText.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
+    }
+
+    deinit {
+        curl_slist_free_all(headers)
+        errorText.deallocate()
+    }
+
+    /// Ends the call with what has arrived.
+    func complete(_ code: CURLcode) {
+        guard code == CURLE_OK else {
+            call.finish(.failure(error(code)))
+            return
+        }
+        guard head.isComplete, !head.isMalformed else {
+            let url = call.request.url
+            let error =
+                head.isMalformed && head.isComplete
+                ? TransportError.invalidResponse(url) : .incompleteResponse(url)
+            call.finish(.failure(error))
+            return
+        }
+        call.finish(
+            .success(TransportResponse(status: head.status, headers: head.fields, body: body))
+        )
+    }
+
+    private func error(_ code: CURLcode) -> TransportError {
+        guard !isTooLarge else {
+            return .responseTooLarge(call.request.url, limit: bytesMax)
+        }
+        let failure = CurlFailure(code, detail: String(cString: errorText))
+        return failure.error(for: call, head: head)
+    }
+
+    private func receiveHeader(_ line: UnsafeBufferPointer<UInt8>) -> Bool {
+        isTooLarge = !head.append(line)
+        if head.isComplete, let length = head.contentLength, length > bytesMax,
+            call.request.method != "HEAD"
+        {
+            isTooLarge = true
+        }
+        return !isTooLarge
+    }
+
+    private func receiveBody(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+        if body.isEmpty { body.reserveCapacity(min(head.contentLength ?? 0, bytesMax)) }
+        guard body.count + bytes.count <= bytesMax else {
+            isTooLarge = true
+            return false
+        }
+        body.append(contentsOf: bytes)
+        return true
+    }
+}
+
+extension CurlTransfer {
+    /// Called on a connection just before the request goes out, also before a repetition.
+    static let onStart: tideline_curl_starter = { context, _, _, _, _ in
+        let isWanted = transfer(context)?.call.begin() ?? false
+        return isWanted ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
+    }
+
+    static let onHeader: tideline_curl_receiver = { bytes, size, count, context in
+        receive(bytes, size * count, context) { $0.receiveHeader($1) }
+    }
+
+    static let onBody: tideline_curl_receiver = { bytes, size, count, context in
+        receive(bytes, size * count, context) { $0.receiveBody($1) }
+    }
+
+    /// Another count than was given makes libcurl end the transfer.
+    private static func receive(
+        _ bytes: UnsafeMutablePointer<CChar>?,
+        _ count: Int,
+        _ context: UnsafeMutableRawPointer?,
+        _ body: (CurlTransfer, UnsafeBufferPointer<UInt8>) -> Bool
+    ) -> Int {
+        guard count > 0 else { return 0 }
+        guard let transfer = transfer(context) else { return 0 }
+        let raw = UnsafeRawBufferPointer(start: bytes, count: count)
+        return body(transfer, raw.assumingMemoryBound(to: UInt8.self)) ? count : 0
+    }
+
+    /// The loop keeps the transfer alive as long as libcurl has its address.
+    private static func transfer(_ context: UnsafeMutableRawPointer?) -> CurlTransfer? {
+        context.map { Unmanaged<CurlTransfer>.fromOpaque($0).takeUnretainedValue() }
+    }
+}
+#endif

@@ -1,0 +1,192 @@
+// TransportError: why a call gave no response, and whether the server may have got it.
+//
+// All wording is here. Messages name the origin, never a path, a query, a header or a body.
+
+import Foundation
+
+/// Why a call gave no response.
+///
+/// Ask ``outcomeIsUnknown`` before calling something "not done": a cut connection says nothing
+/// about what the server did with the request.
+public struct TransportError: Error, Sendable, CustomStringConvertible {
+    /// What happened.
+    public struct Code: Hashable, Sendable, CustomStringConvertible {
+        private enum Kind: String, Sendable {
+            case cannotConnect
+            case timedOut
+            case connectionLost
+            case incompleteResponse
+            case invalidResponse
+            case responseTooLarge
+            case tls
+            case insecure
+            case invalidRequest
+            case failed
+        }
+        private let kind: Kind
+        private init(_ kind: Kind) { self.kind = kind }
+
+        /// No connection could be made; nothing was sent.
+        public static let cannotConnect = Self(.cannotConnect)
+        /// The request was sent and no complete response came in time.
+        public static let timedOut = Self(.timedOut)
+        /// The connection ended before a response began.
+        public static let connectionLost = Self(.connectionLost)
+        /// The connection ended within the response.
+        public static let incompleteResponse = Self(.incompleteResponse)
+        /// What arrived is not HTTP.
+        public static let invalidResponse = Self(.invalidResponse)
+        /// The response is over the transport's limit.
+        public static let responseTooLarge = Self(.responseTooLarge)
+        /// The server could not be authenticated, or TLS failed.
+        public static let tls = Self(.tls)
+        /// Plain http off loopback, which was not asked for; nothing was sent.
+        public static let insecure = Self(.insecure)
+        /// The request cannot be sent as it is; nothing was sent.
+        public static let invalidRequest = Self(.invalidRequest)
+        /// Something else: see `cause`.
+        public static let failed = Self(.failed)
+
+        /// The name of the code.
+        public var description: String { kind.rawValue }
+    }
+
+    /// What happened.
+    public var code: Code
+
+    /// What happened and what helps, for people.
+    public var message: String
+
+    /// False only if it is certain that the server did not get the request.
+    public var outcomeIsUnknown: Bool
+
+    /// The error of the layer below.
+    public var cause: (any Error)?
+
+    /// Makes an error.
+    public init(
+        _ code: Code,
+        _ message: String,
+        outcomeIsUnknown: Bool,
+        cause: (any Error)? = nil
+    ) {
+        self.code = code
+        self.message = message
+        self.outcomeIsUnknown = outcomeIsUnknown
+        self.cause = cause
+    }
+
+    /// The code and the message.
+    public var description: String { "\(code): \(message)" }
+}
+
+extension TransportError {
+    static func cannotConnect(_ url: URL, cause: (any Error)? = nil) -> Self {
+        TransportError(
+            .cannotConnect,
+            """
+            No connection to \(EndpointRules.name(of: url)); nothing was sent. Check the \
+            endpoint's address and the network, then try again.
+            """,
+            outcomeIsUnknown: false,
+            cause: cause
+        )
+    }
+
+    /// A call over its timeout: before anything was sent, it is one that could not connect.
+    static func timedOut(_ url: URL, wasSent: Bool, cause: (any Error)? = nil) -> Self {
+        guard wasSent else { return cannotConnect(url, cause: cause) }
+        return TransportError(
+            .timedOut,
+            """
+            \(EndpointRules.name(of: url)) gave no complete response in time; the server may \
+            have acted on the request. Try again, or allow a longer timeout.
+            """,
+            outcomeIsUnknown: true,
+            cause: cause
+        )
+    }
+
+    static func connectionLost(_ url: URL, cause: (any Error)? = nil) -> Self {
+        TransportError(
+            .connectionLost,
+            """
+            The connection to \(EndpointRules.name(of: url)) ended before a response; the \
+            server may have acted on the request. Try again.
+            """,
+            outcomeIsUnknown: true,
+            cause: cause
+        )
+    }
+
+    static func incompleteResponse(_ url: URL, cause: (any Error)? = nil) -> Self {
+        TransportError(
+            .incompleteResponse,
+            """
+            The connection to \(EndpointRules.name(of: url)) ended within the response; the \
+            server may have acted on the request. Try again.
+            """,
+            outcomeIsUnknown: true,
+            cause: cause
+        )
+    }
+
+    static func invalidResponse(_ url: URL, cause: (any Error)? = nil) -> Self {
+        TransportError(
+            .invalidResponse,
+            """
+            What \(EndpointRules.name(of: url)) answered is not a valid HTTP response. Check \
+            that the endpoint is the sync server and not another service or a login page.
+            """,
+            outcomeIsUnknown: true,
+            cause: cause
+        )
+    }
+
+    static func responseTooLarge(_ url: URL, limit: Int) -> Self {
+        TransportError(
+            .responseTooLarge,
+            """
+            The response of \(EndpointRules.name(of: url)) is over \(limit) bytes. Ask for \
+            smaller pages, or raise 'responseBytesMax' of the transport.
+            """,
+            outcomeIsUnknown: true
+        )
+    }
+
+    static func tls(_ url: URL, wasSent: Bool, cause: (any Error)? = nil) -> Self {
+        TransportError(
+            .tls,
+            """
+            No trusted TLS connection to \(EndpointRules.name(of: url)). Check the server's \
+            certificate, the name in the endpoint and the clock of this device.
+            """,
+            outcomeIsUnknown: wasSent,
+            cause: cause
+        )
+    }
+
+    static func insecure(_ url: URL) -> Self {
+        TransportError(
+            .insecure,
+            """
+            \(EndpointRules.name(of: url)) is plain http: anybody on the way could read and \
+            change the data. Use an https endpoint, or allow insecure connections explicitly.
+            """,
+            outcomeIsUnknown: false
+        )
+    }
+
+    static func invalidRequest(_ message: String, cause: (any Error)? = nil) -> Self {
+        TransportError(.invalidRequest, message, outcomeIsUnknown: false, cause: cause)
+    }
+
+    static func failed(_ url: URL, wasSent: Bool, cause: (any Error)?) -> Self {
+        TransportError(
+            .failed,
+            "The call to \(EndpointRules.name(of: url)) failed. Its 'cause' says why.",
+            outcomeIsUnknown: wasSent,
+            cause: cause
+        )
+    }
+}

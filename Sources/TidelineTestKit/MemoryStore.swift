@@ -1,0 +1,135 @@
+// MemoryStore: a local store in memory: the second store there is, and the disk of the worlds.
+
+import Synchronization
+public import Tideline
+public import TidelineCore
+
+/// A local store in memory.
+///
+/// It keeps every promise of ``LocalStore`` but the survival of the process. A transaction works on
+/// a copy, which becomes the state when it ends.
+public final class MemoryStore: LocalStore {
+    private struct Table: Sendable {
+        var schema: TableSchema
+        var rows: [MemoryKey: Row] = [:]
+    }
+
+    private struct State: Sendable {
+        var tables: [String: Table] = [:]
+        var listeners: [Int: AsyncStream<Set<String>>.Continuation] = [:]
+        var next = 0
+    }
+
+    private let state = Mutex(State())
+
+    /// An empty store.
+    public init() {}
+
+    /// Makes the tables that are missing.
+    public func open(tables: [TableSchema]) async throws {
+        state.withLock { state in
+            for schema in tables {
+                state.tables[schema.name, default: Table(schema: schema)].schema = schema
+            }
+        }
+    }
+
+    /// Runs `body` on the present state.
+    public func read<Result: Sendable>(
+        _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
+    ) async throws -> Result {
+        try body(Transaction(state.withLock { $0.tables }))
+    }
+
+    /// Runs `body` on a copy of the state, which then takes its place.
+    public func write<Result: Sendable>(
+        _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
+    ) async throws -> Result {
+        let (result, changed, listeners) = try state.withLock { state in
+            let transaction = Transaction(state.tables)
+            let result = try body(transaction)
+            state.tables = transaction.tables
+            return (result, transaction.changed, Array(state.listeners.values))
+        }
+        if !changed.isEmpty {
+            for listener in listeners { listener.yield(changed) }
+        }
+        return result
+    }
+
+    /// The tables that each transaction changed.
+    public func changes() -> AsyncStream<Set<String>> {
+        AsyncStream(bufferingPolicy: .bufferingNewest(64)) { continuation in
+            let id = state.withLock { state in
+                state.next += 1
+                state.listeners[state.next] = continuation
+                return state.next
+            }
+            continuation.onTermination = { [weak self] _ in
+                _ = self?.state.withLock { $0.listeners.removeValue(forKey: id) }
+            }
+        }
+    }
+
+    /// One transaction; lent to one call and never kept.
+    private final class Transaction: LocalStoreWriter {
+        var tables: [String: Table]
+        var changed: Set<String> = []
+
+        init(_ tables: [String: Table]) { self.tables = tables }
+
+        private func table(_ name: String) throws -> Table {
+            guard let table = tables[name] else {
+                throw SyncError.unknownTable(name, known: Array(tables.keys))
+            }
+            return table
+        }
+
+        func rows(_ query: TableQuery, in table: String) throws -> [Row] {
+            let table = try self.table(table)
+            var checked = query
+            if table.schema.hasSystemColumns { checked.includesDeleted = true }
+            checked = try FilterChecker(schema: table.schema).query(checked)
+            return checked.apply(to: Array(table.rows.values)).rows
+        }
+
+        func row(id: Value, in table: String) throws -> Row? {
+            try self.table(table).rows[MemoryKey(id)]
+        }
+
+        func count(_ filter: Filter?, in table: String) throws -> Int {
+            try rows(TableQuery(filter: filter), in: table).count
+        }
+
+        func put(_ rows: [Row], in table: String) throws {
+            let schema = try self.table(table).schema
+            var columns = schema.systemColumns + schema.columns
+            if schema.hasSystemColumns { columns.removeAll { $0.name == SystemColumn.deleted } }
+            for row in rows {
+                var whole = row
+                for column in columns where whole[column.name] == nil {
+                    whole[column.name] = .null
+                }
+                tables[table]?.rows[MemoryKey(row["id"] ?? .null)] = whole
+            }
+            if !rows.isEmpty { changed.insert(table) }
+        }
+
+        func delete(ids: [Value], in table: String) throws -> Int {
+            _ = try self.table(table)
+            var count = 0
+            for id in ids where tables[table]?.rows.removeValue(forKey: MemoryKey(id)) != nil {
+                count += 1
+            }
+            if count > 0 { changed.insert(table) }
+            return count
+        }
+    }
+}
+
+/// A key; texts are the same when their bytes are, as `Value` compares them.
+private struct MemoryKey: Hashable, Sendable {
+    private let value: Value
+
+    init(_ value: Value) { self.value = value }
+}

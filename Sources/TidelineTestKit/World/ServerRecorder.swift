@@ -1,0 +1,81 @@
+// ServerRecorder: stands before the server of a world and writes down what it answered.
+
+import Foundation
+import Synchronization
+import Tideline
+import TidelineCore
+
+/// Every state that a row had on the server, and what each request did.
+final class ServerRecorder: Transport {
+    struct Effect: Sendable {
+        var request: String
+        var count: Int
+    }
+
+    private struct State {
+        /// Texts that a row had on the server, by id.
+        var texts: [String: Set<String>] = [:]
+        var effects: [String: Int] = [:]
+        var requests = 0
+        var history: UInt64 = 14_695_981_039_346_656_037
+    }
+
+    private let inner: any Transport
+    private let state = Mutex(State())
+
+    init(_ inner: any Transport) { self.inner = inner }
+
+    func send(_ request: TransportRequest) async throws -> TransportResponse {
+        let response = try await inner.send(request)
+        let row = Self.row(response)
+        state.withLock { state in
+            state.requests += 1
+            let body = request.body.map { String(decoding: $0, as: UTF8.self) } ?? ""
+            let key =
+                "\(request.method) \(request.url.absoluteString) \(request.headers["If-Match"] ?? "") \(body)"
+            Self.mix(&state.history, key)
+            Self.mix(&state.history, "\(response.status)")
+            guard request.method != "GET", (200..<300).contains(response.status) else { return }
+            state.effects[key, default: 0] += 1
+            if let row, let text = row["text"]?.text { state.texts[row.id, default: []].insert(text) }
+        }
+        return response
+    }
+
+    private static func mix(_ hash: inout UInt64, _ text: String) {
+        for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 1_099_511_628_211 }
+    }
+
+    private static func row(_ response: TransportResponse) -> Row? {
+        guard let page = try? JSON(String(decoding: response.body, as: UTF8.self)),
+            let item = try? page.decode(WorldItem.self), let row = try? Row(item)
+        else { return nil }
+        return row
+    }
+
+    /// Whether a row had this text on the server at some time.
+    func had(_ text: String, _ id: String) -> Bool {
+        state.withLock { $0.texts[id]?.contains(text) == true }
+    }
+
+    /// A request that took effect more than once.
+    var doubled: String? {
+        state.withLock { state in
+            state.effects.filter { $0.value > 1 }.keys.sorted().first
+        }
+    }
+
+    var report: (requests: Int, history: UInt64) {
+        state.withLock { ($0.requests, $0.history) }
+    }
+}
+
+/// The record of the worlds.
+struct WorldItem: SyncRecord {
+    var id: String
+    var text: String
+    var complete = false
+    var rank: Int?
+
+    static let tableName = "WorldItem"
+}

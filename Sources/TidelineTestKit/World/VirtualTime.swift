@@ -1,0 +1,123 @@
+// VirtualTime: one thread, one order of events, and a clock that jumps to the next of them.
+//
+// It is the executor of every task of a world. When no task can go on, the clock moves to the
+// earliest sleeper. So a world of hours runs in milliseconds, and the same way every time.
+
+public import Foundation
+import Synchronization
+
+/// A deterministic executor with simulated time.
+public final class VirtualTime: SerialExecutor, TaskExecutor {
+    private struct Sleeper {
+        var due: Int64
+        var order: Int
+        var continuation: CheckedContinuation<Void, Never>
+    }
+
+    private struct State {
+        var jobs: [UnownedJob] = []
+        var sleepers: [Sleeper] = []
+        var now: Int64
+        var order = 0
+    }
+
+    private let state: Mutex<State>
+
+    /// Starts the clock at 2026-01-01T00:00:00Z.
+    public init() {
+        state = Mutex(State(now: 1_767_225_600_000_000))
+    }
+
+    /// Microseconds since 1970.
+    public var now: Int64 { state.withLock { $0.now } }
+
+    /// The simulated time as a date.
+    public var date: Date { Date(timeIntervalSince1970: Double(now) / 1_000_000) }
+
+    /// Queues a job of a task.
+    public func enqueue(_ job: consuming ExecutorJob) {
+        let unowned = UnownedJob(job)
+        state.withLock { $0.jobs.append(unowned) }
+    }
+
+    /// Waits in simulated time.
+    public func sleep(_ duration: Duration) async throws {
+        try Task.checkCancellation()
+        let (seconds, attoseconds) = duration.components
+        let micros = max(1, seconds * 1_000_000 + attoseconds / 1_000_000_000_000)
+        await withCheckedContinuation { continuation in
+            state.withLock { state in
+                state.order += 1
+                state.sleepers.append(
+                    Sleeper(
+                        due: state.now + micros, order: state.order, continuation: continuation))
+            }
+        }
+        try Task.checkCancellation()
+    }
+
+    /// Starts a task that runs on this executor.
+    @discardableResult
+    public func start<Result: Sendable>(
+        _ body: sending @escaping @isolated(any) () async throws -> Result
+    ) -> Task<Result, any Error> {
+        Task(executorPreference: self, operation: body)
+    }
+
+    /// Runs `body` to its end on the calling thread.
+    ///
+    /// Nil when nothing can go on and nobody sleeps: a deadlock.
+    public func run<Result: Sendable>(
+        _ body: sending @escaping () async throws -> Result
+    ) throws -> Result? {
+        let box = OutcomeBox<Result>()
+        start {
+            do {
+                box.set(.success(try await body()))
+            } catch {
+                box.set(.failure(error))
+            }
+        }
+        while box.value == nil {
+            guard step() else { return nil }
+        }
+        return try box.value?.get()
+    }
+
+    /// Runs what can run, else moves the clock; false when there is nothing to do.
+    private func step() -> Bool {
+        let jobs = state.withLock { state in
+            defer { state.jobs.removeAll() }
+            return state.jobs
+        }
+        if !jobs.isEmpty {
+            for job in jobs {
+                job.runSynchronously(
+                    isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
+            }
+            return true
+        }
+        let sleeper = state.withLock { state -> Sleeper? in
+            guard
+                let index = state.sleepers.indices.min(by: {
+                    (state.sleepers[$0].due, state.sleepers[$0].order)
+                        < (state.sleepers[$1].due, state.sleepers[$1].order)
+                })
+            else { return nil }
+            let sleeper = state.sleepers.remove(at: index)
+            state.now = max(state.now, sleeper.due)
+            return sleeper
+        }
+        guard let sleeper else { return false }
+        sleeper.continuation.resume()
+        return true
+    }
+}
+
+private final class OutcomeBox<Content: Sendable>: Sendable {
+    private let state = Mutex<Result<Content, any Error>?>(nil)
+
+    var value: Result<Content, any Error>? { state.withLock { $0 } }
+
+    func set(_ result: Result<Content, any Error>) { state.withLock { $0 = result } }
+}

@@ -1,0 +1,121 @@
+// World: several devices and one server in simulated time, with a network that loses, doubles and
+// delays, and apps that are killed. At the end the faults stop, everybody syncs, and the guarantees
+// are checked (docs/SYNC.md: 1 no acknowledged write is lost, 2 at most once, 3 convergence,
+// 4 liveness, 7 in-flight edits survive, 11 determinism).
+
+import Foundation
+import Tideline
+import TidelineCore
+import TidelineServerCore
+
+/// A seeded world.
+///
+/// ```swift
+/// let report = try World(WorldPlan(seed: 7)).run()
+/// ```
+public struct World: Sendable {
+    private let plan: WorldPlan
+
+    static let endpoint = URL(string: "http://localhost") ?? URL(filePath: "/")
+
+    /// A world to be run.
+    public init(_ plan: WorldPlan) {
+        self.plan = plan
+    }
+
+    /// Runs the world on the calling thread.
+    ///
+    /// - Throws: ``WorldViolation`` with the seed when a guarantee is broken.
+    public func run() throws -> WorldReport {
+        let time = VirtualTime()
+        let plan = plan
+        let report = try time.run { try await World.play(plan, time) }
+        guard let report else {
+            throw WorldViolation(
+                seed: plan.seed, guarantee: "liveness", detail: "everybody waits for ever")
+        }
+        return report
+    }
+
+    private static func play(_ plan: WorldPlan, _ time: VirtualTime) async throws -> WorldReport {
+        let ids = (0..<plan.rows).map { "row-\($0)" }
+        let server = try await InProcessServer(
+            tables: [
+                TableDefinition(
+                    WorldItem.tableName, columns: try RecordSchema.of(WorldItem.self).table.columns)
+            ],
+            environment: ServerEnvironment(now: { time.now }, makeID: { "server-made" }))
+        let recorder = ServerRecorder(server.transport)
+        var devices: [WorldDevice] = []
+        var networks: [LossyNetwork] = []
+        for index in 0..<plan.devices {
+            let seed = plan.seed &* 31 &+ UInt64(index) &+ 1
+            let network = LossyNetwork(recorder, time: time, seed: seed, faults: plan.faults)
+            networks.append(network)
+            devices.append(
+                WorldDevice(
+                    name: "d\(index)", policy: plan.policies[index], disk: try disk(plan, index),
+                    network: network, environment: environment(time, seed), time: time, seed: seed))
+        }
+        for device in devices { try await device.start() }
+        try await work(devices, ids, plan, time)
+        for network in networks { network.set(NetworkFaults()) }
+        // Late duplicates are still on their way: they arrive before the world is judged.
+        try await time.sleep(.seconds(60))
+        let judge = WorldJudge(plan: plan, devices: devices, recorder: recorder, server: server)
+        try await judge.settle()
+        return try await judge.judge()
+    }
+
+    /// Half of the disks are SQLite files, half are in memory.
+    private static func disk(_ plan: WorldPlan, _ index: Int) throws -> any LocalStore {
+        (plan.seed &+ UInt64(index)) % 2 == 0
+            ? MemoryStore() : try SQLiteStore(path: ":memory:", inline: true)
+    }
+
+    private static func environment(_ time: VirtualTime, _ seed: UInt64) -> SyncEnvironment {
+        let numbers = SeededNumbers(seed: seed)
+        return SyncEnvironment(
+            now: { time.date }, makeID: { numbers.id() }, random: { numbers.fraction() },
+            sleep: { try await time.sleep($0) })
+    }
+
+    /// Users edit while their devices sync; now and then an app is killed and started again.
+    private static func work(
+        _ devices: [WorldDevice], _ ids: [String], _ plan: WorldPlan, _ time: VirtualTime
+    ) async throws {
+        var tasks: [Task<Void, any Error>] = []
+        for device in devices {
+            tasks.append(
+                time.start {
+                    for _ in 0..<plan.steps {
+                        try await time.sleep(
+                            .milliseconds(device.draw { Int.random(in: 1...3000, using: &$0) }))
+                        try await device.edit(ids)
+                    }
+                })
+            tasks.append(time.start { try await syncLoop(device, plan, time) })
+        }
+        for task in tasks { try await task.value }
+    }
+
+    private static func syncLoop(
+        _ device: WorldDevice, _ plan: WorldPlan, _ time: VirtualTime
+    ) async throws {
+        for _ in 0..<plan.steps / 2 {
+            try await time.sleep(
+                .milliseconds(device.draw { Int.random(in: 1...5000, using: &$0) }))
+            let sync = time.start { try await device.sync() }
+            guard device.draw({ $0.chance(15) }) else {
+                try await sync.value
+                continue
+            }
+            // Killed in the middle: the client goes, the disk stays.
+            try await time.sleep(
+                .milliseconds(device.draw { Int.random(in: 1...4000, using: &$0) }))
+            sync.cancel()
+            _ = try? await sync.value
+            try await device.start()
+        }
+    }
+}

@@ -1,0 +1,143 @@
+// WorldDevice: a device of a world: a disk, a client that may be killed and started again, a user
+// who edits, and a sync loop.
+
+import Synchronization
+import Tideline
+import TidelineCore
+
+final class WorldDevice: Sendable {
+    /// What the user last did to a row.
+    enum LastEdit: Sendable, Hashable {
+        case text(String)
+        case deleted
+    }
+
+    private struct State {
+        var generator: SeededGenerator
+        var lastEdits: [String: LastEdit] = [:]
+        var edits = 0
+        var client: SyncClient?
+    }
+
+    let name: String
+    let policy: ConflictPolicy
+    private let disk: any LocalStore
+    private let network: LossyNetwork
+    private let environment: SyncEnvironment
+    private let time: VirtualTime
+    private let state: Mutex<State>
+
+    init(
+        name: String, policy: ConflictPolicy, disk: any LocalStore, network: LossyNetwork,
+        environment: SyncEnvironment, time: VirtualTime, seed: UInt64
+    ) {
+        self.name = name
+        self.policy = policy
+        self.disk = disk
+        self.network = network
+        self.environment = environment
+        self.time = time
+        state = Mutex(State(generator: SeededGenerator(seed: seed)))
+    }
+
+    func draw<Result>(_ body: (inout SeededGenerator) -> Result) -> Result {
+        state.withLock { body(&$0.generator) }
+    }
+
+    var edits: Int { state.withLock { $0.edits } }
+    var lastEdits: [String: LastEdit] { state.withLock { $0.lastEdits } }
+
+    /// Starts the app: a new client on the same disk.
+    func start() async throws {
+        let client = SyncClient(
+            endpoint: World.endpoint, transport: network, environment: environment)
+        try await client.syncContext.initialize(
+            store: disk, tables: [WorldItem.self], conflicts: policy)
+        state.withLock { $0.client = client }
+    }
+
+    func client() throws -> SyncClient {
+        guard let client = state.withLock({ $0.client }) else {
+            throw SyncError(.storeNotInitialized, "The device is not started.")
+        }
+        return client
+    }
+
+    // MARK: - The user
+
+    func edit(_ ids: [String]) async throws {
+        let id = ids[draw { Int.random(in: 0..<ids.count, using: &$0) }]
+        let dice = draw { Int.random(in: 0..<100, using: &$0) }
+        let text = state.withLock { state in
+            state.edits += 1
+            return "\(name)-\(state.edits)"
+        }
+        let todos = try client().syncTable(WorldItem.self)
+        let exists = try await todos.read(id: id) != nil
+        switch (exists, dice) {
+        case (false, ..<70):
+            try await todos.insert(WorldItem(id: id, text: text))
+            note(id, .text(text))
+        case (false, _):
+            break
+        case (true, ..<15):
+            try await todos.delete(id: id)
+            note(id, .deleted)
+        case (true, ..<35):
+            try await todos.update(id: id) { $0.rank = dice }
+        default:
+            try await todos.update(id: id) { $0.text = text }
+            note(id, .text(text))
+        }
+    }
+
+    private func note(_ id: String, _ edit: LastEdit) {
+        state.withLock { $0.lastEdits[id] = edit }
+    }
+
+    /// The app gave the row up in favour of the server's.
+    private func forget(_ id: String) {
+        state.withLock { $0.lastEdits[id] = nil }
+    }
+
+    // MARK: - Sync
+
+    /// Pushes and pulls; what fails fails, as in an app without network.
+    func sync() async throws {
+        do {
+            try await client().syncContext.push()
+        } catch is PushError {
+            try await settleErrors()
+        }
+        do {
+            try await client().syncTable(WorldItem.self).pull(queryID: "world")
+        } catch is SyncError {
+            // Offline: the next round pulls.
+        } catch is PushError {
+            // The push inside the pull met the network or a rejection: the next round settles it.
+        }
+    }
+
+    /// What an app does about rejected operations: sometimes mine, sometimes theirs.
+    func settleErrors() async throws {
+        for error in try await client().syncContext.operationErrors() {
+            do {
+                if draw({ $0.chance(50) }), let mine = error.item {
+                    try await error.updateOperationAndRetry(with: mine)
+                } else {
+                    try await error.cancelOperationAndDiscardItem()
+                    forget(error.itemID)
+                }
+            } catch let failure as SyncError where failure.code == .notFound {
+                // An edit of the row released the operation meanwhile.
+            }
+        }
+    }
+
+    func rows() async throws -> [Row] {
+        var query = TableQuery()
+        query.order = [SortKey(column: "id")]
+        let wanted = query
+        return try await disk.read { try $0.rows(wanted, in: WorldItem.tableName) }
+    }
+}

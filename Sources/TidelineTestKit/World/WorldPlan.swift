@@ -1,0 +1,58 @@
+// WorldPlan: the shape of a random world, drawn from its seed.
+
+public import Tideline
+
+/// What a seeded world is made of.
+public struct WorldPlan: Sendable, Hashable {
+    /// The seed that everything is drawn from.
+    public var seed: UInt64
+    /// How many devices there are.
+    public var devices: Int
+    /// How many rows the devices share at most.
+    public var rows: Int
+    /// How many things each device's user does.
+    public var steps: Int
+    /// What the network does while the users work.
+    public var faults: NetworkFaults
+    /// Who wins conflicts, for each device.
+    public var policies: [ConflictPolicy]
+
+    /// Draws a plan.
+    public init(seed: UInt64) {
+        var generator = SeededGenerator(seed: seed ^ 0x7469_6465_6C69_6E65)
+        self.seed = seed
+        devices = Int.random(in: 2...4, using: &generator)
+        rows = Int.random(in: 2...6, using: &generator)
+        steps = Int.random(in: 8...24, using: &generator)
+        faults = .bad
+        if generator.chance(10) { faults = NetworkFaults() }
+        let all: [ConflictPolicy] = [.fail, .serverWins, .clientWins]
+        policies = (0..<devices).map { _ in all[Int.random(in: 0..<3, using: &generator)] }
+    }
+}
+
+/// A broken guarantee in a world.
+public struct WorldViolation: Error, Sendable, CustomStringConvertible {
+    /// The seed that shows it again.
+    public var seed: UInt64
+    /// The guarantee's name.
+    public var guarantee: String
+    /// What was seen.
+    public var detail: String
+
+    /// Everything needed to see it again.
+    public var description: String {
+        "seed \(seed) breaks '\(guarantee)': \(detail). "
+            + "Run it alone: TIDELINE_SEED=\(seed) swift test --filter World"
+    }
+}
+
+/// What happened in a world, for comparing two runs of a seed.
+public struct WorldReport: Sendable, Hashable {
+    /// How many requests reached the server.
+    public var requests = 0
+    /// How many operations the users queued.
+    public var edits = 0
+    /// A digest of every request and answer, in order.
+    public var history: UInt64 = 0
+}

@@ -1,0 +1,257 @@
+// CodeRuleTests: what the code may not contain, with the exceptions and their reasons.
+
+import Foundation
+import Testing
+
+struct CodeRuleTests {
+    /// The files and folders that may read the clock, make ids, draw random numbers or sleep.
+    ///
+    /// Each with its reason; a folder ends with a slash. Everything else is handed an environment
+    /// value, so that tests and seeds decide.
+    static let readsTheWorld: [String: String] = [
+        "Sources/Tideline/Transport/": "Ends calls on real sockets by their own deadlines.",
+        "Sources/TidelineHTTP/": "Bounds the time that a real connection may take.",
+        "Sources/TidelineServerCore/Routing/RequestHandler.swift":
+            "Measures the time of a request, for its log line only.",
+        "Sources/TidelineServerCore/Tables/ServerLimits.swift":
+            "Holds ServerEnvironment, where the server's clock and ids come in.",
+    ]
+
+    /// The files of over `linesMax` lines, and why they are not two.
+    static let longFiles: [String: String] = [:]
+
+    /// No file of the sources is longer; new files stay under `linesWanted`.
+    static let linesMax = 450
+    static let linesWanted = 300
+
+    @Test func onlyTheEnvironmentReadsTheClock() throws {
+        let files = try Repository.swiftFiles().filter { $0.isIn("Sources") }
+        let readers = files.filter { !readingTheWorld($0).isEmpty }
+        let unlisted = readers.filter { !isListed($0.path, in: Self.readsTheWorld) }
+        expectNone(unlisted.flatMap(readingTheWorld))
+        expectNone(staleEntries(of: Self.readsTheWorld, in: readers.map(\.path)))
+    }
+
+    @Test(arguments: [
+        ("let now = Date()", 1),
+        ("let now = Date(timeIntervalSince1970: 0)", 0),
+        ("let now: Date = .now", 1),
+        ("let now = Date.now", 1),
+        ("let nowhere = place.nowhere", 0),
+        ("let id = UUID()", 1),
+        ("let id = value.asUUID()", 0),
+        ("let die = Int.random(in: 1...6)", 1),
+        ("let die = generator.randomElement()", 0),
+        ("try await Task.sleep(for: .seconds(1))", 1),
+        ("let clock = ContinuousClock()", 1),
+        ("clock_gettime(CLOCK_MONOTONIC, &time)", 1),
+        ("/// The default is `Date()`.", 0),
+        (#"let text = "Date()""#, 0),
+        ("let now = Date()\nlet id = UUID()", 2),
+    ])
+    func clockRuleCanFail(text: String, count: Int) {
+        #expect(readingTheWorld(SourceFile(path: "Sources/A.swift", text: text)).count == count)
+    }
+
+    @Test func nothingIsLeftOver() throws {
+        expectNone(try Repository.swiftFiles().flatMap(leftovers))
+    }
+
+    @Test(arguments: [
+        ("Sources/Tideline/A.swift", "// FIXME: later", 1),
+        ("Sources/Tideline/A.swift", "// TODO", 1),
+        ("Tests/TidelineTests/A.swift", "// XXX", 1),
+        ("Sources/Tideline/A.swift", #"let name = "TodoItem", key = "TODO_SERVER""#, 0),
+        ("Sources/Tideline/A.swift", "print(row)", 1),
+        ("Sources/Tideline/A.swift", "debugPrint(row)\ndump(row)", 2),
+        ("Sources/Tideline/A.swift", "/// print(row)", 0),
+        ("Sources/Tideline/A.swift", "blueprint(row)", 0),
+        ("Sources/TidelineCommand/A.swift", "print(row)", 0),
+        ("Examples/Todo/A.swift", "print(row)", 0),
+        ("Sources/Tideline/A.swift", "let row = try! read()", 1),
+        ("Tests/TidelineTests/A.swift", "let row = try! read()", 0),
+        ("Sources/Tideline/A.swift", "fatalError()", 1),
+        ("Sources/Tideline/A.swift", "final class A: @unchecked Sendable {", 1),
+        ("Sources/Tideline/A.swift", "/// A box.\nfinal class A: @unchecked Sendable {", 1),
+        (
+            "Sources/Tideline/A.swift",
+            "/// `@unchecked Sendable`: one thread only.\n@frozen\nfinal class A: @unchecked Sendable",
+            0
+        ),
+        (
+            "Sources/Tideline/A.swift",
+            "/// Unchecked because only its thread has it.\nfinal class A: @unchecked Sendable",
+            0
+        ),
+        ("Sources/Tideline/A.swift", "nonisolated(unsafe) var a = 1", 1),
+        (
+            "Sources/Tideline/A.swift",
+            "// Written once, before any.\nnonisolated(unsafe) var a = 1", 0
+        ),
+    ])
+    func leftoverRuleCanFail(path: String, text: String, count: Int) {
+        #expect(leftovers(SourceFile(path: path, text: text)).count == count)
+    }
+
+    @Test func everyFileBeginsWithItsRole() throws {
+        expectNone(try Repository.swiftFiles().flatMap(missingRole))
+    }
+
+    @Test(arguments: [
+        ("// A: what it is.\n", 0),
+        ("import Foundation\n", 1),
+        ("//\n// A.swift\n", 1),
+        ("", 1),
+    ])
+    func roleRuleCanFail(text: String, count: Int) {
+        #expect(missingRole(SourceFile(path: "Sources/A.swift", text: text)).count == count)
+    }
+
+    @Test func filesAreShort() throws {
+        let files = try Repository.swiftFiles().filter { $0.isIn("Sources") }
+        let long = files.filter { $0.lineCount > Self.linesMax }.map(\.path)
+        expectNone(tooLong(files, allowed: Self.longFiles))
+        expectNone(staleEntries(of: Self.longFiles, in: long))
+    }
+
+    @Test func lengthRuleCanFail() {
+        let files = [150, 301, 450, 451, 600].map { count in
+            SourceFile(path: "\(count)", text: String(repeating: "//\n", count: count))
+        }
+        #expect(tooLong(files, allowed: ["600": "a"]).map(\.path) == ["451", "301", "450"])
+        #expect(tooLong(files, allowed: ["451": "a", "600": "b"]).isEmpty)
+    }
+
+    @Test func exceptionsCanGoStale() {
+        let table = ["A/": "a folder", "B/C.swift": "a file", "D/": "gone", "E.swift": "gone"]
+        let stale = staleEntries(of: table, in: ["A/E.swift", "B/C.swift"])
+        #expect(stale.map(\.path) == ["D/", "E.swift"])
+        #expect(isListed("A/E.swift", in: table))
+        #expect(!isListed("B/C.swift", in: ["B": "no slash", "B/C": "no type"]))
+    }
+}
+
+/// What makes a run differ from the run before.
+private let worldReads = [
+    "Date()", "Date.now", ": Date = .now", "UUID()", ".random(", "SystemRandomNumberGenerator",
+    "Task.sleep", "Thread.sleep", "usleep(", "ContinuousClock", "SuspendingClock",
+    "DispatchTime.now", "DispatchWallTime.now", "deadline: .now()", "timeout: .now()",
+    "systemUptime", "clock_gettime", "gettimeofday",
+]
+
+private func readingTheWorld(_ file: SourceFile) -> [Finding] {
+    occurrences(of: worldReads, in: file) { found in
+        "\(found) outside the environment. Take it from the environment value, or add the file, "
+            + "with the reason, to CodeRuleTests.readsTheWorld."
+    }
+}
+
+private func leftovers(_ file: SourceFile) -> [Finding] {
+    var findings = unexplained("@unchecked Sendable", naming: ["sendable", "unchecked"], in: file)
+    findings += unexplained("nonisolated(unsafe)", naming: [""], in: file)
+    for (index, line) in file.lines.enumerated() {
+        for mark in ["FIXME", "TODO", "XXX"] where contains(line, mark) {
+            let message = "\(mark) is left over. Do it, or file an issue."
+            findings.append(Finding(path: file.path, line: index + 1, message: message))
+        }
+    }
+    guard !file.isIn("Tests", "Benchmarks") else { return findings }
+    findings += occurrences(of: ["try!", "fatalError("], in: file) { found in
+        "\(found) Throw for the world's mistakes, precondition for ours, with a message."
+    }
+    guard !file.isIn("Sources/TidelineCommand", "Examples") else { return findings }
+    findings += occurrences(of: ["print(", "debugPrint(", "dump("], in: file) { found in
+        "\(found)…) in a library. Log it, or return it."
+    }
+    return findings
+}
+
+/// Places of `code` that have no comment directly above which names one of `words`.
+private func unexplained(_ code: String, naming words: [String], in file: SourceFile) -> [Finding] {
+    let lines = file.lines
+    return occurrences(of: [code], in: file) { "\($0) without a comment above that proves it." }
+        .filter { finding in
+            let above = lines[..<(finding.line - 1)].reversed()
+                .map { $0.drop(while: \.isWhitespace) }
+                .drop { $0.hasPrefix("@") }
+            let comment = above.prefix { $0.hasPrefix("//") }
+            let text = comment.joined().lowercased()
+            return comment.isEmpty || !words.contains { $0.isEmpty || text.contains($0) }
+        }
+}
+
+private func missingRole(_ file: SourceFile) -> [Finding] {
+    let first = file.lines.first ?? ""
+    let hasRole = first.hasPrefix("// ") && first.contains(where: \.isLetter)
+    guard !hasRole else { return [] }
+    let message = "The first line is not a comment that tells the role of the file."
+    return [Finding(path: file.path, message: message)]
+}
+
+/// The files over the limit; where there are any, the ones that come near it too.
+private func tooLong(_ files: [SourceFile], allowed: [String: String]) -> [Finding] {
+    let long = files.filter { $0.lineCount > CodeRuleTests.linesWanted }
+        .filter { !isListed($0.path, in: allowed) }
+    let over = long.filter { $0.lineCount > CodeRuleTests.linesMax }
+    guard !over.isEmpty else { return [] }
+    let near = long.filter { $0.lineCount <= CodeRuleTests.linesMax }
+    return over.map { file in
+        let message = "\(file.lineCount) lines; the limit is \(CodeRuleTests.linesMax). Split it."
+        return Finding(path: file.path, line: file.lineCount, message: message)
+    }
+        + near.map { file in
+            let message = "\(file.lineCount) lines; wanted are \(CodeRuleTests.linesWanted)."
+            return Finding(path: file.path, line: file.lineCount, message: message)
+        }
+}
+
+/// Whether `path`, or a folder that it is in, is an entry of a table of exceptions.
+private func isListed(_ path: String, in table: [String: String]) -> Bool {
+    table.keys.contains { $0 == path || $0.hasSuffix("/") && path.hasPrefix($0) }
+}
+
+/// Exceptions that nothing needs any more, so that the tables stay true.
+private func staleEntries(of table: [String: String], in needed: [String]) -> [Finding] {
+    table.filter { entry in
+        !needed.contains { isListed($0, in: [entry.key: entry.value]) }
+    }
+    .keys.sorted().map { path in
+        Finding(path: path, message: "This exception is not needed. Remove it from its table.")
+    }
+}
+
+/// Where the code of a file, not its comments and texts, contains one of `patterns`.
+private func occurrences(
+    of patterns: [String],
+    in file: SourceFile,
+    message: (String) -> String
+) -> [Finding] {
+    var findings: [Finding] = []
+    for (index, line) in file.code.enumerated() where !line.allSatisfy(\.isWhitespace) {
+        for pattern in patterns where contains(line, pattern) {
+            findings.append(
+                Finding(path: file.path, line: index + 1, message: message(pattern))
+            )
+        }
+    }
+    return findings
+}
+
+/// Whether `line` contains `pattern` as a whole: an identifier that only ends or begins with it
+/// does not count.
+private func contains(_ line: Substring, _ pattern: String) -> Bool {
+    func isPart(_ character: Character?) -> Bool {
+        character.map { $0.isLetter || $0.isNumber || $0 == "_" } ?? false
+    }
+    guard line.utf8.count >= pattern.utf8.count else { return false }
+    return line.ranges(of: pattern).contains { range in
+        let before = line[..<range.lowerBound].last
+        let after = line[range.upperBound...].first
+        return !(isPart(pattern.first) && isPart(before))
+            && !(isPart(pattern.last) && isPart(after))
+    }
+}
+
+extension SourceFile {
+    fileprivate var lineCount: Int { lines.count - (lines.last == "" ? 1 : 0) }
+}

@@ -1,0 +1,114 @@
+// Repository, SourceFile, Finding: the files that the rules read, and what a rule reports.
+//
+// A rule is a pure function from text to findings. Each is tried on broken examples first, so
+// that it is known to be able to fail, and then on the files of this repository.
+
+import Foundation
+import Testing
+
+/// One place where a rule is broken.
+struct Finding: Hashable, CustomStringConvertible {
+    var path: String
+    var line = 1
+    var message: String
+
+    var description: String { "\(path):\(line): \(message)" }
+}
+
+/// One text file, with its path from the root of the repository.
+struct SourceFile {
+    let path: String
+    let lines: [Substring]
+
+    /// The lines of a Swift file without comments and string literals; none for other files.
+    let code: [Substring]
+
+    init(path: String, text: String) {
+        self.path = path
+        lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        code =
+            path.hasSuffix(".swift")
+            ? CodeScanner.code(of: text).split(separator: "\n", omittingEmptySubsequences: false)
+            : []
+    }
+
+    /// Whether the file is in one of these folders, given from the root without a last slash.
+    func isIn(_ folders: String...) -> Bool {
+        folders.contains { path.hasPrefix($0 + "/") }
+    }
+}
+
+enum Repository {
+    static let root = URL(filePath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+    /// What these tests read; anything else beside them (`.build`, databases) is not looked at.
+    private static let folders = [
+        ".ci", "Benchmarks", "Examples", "Sources", "Tests", "docs", "scripts",
+    ]
+
+    private static let binaryTypes: Set<String> = ["db", "png", "sqlite"]
+
+    /// Every Swift file except those of this target, which quotes what it forbids.
+    static func swiftFiles() throws -> [SourceFile] {
+        try files().filter { $0.path.hasSuffix(".swift") }
+    }
+
+    /// Every text file of the project except those of this target and the licence.
+    static func files() throws -> [SourceFile] {
+        try read.get()
+    }
+
+    /// Read once for all rules.
+    private static let read = Result { try readFiles() }
+
+    private static func readFiles() throws -> [SourceFile] {
+        let top = try FileManager.default.contentsOfDirectory(
+            at: root,
+            includingPropertiesForKeys: [.isRegularFileKey],
+            options: .skipsHiddenFiles
+        )
+        var files = try top.compactMap(sourceFile)
+        for folder in folders {
+            let found = FileManager.default.enumerator(
+                at: root.appending(path: folder),
+                includingPropertiesForKeys: [.isRegularFileKey],
+                options: .skipsHiddenFiles
+            )
+            while let url = found?.nextObject() as? URL {
+                if let file = try sourceFile(url) {
+                    files.append(file)
+                }
+            }
+        }
+        try #require(files.count > 20, "The files of the repository were not found at \(root).")
+        return files.sorted { $0.path < $1.path }
+    }
+
+    static func exists(_ path: String) -> Bool {
+        FileManager.default.fileExists(atPath: root.appending(path: path).path)
+    }
+
+    private static func sourceFile(_ url: URL) throws -> SourceFile? {
+        let values = try url.resourceValues(forKeys: [.isRegularFileKey])
+        guard values.isRegularFile == true, !binaryTypes.contains(url.pathExtension) else {
+            return nil
+        }
+        let absolute = url.standardizedFileURL.path
+        let path = absolute.dropFirst(root.standardizedFileURL.path.count).drop { $0 == "/" }
+        guard !path.hasPrefix("Tests/RepositoryTests/"), path != "LICENSE",
+            let text = String(bytes: try Data(contentsOf: url), encoding: .utf8)
+        else { return nil }
+        return SourceFile(path: String(path), text: text)
+    }
+}
+
+/// Fails the running test with one line per finding, in the form that editors can follow.
+func expectNone(
+    _ findings: [Finding],
+    sourceLocation: SourceLocation = #_sourceLocation
+) {
+    guard !findings.isEmpty else { return }
+    let list = findings.map(\.description).joined(separator: "\n")
+    Issue.record("\(findings.count) found:\n\(list)", sourceLocation: sourceLocation)
+}

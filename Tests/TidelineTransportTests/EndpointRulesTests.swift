@@ -1,0 +1,83 @@
+// EndpointRulesTests: which addresses may be used, as a table.
+
+import Foundation
+import Testing
+import Tideline
+
+@Suite struct EndpointRulesTests {
+    static let addresses: [(String, TransportError.Code?)] = [
+        ("https://example.com", nil),
+        ("HTTPS://example.com/api", nil),
+        ("http://localhost:8080", nil),
+        ("http://LocalHost/", nil),
+        ("http://127.0.0.1:8080", nil),
+        ("http://127.255.0.9", nil),
+        ("http://[::1]:8080/", nil),
+        ("http://example.com", .insecure),
+        ("http://10.0.0.1", .insecure),
+        ("http://128.0.0.1", .insecure),
+        ("http://127.0.0.1.example.com", .insecure),
+        ("http://localhost.example.com", .insecure),
+        ("http://notlocalhost", .insecure),
+        ("http://127.0.0.256", .insecure),
+        ("http://127.0.0.01", .insecure),
+        ("http://127.1", .insecure),
+        ("http://127.0.0.+1", .insecure),
+        ("http://0.0.0.0", .insecure),
+        ("http://[::2]", .insecure),
+        ("http://[::ffff:127.0.0.1]", .insecure),
+        ("ftp://example.com", .invalidRequest),
+        ("file:///etc/passwd", .invalidRequest),
+        ("example.com", .invalidRequest),
+        ("/tables", .invalidRequest),
+        ("https://name:secret@example.com", .invalidRequest),
+        ("https://name@example.com", .invalidRequest),
+    ]
+
+    @Test(arguments: addresses) func checks(_ text: String, _ code: TransportError.Code?) throws {
+        let url = try #require(URL(string: text))
+        #expect(Self.code(url, allowsInsecure: false) == code)
+        #expect(Self.code(url, allowsInsecure: true) == (code == .insecure ? nil : code))
+    }
+
+    static let pairs: [(String, String, Bool)] = [
+        ("https://a.example/x", "https://a.example/y?z", true),
+        ("https://a.example", "HTTPS://A.Example:443/", true),
+        ("http://a.example", "http://a.example:80", true),
+        ("https://a.example", "http://a.example", false),
+        ("https://a.example:80", "http://a.example:80", false),
+        ("https://a.example", "https://a.example:444", false),
+        ("https://a.example", "https://b.example", false),
+        ("https://a.example", "https://a.example.b.example", false),
+        ("https://a.example", "https://a.example@b.example", false),
+        ("http://[::1]:1", "http://[::1]:1/x", true),
+        ("http://localhost", "http://127.0.0.1", false),
+        ("https://a.example", "/relative", false),
+        ("file:///a", "file:///a", false),
+    ]
+
+    @Test(arguments: pairs) func comparesOrigins(
+        _ one: String,
+        _ other: String,
+        _ same: Bool
+    ) throws {
+        let first = try #require(URL(string: one))
+        let second = try #require(URL(string: other))
+        #expect(EndpointRules.sameOrigin(first, second) == same)
+        #expect(EndpointRules.sameOrigin(second, first) == same)
+    }
+
+    @Test func namesNothingPrivate() throws {
+        let url = try #require(URL(string: "https://me:secret@[::1]:8443/tables/t?q=x#f"))
+        #expect(EndpointRules.name(of: url) == "https://[::1]:8443")
+    }
+
+    private static func code(_ url: URL, allowsInsecure: Bool) -> TransportError.Code? {
+        do {
+            try EndpointRules.check(url, allowsInsecure: allowsInsecure)
+            return nil
+        } catch {
+            return error.code
+        }
+    }
+}
