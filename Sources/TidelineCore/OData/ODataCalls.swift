@@ -10,6 +10,11 @@ extension ODataParser {
         case "now": return try currentTime(position)
         default: break
         }
+        let function = try function(name, position)
+        return try make(function, name, try arguments(), position)
+    }
+
+    private mutating func function(_ name: String, _ position: Int) throws(ODataError) -> Function {
         guard let function = Function(oDataName: name, dialect: dialect) else {
             throw failure("unknown function", at: position)
         }
@@ -19,7 +24,15 @@ extension ODataParser {
             }
             isInReplace = true
         }
-        var arguments = try arguments()
+        return function
+    }
+
+    private mutating func make(
+        _ function: Function,
+        _ name: String,
+        _ arguments: [Node],
+        _ position: Int
+    ) throws(ODataError) -> Node {
         guard function.arity.contains(arguments.count) else {
             throw failure(
                 "\(name) takes \(Self.count(function.arity)), here are \(arguments.count)",
@@ -30,20 +43,27 @@ extension ODataParser {
             isInReplace = false
             try checkReplacement(arguments[2])
         }
-        if function == .contains, name.lowercased() == "substringof" { arguments.reverse() }
-        return try make(.call(function, arguments.map(\.expression)), position, over: arguments)
+        let isReversed = function == .contains && name.lowercased() == "substringof"
+        let operands = isReversed ? arguments.reversed() : arguments
+        return try make(.call(function, operands.map(\.expression)), position, over: operands)
     }
 
     private mutating func arguments() throws(ODataError) -> [Node] {
-        try advance()
-        if try skip(.close) { return [] }
+        try enter()
         var arguments: [Node] = []
-        repeat {
-            guard arguments.count < 8 else { throw failure("too many arguments") }
-            arguments.append(try expression())
-        } while try skip(.comma)
+        if token != .close {
+            repeat {
+                arguments.append(try expression())
+            } while try nextArgument(arguments.count)
+        }
+        leave()
         guard try skip(.close) else { throw failure("',' or ')' is expected") }
         return arguments
+    }
+
+    private mutating func nextArgument(_ count: Int) throws(ODataError) -> Bool {
+        guard count < 8 else { throw failure("too many arguments") }
+        return try skip(.comma)
     }
 
     private static func count(_ arity: ClosedRange<Int>) -> String {

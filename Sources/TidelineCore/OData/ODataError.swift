@@ -19,9 +19,10 @@ package struct ODataLimits: Hashable, Sendable {
 
     /// The deepest nesting of the tree, parentheses included.
     ///
-    /// Reader, checker and evaluator recurse once per level. LINQ clients nest a chain of `or`
-    /// as deep as it is long.
-    package var depthMax = 100
+    /// Reader, checker and evaluator recurse once per level; a debug build needs 5 KiB of stack
+    /// for one, and threads of Apple platforms have 512 KiB. LINQ clients nest a chain of `or` as
+    /// deep as it is long.
+    package var depthMax = 80
 
     /// The most nodes of one filter's tree.
     package var nodesMax = 2000
@@ -69,5 +70,5 @@ public struct ODataError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The message with its position.
-    public var description: String { "\(message), at character \(position)" }
+    public var description: String { "\(message), at byte \(position)" }
 }

@@ -151,7 +151,7 @@ package struct ODataParser {
         _ position: Int,
         over parts: [Node] = []
     ) throws(ODataError) -> Node {
-        let depth = 1 + (parts.map(\.depth).max() ?? 0)
+        let depth = 1 + parts.reduce(0) { max($0, $1.depth) }
         guard depth <= limits.depthMax else {
             throw ODataError(
                 .tooLarge,
@@ -169,6 +169,9 @@ package struct ODataParser {
         }
     }
 
+    // The functions below call each other once per level. They are small, and build no messages
+    // themselves, because a debug build keeps every temporary in the frame.
+
     mutating func expression() throws(ODataError) -> Node {
         try chain(1)
     }
@@ -176,108 +179,145 @@ package struct ODataParser {
     /// Operands joined by operators that bind at least so tight.
     private mutating func chain(_ minimum: Int) throws(ODataError) -> Node {
         var left = try unary()
-        while case .name(let word) = token, let next = ODataOperator(word) {
-            let precedence = next.precedence(in: dialect)
-            guard precedence >= minimum else { break }
-            let position = left.expression.position
-            try count()
-            switch next {
-            case .any, .all:
-                var parts = [left]
-                while try skip(.name(word)) { parts.append(try chain(precedence + 1)) }
-                let expressions = parts.map(\.expression)
-                left = try make(
-                    next == .any ? .any(expressions) : .all(expressions),
-                    position,
-                    over: parts
-                )
-            case .isIn:
-                try advance()
-                let elements = try list()
-                let kind = QueryExpression.Kind.isIn(left.expression, elements.map(\.expression))
-                left = try make(kind, position, over: elements + [left])
-            case .compare(let comparison):
-                try advance()
-                let right = try chain(precedence + 1)
-                let kind = QueryExpression.Kind.compare(
-                    comparison,
-                    left.expression,
-                    right.expression
-                )
-                left = try make(kind, position, over: [left, right])
-            case .arithmetic(let operation):
-                try advance()
-                let right = try chain(precedence + 1)
-                let kind = QueryExpression.Kind.arithmetic(
-                    operation,
-                    left.expression,
-                    right.expression
-                )
-                left = try make(kind, position, over: [left, right])
-            }
+        while let (next, precedence) = try nextOperator(minimum) {
+            left = try join(left, next, precedence)
         }
         return left
     }
 
-    private mutating func list() throws(ODataError) -> [Node] {
-        guard try skip(.open) else { throw failure("'(' is expected after 'in'") }
-        if try skip(.close) { return [] }
-        var elements: [Node] = []
-        repeat {
-            guard elements.count < limits.listElementsMax else {
-                throw tooLarge("a list has at most \(limits.listElementsMax) elements")
-            }
-            elements.append(try expression())
-        } while try skip(.comma)
-        guard try skip(.close) else { throw failure("',' or ')' is expected") }
-        return elements
+    private mutating func nextOperator(
+        _ minimum: Int
+    ) throws(ODataError) -> (ODataOperator, Int)? {
+        guard case .name(let word) = token, let next = ODataOperator(word) else { return nil }
+        let precedence = next.precedence(in: dialect)
+        guard precedence >= minimum else { return nil }
+        try count()
+        try advance()
+        return (next, precedence)
     }
 
-    /// Runs the part between two brackets, or behind a unary operator, one level deeper.
-    private mutating func nested(
-        _ body: (inout ODataParser) throws(ODataError) -> Node
+    private mutating func join(
+        _ left: Node,
+        _ next: ODataOperator,
+        _ precedence: Int
     ) throws(ODataError) -> Node {
+        if case .isIn = next { return try list(of: left) }
+        var parts = [left]
+        repeat {
+            parts.append(try chain(precedence + 1))
+        } while try skipJoint(next)
+        return try joined(parts, by: next)
+    }
+
+    /// Whether a chain of `and` or of `or` goes on.
+    private mutating func skipJoint(_ joint: ODataOperator) throws(ODataError) -> Bool {
+        switch joint {
+        case .all: try skip(.name("and"))
+        case .any: try skip(.name("or"))
+        default: false
+        }
+    }
+
+    private func joined(_ parts: [Node], by joint: ODataOperator) throws(ODataError) -> Node {
+        let expressions = parts.map(\.expression)
+        let kind: QueryExpression.Kind =
+            switch joint {
+            case .all: .all(expressions)
+            case .any: .any(expressions)
+            case .compare(let comparison): .compare(comparison, expressions[0], expressions[1])
+            case .arithmetic(let operation):
+                .arithmetic(operation, expressions[0], expressions[1])
+            case .isIn: .isIn(expressions[0], Array(expressions.dropFirst()))
+            }
+        return try make(kind, parts[0].expression.position, over: parts)
+    }
+
+    private mutating func list(of operand: Node) throws(ODataError) -> Node {
+        guard try skip(.open) else { throw failure("'(' is expected after 'in'") }
+        var parts = [operand]
+        if try skip(.close) { return try joined(parts, by: .isIn) }
+        repeat {
+            guard parts.count <= limits.listElementsMax else {
+                throw tooLarge("a list has at most \(limits.listElementsMax) elements")
+            }
+            parts.append(try expression())
+        } while try skip(.comma)
+        guard try skip(.close) else { throw failure("',' or ')' is expected") }
+        return try joined(parts, by: .isIn)
+    }
+
+    /// Begins the part behind a bracket or a unary operator, one level deeper.
+    mutating func enter() throws(ODataError) {
         nesting += 1
         guard nesting <= limits.depthMax else {
             throw tooLarge("nested deeper than \(limits.depthMax) levels")
         }
-        let node = try body(&self)
+        try advance()
+    }
+
+    mutating func leave() {
         nesting -= 1
-        return node
     }
 
     private mutating func unary() throws(ODataError) -> Node {
         try count()
         let position = position
         switch token {
-        case .minus:
-            try advance()
-            let operand = try nested { parser throws(ODataError) in try parser.unary() }
-            return try make(.negate(operand.expression), position, over: [operand])
-        case .name("not"):
-            try advance()
-            let operand = try nested { parser throws(ODataError) in try parser.unary() }
-            return try make(.not(operand.expression), position, over: [operand])
-        case .open:
-            try advance()
-            let inner = try nested { parser throws(ODataError) in try parser.expression() }
-            guard try skip(.close) else {
-                throw failure("')' is expected; it closes the '(' at character \(position)")
-            }
-            return inner
+        case .minus: return try prefixed(position) { .negate($0) }
+        case .name("not"): return try prefixed(position) { .not($0) }
+        case .open: return try group(position)
+        case .name: return try named(position)
+        default: return try literal(position)
+        }
+    }
+
+    private mutating func prefixed(
+        _ position: Int,
+        _ kind: (QueryExpression) -> QueryExpression.Kind
+    ) throws(ODataError) -> Node {
+        try enter()
+        let operand = try unary()
+        leave()
+        return try make(kind(operand.expression), position, over: [operand])
+    }
+
+    private mutating func group(_ position: Int) throws(ODataError) -> Node {
+        try enter()
+        let inner = try expression()
+        leave()
+        try close(position)
+        return inner
+    }
+
+    private mutating func close(_ position: Int) throws(ODataError) {
+        guard try skip(.close) else {
+            throw failure("')' is expected; it closes the '(' at byte \(position)")
+        }
+    }
+
+    private mutating func named(_ position: Int) throws(ODataError) -> Node {
+        let name = try takeName()
+        guard token == .open else { return try column(name, position) }
+        return try call(name, position)
+    }
+
+    private mutating func takeName() throws(ODataError) -> String {
+        guard case .name(let name) = token else { throw failure("a name is expected") }
+        try advance()
+        return name
+    }
+
+    private mutating func literal(_ position: Int) throws(ODataError) -> Node {
+        switch token {
         case .literal(let value):
             try advance()
             return try make(.value(value), position)
-        case .name(let name):
-            try advance()
-            guard token == .open else { return try column(name, position) }
-            return try nested { parser throws(ODataError) in try parser.call(name, position) }
         case .end: throw failure("the text ends where an operand is expected")
         default: throw failure("an operand is expected")
         }
     }
 
-    private mutating func column(_ name: String, _ position: Int) throws(ODataError) -> Node {
+    private func column(_ name: String, _ position: Int) throws(ODataError) -> Node {
         switch name {
         case "null": return try make(.value(.null), position)
         case "true": return try make(.value(.bool(true)), position)

@@ -103,42 +103,48 @@ package struct FilterChecker {
     }
 
     func check(_ expression: QueryExpression) throws(ODataError) -> Checked {
-        var result = expression
         switch expression.kind {
-        case .field(let name):
-            let column = try column(name, at: expression.position)
-            result.kind = .field(column.name)
-            return (result, column.type)
-        case .value(let value): return (result, ExpressionType(of: value))
+        case .field(let name): return try field(name, expression)
+        case .value(let value): return (expression, ExpressionType(of: value))
         case .compare(let comparison, let left, let right):
             return (try compare(comparison, left, right, expression), .boolean)
-        case .all(let parts): result.kind = .all(try conditions(parts))
-        case .any(let parts): result.kind = .any(try conditions(parts))
-        case .not(let operand):
-            let (checked, type) = try check(operand)
-            guard mayBeCondition(checked, type) else {
-                throw mismatch(
-                    "'not' takes a condition, this is \(type.name); "
-                        + "'not' binds tighter than a comparison, write not (a eq b)",
-                    expression
-                )
-            }
-            result.kind = .not(checked)
+        case .all(let parts):
+            return (expression.with(.all(try conditions(parts))), .boolean)
+        case .any(let parts):
+            return (expression.with(.any(try conditions(parts))), .boolean)
+        case .not(let operand): return try complement(operand, expression)
         case .arithmetic(let operation, let left, let right):
             return try arithmetic(operation, left, right, expression)
         case .negate(let operand):
             let (checked, type) = try number(operand)
-            result.kind = .negate(checked)
-            return (result, type)
+            return (expression.with(.negate(checked)), type)
         case .call(let function, let arguments):
             return try call(function, arguments, expression)
         case .isIn(let operand, let elements):
             return (try isIn(operand, elements, expression), .boolean)
         case .position(let operand, let members):
-            result.kind = .position(try check(operand).expression, members)
-            return (result, .integer)
+            return (expression.with(.position(try check(operand).expression, members)), .integer)
         }
-        return (result, .boolean)
+    }
+
+    private func field(_ name: String, _ whole: QueryExpression) throws(ODataError) -> Checked {
+        let column = try column(name, at: whole.position)
+        return (whole.with(.field(column.name)), column.type)
+    }
+
+    private func complement(
+        _ operand: QueryExpression,
+        _ whole: QueryExpression
+    ) throws(ODataError) -> Checked {
+        let (checked, type) = try check(operand)
+        guard mayBeCondition(checked, type) else {
+            throw mismatch(
+                "'not' takes a condition, this is \(type.name); "
+                    + "'not' binds tighter than a comparison, write not (a eq b)",
+                whole
+            )
+        }
+        return (whole.with(.not(checked)), .boolean)
     }
 
     private func conditions(_ parts: [QueryExpression]) throws(ODataError) -> [QueryExpression] {
@@ -168,8 +174,7 @@ package struct FilterChecker {
         } else if two.type == .decimal {
             one = exact(one)
         }
-        var result = whole
-        result.kind = .arithmetic(operation, one.expression, two.expression)
+        let result = whole.with(.arithmetic(operation, one.expression, two.expression))
         return (result, type(of: result))
     }
 
@@ -177,8 +182,11 @@ package struct FilterChecker {
         guard case .value(let value) = operand.expression.kind, operand.type == .number,
             let decimal = LiteralCoercion.value(value, as: .decimal)
         else { return operand }
-        var expression = operand.expression
-        expression.kind = .value(decimal)
-        return (expression, ExpressionType(of: decimal))
+        return (operand.expression.with(.value(decimal)), ExpressionType(of: decimal))
     }
+}
+
+extension QueryExpression {
+    /// Another kind at the same position of the text.
+    func with(_ kind: Kind) -> QueryExpression { QueryExpression(kind, at: position) }
 }

@@ -52,9 +52,13 @@ package enum ScalarNumbers {
         }
     }
 
-    private static func rounded(_ value: Decimal, _ mode: Decimal.RoundingMode) -> Decimal {
+    private static func rounded(
+        _ value: Decimal,
+        _ mode: Decimal.RoundingMode,
+        places: Int = 0
+    ) -> Decimal {
         var (source, result) = (value, Decimal())
-        NSDecimalRound(&result, &source, 0, mode)
+        NSDecimalRound(&result, &source, places, mode)
         return result
     }
 
@@ -109,6 +113,15 @@ package enum ScalarNumbers {
             let whole = rounded(quotient, quotient.sign == .minus ? .up : .down)
             result = one - whole * two
         }
-        return result.isNaN ? .null : .decimal(result)
+        return result.isNaN ? .null : .decimal(fitted(result))
+    }
+
+    /// Rounded to the digits that a decimal keeps as text: 7 / 3 has one more.
+    private static func fitted(_ value: Decimal) -> Decimal {
+        let text = DecimalText.canonical(value.magnitude)
+        let whole = text.utf8.prefix { $0 != UInt8(ascii: ".") }
+        let fraction = max(0, text.utf8.count - whole.count - 1)
+        let places = DecimalText.digitsMax - (text.hasPrefix("0") ? 0 : whole.count)
+        return fraction > places ? rounded(value, .plain, places: places) : value
     }
 }

@@ -152,6 +152,7 @@ extension FilterRenderer {
         _ operand: QueryExpression,
         _ elements: [QueryExpression]
     ) -> [SQLValue]? {
+        if case .value = operand.kind { return nil }
         let type = type(operand)
         var values: [SQLValue] = []
         for element in elements {

@@ -60,9 +60,10 @@ import TidelineCore
                 guard let parsed = try? ODataParser.filter(text, dialect: dialect),
                     let written = try? ODataWriter(dialect).filter(parsed)
                 else { continue }
-                if dialect == .v3 && written.contains(" or ") { continue }
+                // An empty list is written as false, and any list as a chain in v3.
+                if String(describing: parsed).contains("isIn") { continue }
                 let again = try? ODataParser.filter(written, dialect: dialect)
-                #expect(again == parsed || text.contains("in"), "\(text) -> \(written)")
+                #expect(again == parsed, "\(text) -> \(written)")
             }
         }
     }
@@ -79,8 +80,41 @@ import TidelineCore
         let table = try TestTable(schema, [["id": "1", "a": 1]], unit: .milliseconds)
         #expect(try table.ids(table.renderer.condition(parsed)) == ["1"])
         let nested =
-            String(repeating: "(", count: 98) + "a eq 1"
-            + String(repeating: " or a eq 2)", count: 98)
+            String(repeating: "(", count: 78) + "a eq 1"
+            + String(repeating: " or a eq 2)", count: 78)
         #expect(throws: Never.self) { try ODataParser.filter(nested, dialect: .v3) }
+    }
+
+    /// Threads of Apple platforms have 512 KiB; a debug build needs the most of it.
+    @Test func theDeepestTreeFitsASmallStack() async {
+        let depth = ODataLimits().depthMax
+        let texts = [
+            String(repeating: "(", count: depth - 1) + "a eq 1"
+                + String(repeating: " or a eq 2)", count: depth - 2) + ")",
+            String(repeating: "not ", count: depth - 1) + "b",
+            String(repeating: "tolower(", count: depth - 2) + "'X'"
+                + String(repeating: ")", count: depth - 2) + " eq 'x'",
+        ]
+        let schema = TableSchema(
+            name: "t",
+            columns: [ColumnDefinition("a", .integer), ColumnDefinition("b", .boolean)]
+        )
+        let matched = await withCheckedContinuation { continuation in
+            let thread = Thread {
+                let matched = texts.map { text -> Bool in
+                    guard let parsed = try? ODataParser.filter(text, dialect: .v4),
+                        let checked = try? FilterChecker(schema: schema).filter(parsed),
+                        (try? ODataWriter(.v4).filter(checked)) != nil
+                    else { return false }
+                    let renderer = FilterRenderer(schema: schema, dateUnit: .milliseconds)
+                    _ = renderer.condition(checked).text(for: .sqlite)
+                    return Filter(checked).matches(["a": 1, "b": false])
+                }
+                continuation.resume(returning: matched)
+            }
+            thread.stackSize = 512 * 1024
+            thread.start()
+        }
+        #expect(matched == [true, true, true])
     }
 }

@@ -48,7 +48,11 @@ struct FilterGenerator {
         case .number:
             return .number(random.pick([0, 1, -1, 0.5, 2.5, -2.5, 3.1, 7, 1e15, 1e300, -1e-300]))
         case .decimal:
-            let texts = ["0", "1", "-1", "0.1", "0.25", "2.5", "-2.5", "3.1", "7", "99999.99999"]
+            let texts = [
+                "0", "1", "-1", "0.1", "0.25", "2.5", "-2.5", "3.1", "7", "99999.99999", "1e37",
+                "1e-30",
+                "12345678901234567890123456789012345678",
+            ]
             return decimal(random.pick(texts))
         case .dateTime:
             let starts: [Int64] = [
