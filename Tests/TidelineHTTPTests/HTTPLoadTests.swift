@@ -1,5 +1,5 @@
-// HTTPLoadTests: many requests whose handlers change threads. A lost wake-up costs half a second
-// each, so these tests take minutes instead of a moment when there are any.
+// HTTPLoadTests: many requests whose handlers change threads. A loop that sleeps on a job loses
+// half a second, until it next looks at its timers.
 
 import Foundation
 import Synchronization
@@ -37,6 +37,7 @@ import TidelineServerCore
             },
             body: { port in
                 let failures = Mutex<[String]>([])
+                let stalls = Mutex(0)
                 let group = DispatchGroup()
                 for thread in 0..<32 {
                     group.enter()
@@ -44,8 +45,10 @@ import TidelineServerCore
                         defer { group.leave() }
                         do {
                             let client = try RawClient(port: port)
-                            for number in 0..<50 {
+                            for number in 0..<200 {
+                                let asked = ContinuousClock.now
                                 let answer = try client.ask(get("/\(thread)/\(number)"))
+                                if .now - asked > .milliseconds(400) { stalls.withLock { $0 += 1 } }
                                 if !answer.text.hasPrefix("/\(thread)/\(number) ") {
                                     failures.withLock { $0.append(answer.text) }
                                 }
@@ -57,11 +60,13 @@ import TidelineServerCore
                 }
                 group.wait()
                 #expect(failures.withLock { $0 } == [])
+                // A busy machine may cause a few; a loop that sleeps on jobs causes dozens.
+                #expect(stalls.withLock { $0 } < 16)
             }
         )
         let count = await counter.count
-        #expect(count == 1600)
-        #expect(.now - started < .seconds(8))
+        #expect(count == 6400)
+        #expect(.now - started < .seconds(5))
     }
 
     /// Jobs that the loop's own thread enqueues come without a wake-up.
@@ -87,7 +92,7 @@ import TidelineServerCore
                 }
             }
         )
-        #expect(.now - started < .seconds(8))
+        #expect(.now - started < .seconds(5))
     }
 
     @Test func manyConnectionsAtATime() async throws {
