@@ -3,7 +3,7 @@
 import TidelineCore
 
 enum ColumnsText {
-    /// `[{"name":"rating","type":"enum","nullable":true,"members":["G","PG"]}]`
+    /// A JSON array: `[{"name":"rating","type":"enum","nullable":true,"members":["G","PG"]}]`.
     static func write(_ columns: [ColumnDefinition]) -> String {
         var writer = JSONWriter()
         writer.byte("[")

@@ -36,7 +36,7 @@ final class GroupWriter: Sendable {
 
     private let state = Mutex(State())
     private let wake = DispatchSemaphore(value: 0)
-    private let queueMax: Int
+    private let limits: ServerLimits
     private let now: @Sendable () -> Int64
     private let log: ServerLog
     /// The connection of the inline mode.
@@ -45,11 +45,11 @@ final class GroupWriter: Sendable {
     init(
         _ database: Database,
         inline: Bool,
-        queueMax: Int,
+        limits: ServerLimits,
         now: @escaping @Sendable () -> Int64,
         log: ServerLog
     ) {
-        self.queueMax = queueMax
+        self.limits = limits
         self.now = now
         self.log = log
         inlineDatabase = Mutex(inline ? database : nil)
@@ -90,7 +90,7 @@ final class GroupWriter: Sendable {
         state.withLock { state in
             if state.isStopped {
                 refusal = .stopping
-            } else if state.queue.count >= queueMax {
+            } else if state.queue.count >= limits.writeQueue {
                 refusal = .tooManyWrites
             } else {
                 isFirst = state.queue.isEmpty
@@ -141,7 +141,7 @@ final class GroupWriter: Sendable {
         results.reserveCapacity(group.count)
         do {
             try database.transaction {
-                var writes = RowWrites(database, now: now)
+                var writes = RowWrites(database, rowBytesMax: limits.rowBytes, now: now)
                 for write in group {
                     results.append(
                         Result {

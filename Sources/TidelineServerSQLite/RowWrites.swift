@@ -15,13 +15,18 @@ struct RowWrites {
     /// page of 50 share it: 25 microseconds leave room for 40.
     static let spacing: Int64 = 25
 
+    /// What system members and the names of absent columns may add to a row's body.
+    private static let namesBytesMax = 64 << 10
+
     let database: Database
     let now: @Sendable () -> Int64
+    private let rowBytesMax: Int
     private var stamps: [String: Int64] = [:]
     private var moved: Set<String> = []
 
-    init(_ database: Database, now: @escaping @Sendable () -> Int64) {
+    init(_ database: Database, rowBytesMax: Int, now: @escaping @Sendable () -> Int64) {
         self.database = database
+        self.rowBytesMax = rowBytesMax
         self.now = now
     }
 
@@ -133,6 +138,10 @@ struct RowWrites {
         }
         let row = table.row(statement)
         while try statement.step() {}
+        // Many small changes must not make a row that one body could not.
+        guard row.json.count <= rowBytesMax + Self.namesBytesMax else {
+            throw ServerError.rowTooLarge(rowBytesMax)
+        }
         return row
     }
 }

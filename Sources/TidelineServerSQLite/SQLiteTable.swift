@@ -80,7 +80,7 @@ struct Cell: Sendable {
 
     /// The name as an SQL identifier.
     let quoted: String
-    /// `,"name":`
+    /// The bytes `,"name":`.
     private let prefix: [UInt8]
     private let form: Form
 

@@ -35,7 +35,7 @@ package final class SQLiteTableStore: TableStore {
         writer = GroupWriter(
             database,
             inline: options.inline,
-            queueMax: options.limits.writeQueue,
+            limits: options.limits,
             now: options.now,
             log: options.log
         )

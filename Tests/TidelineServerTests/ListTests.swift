@@ -111,7 +111,7 @@ import TidelineServerCore
             }
             target = next(answer)
             // Rows of pages before and after move to the end of the order.
-            if turn < 4 {
+            if turn < 4, target != nil {
                 for index in 0..<20 {
                     let id = 1000 + (index * 37 + turn * 11) % 300
                     _ = await door.send("PATCH", "/tables/TodoItem/\(id)", #"{"text":"\#(turn)"}"#)

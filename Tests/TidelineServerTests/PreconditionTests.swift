@@ -5,7 +5,7 @@ import Testing
 import TidelineServerCore
 
 @Suite struct PreconditionTests {
-    /// 2027-01-15T08:00:00.5Z
+    /// The instant 2027-01-15T08:00:00.5Z.
     private static let updatedAt: Int64 = 1_800_000_000_500_000
     private static let own = RowVersion.tag(7)
 

@@ -30,6 +30,15 @@ package struct JSONWriter {
         bytes.append(contentsOf: text)
     }
 
+    /// Not generic: the generic one is not specialised across modules.
+    package mutating func raw(_ text: [UInt8]) {
+        bytes.append(contentsOf: text)
+    }
+
+    package mutating func raw(_ text: UnsafeBufferPointer<UInt8>) {
+        bytes.append(contentsOf: text)
+    }
+
     package mutating func raw(_ text: String) {
         bytes.append(contentsOf: text.utf8)
     }

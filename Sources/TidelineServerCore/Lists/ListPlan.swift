@@ -6,6 +6,8 @@ package struct ListPlan: Sendable {
     package var request = ListRequest()
     private let generation: Generation
     private let options: ListOptions
+    /// How many keys decide the order, the id behind them.
+    private var keyCount = 1
 
     /// Nil when a dynamic schema lacks a column that the query names: nothing can match.
     package init?(
@@ -32,7 +34,7 @@ package struct ListPlan: Sendable {
             throw ServerError.badRequest(error.message, position: error.position)
         }
         if let token = options.token {
-            guard let keys = PageToken.decode(token, count: request.order.count + 1) else {
+            guard let keys = PageToken.decode(token, count: keyCount) else {
                 throw ServerError.badRequest(
                     "Option '$skiptoken' is not from a next link of this query."
                 )
@@ -49,7 +51,10 @@ package struct ListPlan: Sendable {
             request.filter = try checker.filter(try ODataParser.filter(text, dialect: dialect))
         }
         if let text = options.order {
-            request.order = try checker.order(try ODataParser.orderBy(text, dialect: dialect))
+            let order = try checker.order(try ODataParser.orderBy(text, dialect: dialect))
+            let id = order.firstIndex { $0.expression.kind == .field(SystemColumn.id) }
+            request.order = id.map { Array(order[...$0]) } ?? order
+            keyCount = request.order.count + (id == nil ? 1 : 0)
         }
         if let text = options.select {
             let all = schema.columns + SystemColumn.definitions

@@ -14,7 +14,7 @@ package enum HTTPDate {
         return (microseconds - rest) / 1_000_000
     }
 
-    /// `Sun, 06 Nov 1994 08:49:37 GMT`
+    /// The preferred form, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
     package static func text(microseconds: Int64) -> String {
         let seconds = wholeSeconds(microseconds: microseconds)
         let second = (seconds % 86400 + 86400) % 86400

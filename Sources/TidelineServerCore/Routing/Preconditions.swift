@@ -129,9 +129,9 @@ private struct TagScanner {
     }
 
     private mutating func bare() -> String? {
-        guard bytes[index...].allSatisfy({ $0 > 0x20 && $0 != 0x22 && $0 != 0x2C }) else {
-            return nil
-        }
+        guard !bytes[index...].starts(with: "W/".utf8),
+            bytes[index...].allSatisfy({ $0 > 0x20 && $0 != 0x22 && $0 != 0x2C })
+        else { return nil }
         defer { index = bytes.count }
         return String(decoding: bytes[index...], as: UTF8.self)
     }

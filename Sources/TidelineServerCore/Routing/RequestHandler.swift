@@ -29,15 +29,19 @@ package struct RequestHandler: Sendable {
         return response
     }
 
+    /// Every answer forbids caches, refusals too.
     private func answer(_ request: ServerRequest) async -> ServerResponse {
+        var response: ServerResponse
         do {
-            return try await dispatch(try Route(path: request.path), request)
+            response = try await dispatch(try Route(path: request.path), request)
         } catch let error as ServerError {
-            return ServerResponse(error)
+            response = ServerResponse(error)
         } catch {
             log.write(.error, "request failed", ["cause": "\(error)"])
-            return ServerResponse(.failed)
+            response = ServerResponse(.failed)
         }
+        response.headers.append("Cache-Control", "no-store")
+        return response
     }
 
     private func dispatch(_ route: Route, _ request: ServerRequest) async throws -> ServerResponse {
@@ -48,32 +52,13 @@ package struct RequestHandler: Sendable {
             guard request.method == "GET" else { throw ServerError.methodNotAllowed("GET") }
             return ServerResponse(
                 status: 200,
-                headers: ["Content-Type": "application/json", "Cache-Control": "no-store"],
+                headers: ["Content-Type": "application/json"],
                 body: Array("{\"status\":\"ok\"}".utf8)
             )
         case .table(let table):
-            return await tableAnswer {
-                try await service.answer(try TableCall(request), table: table)
-            }
+            return try await service.answer(try TableCall(request), table: table)
         case .row(let table, let id):
-            return await tableAnswer {
-                try await service.answer(try TableCall(request), table: table, id: id)
-            }
+            return try await service.answer(try TableCall(request), table: table, id: id)
         }
-    }
-
-    /// Every answer about tables forbids caches, refusals too.
-    private func tableAnswer(_ body: () async throws -> ServerResponse) async -> ServerResponse {
-        var response: ServerResponse
-        do {
-            response = try await body()
-        } catch let error as ServerError {
-            response = ServerResponse(error)
-        } catch {
-            log.write(.error, "request failed", ["cause": "\(error)"])
-            response = ServerResponse(.failed)
-        }
-        response.headers.append("Cache-Control", "no-store")
-        return response
     }
 }

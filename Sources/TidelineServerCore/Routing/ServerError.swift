@@ -51,6 +51,11 @@ package struct ServerError: Error, Sendable {
         "The body must be JSON: send 'Content-Type: application/json'."
     )
 
+    package static let systemChange = ServerError(
+        400,
+        "'version' and 'updatedAt' are set by the server; leave them out or send the stored ones."
+    )
+
     package static func rowTooLarge(_ limit: Int) -> ServerError {
         ServerError(413, "A row may have at most \(limit) bytes (limits.rowBytes).")
     }

@@ -15,7 +15,8 @@ package struct RowBody: Sendable {
     package var values: [SQLValue?]
     package var version: String?
     package var deleted: Bool?
-    package var updatedAt: Int64?
+    /// As sent; only a datasync PATCH reads it.
+    package var updatedAt: String?
     /// The names of `createdAt`, `updatedAt` and `deleted` that the body has, null or not.
     package var reserved: [String] = []
     package var unknown: [Unknown] = []
@@ -84,10 +85,7 @@ package struct RowBody: Sendable {
             deleted = value
         case (SystemColumn.updatedAt, .string(let span)):
             reserved.append(name)
-            guard let stamp = Timestamp(reader.text(span)) else {
-                throw Self.wrongSystem(name, "an ISO 8601 date and time with 'Z' or an offset")
-            }
-            updatedAt = stamp.microseconds
+            updatedAt = reader.text(span)
         case (SystemColumn.createdAt, .string):
             reserved.append(name)
         case (SystemColumn.deleted, _):

@@ -151,7 +151,7 @@ extension TableService {
         } else if kind == .merge {
             operation.deleted = body.deleted
             operation.claimedVersion = body.version
-            operation.claimedUpdatedAt = body.updatedAt
+            operation.claimedUpdatedAt = try body.updatedAt.map(Self.claimedTime)
         }
         return try await write(operation, call, table)
     }
@@ -190,8 +190,7 @@ extension TableService {
         switch outcome.decision {
         case .missing: throw ServerError.noSuchRow
         case .gone: throw tombstone(call)
-        case .systemChange:
-            throw ServerError.badRequest("'version' and 'updatedAt' are set by the server.")
+        case .systemChange: throw ServerError.systemChange
         case .remove: return ServerResponse(status: 204)
         case .update where operation.kind == .delete: return ServerResponse(status: 204)
         case .exists, .versionMismatch: return rowAnswer(409, outcome.row)
@@ -210,6 +209,11 @@ extension TableService {
             return
         }
         if !isJSON { throw ServerError.notJSON }
+    }
+
+    private static func claimedTime(_ text: String) throws -> Int64 {
+        guard let stamp = Timestamp(text) else { throw ServerError.systemChange }
+        return stamp.microseconds
     }
 
     private static func refuseReserved(_ body: RowBody) throws {

@@ -62,11 +62,12 @@ package struct WriteOutcome: Sendable {
 /// What a list asks of a database.
 package struct ListRequest: Sendable {
     package var filter: QueryExpression?
-    /// Without the last key: rows with equal keys go by `id`, ascending.
+    /// Keys of the order; nothing follows the key `id`, and it is added where it is missing.
     package var order: [SortKey] = []
     /// Places among columns and system columns; nil for all.
     package var select: [Int]?
-    /// The keys of the row behind which the page begins: one for each of `order`, then the id.
+    /// The keys of the row behind which the page begins: one for each of `order`, and the id
+    /// behind them when it is not the last of them.
     package var after: [SQLValue]?
     package var offset = 0
     package var rowsMax = 50
