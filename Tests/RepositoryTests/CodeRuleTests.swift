@@ -15,6 +15,8 @@ struct CodeRuleTests {
             "Measures the time of a request, for its log line only.",
         "Sources/TidelineServerCore/Tables/ServerLimits.swift":
             "Holds ServerEnvironment, where the server's clock and ids come in.",
+        "Sources/TidelineSQLite/QueryDeadline.swift":
+            "Bounds the time that a statement on a real database may run.",
     ]
 
     /// The files of over `linesMax` lines, and why they are not two.
