@@ -4,6 +4,8 @@ import TidelineCore
 
 package struct ListPlan: Sendable {
     package var request = ListRequest()
+    /// The page size that the caller's preference led to.
+    package private(set) var pageSizeApplied: Int?
     private let generation: Generation
     private let options: ListOptions
     /// How many keys decide the order, the id behind them.
@@ -14,13 +16,21 @@ package struct ListPlan: Sendable {
         _ options: ListOptions,
         table: Table,
         generation: Generation,
+        pageSizeWanted: Int? = nil,
         limits: ServerLimits,
         isDynamic: Bool
     ) throws {
         self.generation = generation
         self.options = options
-        try Self.check(top: options.top, table.definition, generation)
-        let size = table.definition.pageSize ?? (generation == .classic ? 50 : 100)
+        let topMax = table.definition.maxTop ?? (generation == .classic ? 1000 : 128_000)
+        if let top = options.top, top > topMax {
+            throw ServerError.badRequest("Option '$top' may be at most \(topMax) (maxTop).")
+        }
+        var size = table.definition.pageSize ?? (generation == .classic ? 50 : 100)
+        if generation == .datasync, let pageSizeWanted {
+            size = min(pageSizeWanted, topMax)
+            pageSizeApplied = size
+        }
         request.rowsMax =
             generation == .classic ? options.top ?? size : min(options.top ?? size, size)
         request.bytesMax = limits.pageBytes
@@ -62,18 +72,6 @@ package struct ListPlan: Sendable {
             request.select = try names.map(checker.select)?.compactMap { name in
                 all.firstIndex { $0.name == name }
             }
-        }
-    }
-
-    /// Refuses a `$top` over the table's maximum; also for tables that do not exist yet.
-    private static func check(
-        top: Int?,
-        _ definition: TableDefinition,
-        _ generation: Generation
-    ) throws {
-        let topMax = definition.maxTop ?? (generation == .classic ? 1000 : 128_000)
-        if let top, top > topMax {
-            throw ServerError.badRequest("Option '$top' may be at most \(topMax) (maxTop).")
         }
     }
 
