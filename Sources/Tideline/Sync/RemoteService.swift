@@ -86,13 +86,15 @@ extension TransportResponse {
         headers["Retry-After"].flatMap { Int($0) }.map { .seconds(max(0, $0)) }
     }
 
-    func pushAnswer(_ schema: TableSchema?) -> PushAnswer {
-        let item = item(schema)
+    /// `id` is the row's that was sent: another row in the body is no answer to it.
+    func pushAnswer(_ schema: TableSchema?, id: String) -> PushAnswer {
+        let item = item(schema).flatMap { ItemKey($0.id) == ItemKey(id) ? $0 : nil }
         return PushAnswer(
             status: status,
             item: item,
             retryAfter: retryAfter,
-            message: item == nil ? problem : nil
+            message: item == nil ? problem : nil,
+            hasForeignBody: item == nil && !body.isEmpty
         )
     }
 }

@@ -54,7 +54,8 @@ extension SyncEngine {
             }
         case .send(let operation):
             let response = try await remote.send(operation)
-            return machine.answered(response.pushAnswer(catalog.schema(operation.table)))
+            let schema = catalog.schema(operation.table)
+            return machine.answered(response.pushAnswer(schema, id: operation.itemID))
         case .wait(let delay):
             try await environment.sleep(delay * (0.75 + environment.random() / 2))
             return machine.waited()
