@@ -208,4 +208,11 @@ package enum Backoff {
         let own = limits.retryDelayFirst * (1 << min(attempt - 1, 16))
         return min(max(own, asked ?? .zero), limits.retryDelayMax)
     }
+
+    /// Up to a quarter longer, so that devices which failed together do not return together.
+    ///
+    /// Never shorter: the server may have asked for the delay.
+    package static func spread(_ delay: Duration, _ fraction: Double) -> Duration {
+        delay * (1 + fraction / 4)
+    }
 }

@@ -65,7 +65,7 @@ extension SyncEngine {
                 let url = try remote.endpoint.url(following: link, table: table)
                 action = try await ask(url, table, &machine, &page)
             case .wait(let delay):
-                try await environment.sleep(delay * (0.75 + environment.random() / 2))
+                try await environment.sleep(Backoff.spread(delay, environment.random()))
                 action = machine.waited()
             case .apply(let cursor):
                 let counts = try await apply(page?.rows ?? [], cursor, queryID, fingerprint, table)
