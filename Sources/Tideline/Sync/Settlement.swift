@@ -34,6 +34,7 @@ struct Settlement {
                 operation,
                 local: local,
                 basis: basis,
+                schema: queue.catalog.schema(operation.table),
                 requestID: environment.makeID(),
                 now: environment.now()
             )
