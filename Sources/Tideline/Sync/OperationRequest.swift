@@ -72,9 +72,10 @@ package enum OperationRequest {
     /// Every column that the app knows of, and of the others those that it changed: a whole row on
     /// top of a newer one must not bring back old values of columns that the app has never seen.
     private static func known(_ local: Row, _ base: Row?, _ schema: TableSchema?) -> Row {
+        let hasColumns = schema?.columns.isEmpty == false
         var body = Row()
         for (name, value) in RowMerge.payload(local) where !isRefused(value, name, schema) {
-            let isUnknown = schema.map { $0.column(named: name) == nil } ?? false
+            let isUnknown = hasColumns && schema?.column(named: name) == nil
             if isUnknown, let base, RowMerge.same(base[name], value) { continue }
             body[name] = value
         }
