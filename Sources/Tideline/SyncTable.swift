@@ -149,14 +149,18 @@ extension SyncTable {
             let task = Task {
                 do {
                     let query = try query.get()
-                    var last: [Row]?
+                    var last: (rows: [Row], shown: [Row])?
                     func send() async throws {
                         let rows = try await current.engine.read {
                             try $0.store.rows(query, in: table)
                         }
-                        guard rows != last else { return }
-                        last = rows
-                        continuation.yield(try current.hand(rows, .fail))
+                        guard rows != last?.rows else { return }
+                        let records = try current.hand(rows, .fail)
+                        // A push changes the version of a row, which the record may not show.
+                        let shown = try records.map(current.coder.encode)
+                        let isNews = shown != last?.shown
+                        last = (rows, shown)
+                        if isNews { continuation.yield(records) }
                     }
                     try await send()
                     for await changed in changes where changed.contains(table) {
