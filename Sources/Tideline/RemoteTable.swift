@@ -114,7 +114,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     public func read(_ query: Query<Record>, misfits: Misfits) async throws -> Page<Record> {
         let (coder, remote) = (try coder(), try remote())
         let table = coder.table.name
-        let text = try ODataWriter.queryString(query.table, .v4)
+        let text = try query.table.wireText(coder.table)
         var url = try remote.endpoint.url(table, query: text.isEmpty ? "" : "?" + text)
         var items: [Record] = []
         var total: Int?
