@@ -56,7 +56,7 @@ extension SyncEngine {
             let response = try await remote.send(operation)
             return machine.answered(response.pushAnswer(catalog.schema(operation.table)))
         case .wait(let delay):
-            try await environment.sleep(delay * (0.75 + environment.random() / 2))
+            try await environment.sleep(delay * (0.75 + environment.fraction() / 2))
             return machine.waited()
         case .accept(let operation, let server):
             try await transaction { try Settlement(queue: $0).accept(operation, server) }
