@@ -18,21 +18,28 @@ private struct TodoItem: SyncRecord {
         let server = try await InProcessServer(tables: [
             TableDefinition(
                 "TodoItem",
-                columns: [ColumnDefinition("text", .string), ColumnDefinition("complete", .boolean)])
+                columns: [
+                    ColumnDefinition("text", .string), ColumnDefinition("complete", .boolean),
+                ]
+            )
         ])
         let client = SyncClient(endpoint: server.endpoint, transport: server.transport)
         let path = NSTemporaryDirectory() + "readme-\(UUID().uuidString).sqlite"
         defer { try? FileManager.default.removeItem(atPath: path) }
         // README begins
         try await client.syncContext.initialize(
-            store: try SQLiteStore(path: path), tables: [TodoItem.self])
+            store: try SQLiteStore(path: path),
+            tables: [TodoItem.self]
+        )
         let todos = try client.syncTable(TodoItem.self)
 
         // No network needed:
         let milk = try await todos.insert(TodoItem(text: "Buy milk"))
         try await todos.update(id: milk.id) { $0.text = "Buy oat milk" }
         let open = try await todos.read(
-            where: { !$0.complete && $0.text.contains("milk") }, sortedBy: [.ascending(\.text)])
+            where: { !$0.complete && $0.text.contains("milk") },
+            sortedBy: [.ascending(\.text)]
+        )
 
         // When there is one:
         try await client.syncContext.push()

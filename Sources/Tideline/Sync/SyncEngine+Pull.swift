@@ -71,7 +71,13 @@ extension SyncEngine {
                 action = machine.waited()
             case .apply(let cursor):
                 let counts = try await apply(
-                    page?.rows ?? [], since, cursor, queryID, fingerprint, table)
+                    page?.rows ?? [],
+                    since,
+                    cursor,
+                    queryID,
+                    fingerprint,
+                    table
+                )
                 result.applied += counts.applied
                 result.removed += counts.removed
                 events.send(
