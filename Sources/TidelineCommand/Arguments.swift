@@ -1,9 +1,7 @@
 // Arguments: the words after `tideline`, read strictly. A fault names the word and what is allowed.
 
 import Foundation
-import TidelineCore
 import TidelineServer
-import TidelineServerCore
 
 struct UsageError: Error {
     var message: String

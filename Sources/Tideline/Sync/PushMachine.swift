@@ -187,7 +187,9 @@ package struct PushMachine: Sendable {
         return .finish(stop)
     }
 
-    /// The store has taken the outcome in. `again`: the same place of the queue is to be sent.
+    /// The store has taken the outcome in.
+    ///
+    /// `again`: the same place of the queue is to be sent.
     package mutating func settled(again: Bool, asCompleted: Bool = false) -> Action {
         guard case .settling(let operation) = state else {
             preconditionFailure("settled() with nothing to settle")

@@ -56,19 +56,28 @@ extension SyncEngine {
         events.send(.pullStarted(table: table))
         var action = machine.start()
         var page: PulledPage?
+        var since: Timestamp?
         while true {
             switch action {
             case .request(let from):
+                since = from.flatMap { Timestamp($0) }
                 let url = try endpointURL(query, from: from, isIncremental: queryID != nil, table)
                 action = try await ask(url, table, &machine, &page)
             case .follow(let link):
                 let url = try remote.endpoint.url(following: link, table: table)
                 action = try await ask(url, table, &machine, &page)
             case .wait(let delay):
-                try await environment.sleep(Backoff.spread(delay, environment.random()))
+                try await environment.sleep(Backoff.spread(delay, environment.fraction()))
                 action = machine.waited()
             case .apply(let cursor):
-                let counts = try await apply(page?.rows ?? [], cursor, queryID, fingerprint, table)
+                let counts = try await apply(
+                    page?.rows ?? [],
+                    since,
+                    cursor,
+                    queryID,
+                    fingerprint,
+                    table
+                )
                 result.applied += counts.applied
                 result.removed += counts.removed
                 events.send(
@@ -127,13 +136,14 @@ extension SyncEngine {
 
     private func apply(
         _ rows: [Row],
+        _ since: Timestamp?,
         _ cursor: String?,
         _ queryID: String?,
         _ fingerprint: String,
         _ table: String
     ) async throws -> PageApply.Counts {
         try await transaction { queue in
-            let counts = try PageApply(queue: queue, table: table).apply(rows)
+            let counts = try PageApply(queue: queue, table: table).apply(rows, since: since)
             if let queryID, let cursor {
                 try queue.setCursor(cursor, table, queryID, fingerprint: fingerprint)
             }

@@ -57,7 +57,7 @@ extension SyncEngine {
             let schema = catalog.schema(operation.table)
             return machine.answered(response.pushAnswer(schema, id: operation.itemID))
         case .wait(let delay):
-            try await environment.sleep(Backoff.spread(delay, environment.random()))
+            try await environment.sleep(Backoff.spread(delay, environment.fraction()))
             return machine.waited()
         case .accept(let operation, let server):
             try await transaction { try Settlement(queue: $0).accept(operation, server) }
