@@ -68,12 +68,12 @@ struct ListRead {
     // MARK: - The rows
 
     private func page(_ database: Database) throws -> ListPage {
-        var writer = JSONWriter(capacity: 64 + request.rowsMax * 256)
-        writer.raw(request.opening)
-        guard request.rowsMax > 0 else { return ListPage(bytes: writer.bytes, rows: 0) }
-        let indexes = cells
-        let cells = indexes.map { table.cells[$0] }
-        let sql = statement(indexes)
+        var json = RowBytes(capacity: 256 + min(request.rowsMax, 1000) * 256)
+        json.append(request.opening)
+        guard request.rowsMax > 0 else { return ListPage(bytes: json.bytes, rows: 0) }
+        let cells = cells
+        let form = request.select == nil ? table.form : RowForm(cells.map { table.cells[$0] })
+        let sql = statement(cells)
         let statement = try database.prepare(sql.text(for: .sqlite))
         defer { statement.reset() }
         try statement.bind(sql.bindings)
@@ -81,22 +81,22 @@ struct ListRead {
         var next: [SQLValue]?
         while try statement.step() {
             if rows == request.rowsMax {
-                return ListPage(bytes: writer.bytes, rows: rows, next: next)
+                return ListPage(bytes: json.bytes, rows: rows, next: next)
             }
-            let end = writer.bytes.count
-            if rows > 0 { writer.byte(",") }
-            Cell.write(cells, statement, to: &writer)
-            if rows > 0, writer.bytes.count - request.opening.count > request.bytesMax {
-                writer.bytes.removeLast(writer.bytes.count - end)
-                return ListPage(bytes: writer.bytes, rows: rows, next: next)
+            let end = json.count
+            if rows > 0 { json.byte(UInt8(ascii: ",")) }
+            json.row(form, statement)
+            if rows > 0, json.count - request.opening.count > request.bytesMax {
+                json.cut(to: end)
+                return ListPage(bytes: json.bytes, rows: rows, next: next)
             }
             rows += 1
             // Keys are read only where the page may end.
-            if rows == request.rowsMax || writer.bytes.count > request.bytesMax / 2 {
+            if rows == request.rowsMax || json.count > request.bytesMax / 2 {
                 next = keys(statement, from: Int32(cells.count))
             }
         }
-        return ListPage(bytes: writer.bytes, rows: rows)
+        return ListPage(bytes: json.bytes, rows: rows)
     }
 
     private func keys(_ statement: Statement, from column: Int32) -> [SQLValue] {

@@ -23,11 +23,13 @@ extension TableService {
     func listAnswer(
         _ call: TableCall,
         _ table: String,
-        _ page: ListPage,
+        _ page: consuming ListPage,
         _ next: [QueryParameters.Parameter]?
     ) -> ServerResponse {
         var writer = JSONWriter(capacity: 0)
+        // Moved, not copied: the page has room for its end.
         writer.bytes = page.bytes
+        page.bytes = []
         var headers: HTTPFields = ["Content-Type": Self.json]
         let query = next.map(QueryParameters.Parameter.query)
         writer.byte("]")
