@@ -130,6 +130,22 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .executableTarget(
+            name: "SyncProbe",
+            dependencies: ["Tideline"],
+            path: "Tests/SyncProbe",
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "IntegrationTests",
+            dependencies: [
+                "Tideline", "TidelineCore", "TidelineServer", "TidelineServerCore",
+                "TidelineSQLite", "TidelineTestKit",
+                // Only to be built: the tests start them as processes.
+                "SyncProbe", "TidelineCommand", "todo",
+            ],
+            swiftSettings: strict
+        ),
         .testTarget(name: "RepositoryTests", swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]
