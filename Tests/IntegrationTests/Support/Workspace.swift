@@ -95,7 +95,11 @@ final class Workspace: Sendable {
 
     func close() async throws {
         for child in children.withLock({ $0 }) { try await child.destroy() }
-        try FileManager.default.removeItem(atPath: directory)
+        // A store that is just being closed takes its files away by itself, which may be meanwhile.
+        try await eventually("the removal of \(directory)") {
+            try? FileManager.default.removeItem(atPath: directory)
+            return FileManager.default.fileExists(atPath: directory) ? nil : ()
+        }
     }
 }
 
