@@ -51,11 +51,29 @@ struct ListRead {
         return select.compactMap { table.places.firstIndex(of: $0) }
     }
 
-    /// The cells, and behind them the keys of the row.
-    private func statement(_ cells: [Int]) -> SQL {
-        var columns = cells.map { SQL(verbatim: table.cells[$0].quoted) }
-        columns += keyset.keys.map { renderer.value($0.expression) }
-        var sql: SQL = "SELECT \(columns.joined(separator: ", ")) FROM \(Identifier(table.name))"
+    /// The cells, and behind them those keys of the row that are no cells; and where each key is.
+    private func columns(_ cells: [Int]) -> (sql: SQL, keys: [Int32]) {
+        let names =
+            request.select == nil
+            ? table.cellNames : cells.map { table.cells[$0].quoted }.joined(separator: ", ")
+        var sql = SQL(verbatim: names)
+        var count = cells.count
+        let keys = keyset.keys.map { key in
+            if case .field(let name) = key.expression.kind,
+                let place = cells.firstIndex(where: { table.cells[$0].name == name })
+            {
+                return Int32(place)
+            }
+            if count > 0 { sql.append(", ") }
+            sql.append(renderer.value(key.expression))
+            count += 1
+            return Int32(count - 1)
+        }
+        return (sql, keys)
+    }
+
+    private func statement(_ columns: SQL) -> SQL {
+        var sql: SQL = "SELECT \(columns) FROM \(Identifier(table.name))"
         sql.append(condition(pages: true))
         sql.append(" ORDER BY \(renderer.orderBy(request.order))")
         sql.append(" LIMIT \(SQLValue.integer(Int64(request.rowsMax) + 1))")
@@ -73,7 +91,8 @@ struct ListRead {
         guard request.rowsMax > 0 else { return ListPage(bytes: json.bytes, rows: 0) }
         let cells = cells
         let form = request.select == nil ? table.form : RowForm(cells.map { table.cells[$0] })
-        let sql = statement(cells)
+        let (columns, keyPlaces) = columns(cells)
+        let sql = statement(columns)
         let statement = try database.prepare(sql.text(for: .sqlite))
         defer { statement.reset() }
         try statement.bind(sql.bindings)
@@ -93,14 +112,10 @@ struct ListRead {
             rows += 1
             // Keys are read only where the page may end.
             if rows == request.rowsMax || json.count > request.bytesMax / 2 {
-                next = keys(statement, from: Int32(cells.count))
+                next = keyPlaces.map(statement.value)
             }
         }
         return ListPage(bytes: json.bytes, rows: rows)
-    }
-
-    private func keys(_ statement: Statement, from column: Int32) -> [SQLValue] {
-        keyset.keys.indices.map { statement.value(column + Int32($0)) }
     }
 
     /// The keys of the page before as values of their expressions.

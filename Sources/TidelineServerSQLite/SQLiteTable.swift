@@ -13,6 +13,8 @@ final class SQLiteTable: Sendable {
     let form: RowForm
     /// The places of the cells among columns and system columns, as a selection counts them.
     let places: [Int]
+    /// The names of the cells as SQL.
+    let cellNames: String
     let selectState: String
     let selectRow: String
     let insert: String
@@ -31,6 +33,7 @@ final class SQLiteTable: Sendable {
         form = RowForm(cells)
         let quoted = ServerSchema.quoted(table.name)
         let names = cells.map(\.quoted).joined(separator: ", ")
+        cellNames = names
         let returning = "RETURNING " + names
         updateHead =
             "UPDATE \(quoted) SET \"updatedAt\" = ?2, \"version\" = ?3, \"deleted\" = ?4"

@@ -122,8 +122,13 @@ package struct ListPlan: Sendable {
 extension QueryParameters.Parameter {
     /// A percent-encoded query string, without the question mark.
     package static func query(_ parameters: [QueryParameters.Parameter]) -> String {
-        parameters.map {
-            PercentCoding.encode($0.name) + "=" + PercentCoding.encode($0.value)
-        }.joined(separator: "&")
+        var text: [UInt8] = []
+        for parameter in parameters {
+            if !text.isEmpty { text.append(UInt8(ascii: "&")) }
+            PercentCoding.encode(parameter.name, into: &text)
+            text.append(UInt8(ascii: "="))
+            PercentCoding.encode(parameter.value, into: &text)
+        }
+        return String(decoding: text, as: UTF8.self)
     }
 }
