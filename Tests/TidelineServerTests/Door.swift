@@ -45,7 +45,8 @@ struct Door: Sendable {
         path: String? = nil,
         dynamic: Bool = false,
         clock: TestClock = TestClock(),
-        limits: ServerLimits = ServerLimits()
+        limits: ServerLimits = ServerLimits(),
+        makeID: (@Sendable () -> String)? = nil
     ) async throws {
         var options = SQLiteTableStore.Options()
         options.inline = path == nil
@@ -57,7 +58,7 @@ struct Door: Sendable {
         let ids = Mutex(0)
         settings.environment = ServerEnvironment(
             now: { clock.now() },
-            makeID: {
+            makeID: makeID ?? {
                 ids.withLock { count in
                     count += 1
                     return "id-\(count)"
