@@ -84,8 +84,32 @@ import TidelineServerCore
             "tables.A.columns.b.default: Member 'b': a whole number"
         ),
         (
-            #"{"tables":{"A":{"columns":{"b":{"type":"string","maxLength":5}}}}}"#,
-            "tables.A.columns.b.maxLength: this is not available"
+            #"{"tables":{"A":{"columns":{"b":{"type":"string","min":5}}}}}"#,
+            "tables.A.columns.b.min: a column of type string cannot have 'min'"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":{"type":"integer","maxLength":5}}}}}"#,
+            "tables.A.columns.b.maxLength: a column of type integer cannot"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":{"type":"string","maxLength":"x"}}}}}"#,
+            "tables.A.columns.b.maxLength: a whole number"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":{"type":"integer","min":"x"}}}}}"#,
+            "tables.A.columns.b.min: Member 'b': a whole number"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":{"type":"integer","min":5,"max":4}}}}}"#,
+            "tables.A.columns.b.max: it is less than 'min'"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":{"type":"string","pattern":"(a"}}}}}"#,
+            "tables.A.columns.b.pattern: the pattern cannot be read: ')' is expected, at character 2"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":{"type":"integer","max":4,"default":5}}}}}"#,
+            "tables.A.columns.b.default: Member 'b': at most 4 is expected"
         ),
         (#"{"tables":{"A":{"columns":{"b":{"enum":[]}}}}}"#, "tables.A.columns.b.enum: a list"),
         (

@@ -116,6 +116,7 @@ extension TableService {
         if call.generation == .classic { try Self.refuseReserved(body) }
         var id = body.id ?? ""
         if id.isEmpty { id = settings.environment.makeID() } else { try Self.check(id: id) }
+        try table.checkAbsent(body.values)
         var operation = WriteOperation(.insert, id: id)
         operation.values = body.values
         return try await write(operation, call, table)
@@ -127,11 +128,20 @@ extension TableService {
         _ name: String,
         _ pathID: String?
     ) async throws -> ServerResponse {
-        try checkType(call)
-        let (body, table) = try await self.body(
-            call.request.body,
-            for: try self.table(named: name)
-        )
+        let isPatch =
+            kind == .merge && call.generation == .datasync
+            && call.head.bodyType == .patch
+        if !isPatch { try checkType(call) }
+        var table = try self.table(named: name)
+        var body: RowBody
+        var patch: JSONPatch?
+        if isPatch {
+            let read = try self.patch(call.request.body, for: table)
+            body = read.claims
+            patch = read
+        } else {
+            (body, table) = try await self.body(call.request.body, for: table)
+        }
         guard let id = pathID ?? body.id else {
             throw ServerError.badRequest("The row's id is missing in path and body.")
         }
@@ -139,8 +149,10 @@ extension TableService {
         if let bodyID = body.id, !bodyID.utf8.elementsEqual(id.utf8) {
             throw ServerError.badRequest("The id in the body is not that of the path.")
         }
+        if kind == .replace { try table.checkAbsent(body.values) }
         var operation = WriteOperation(kind, id: id)
         operation.values = body.values
+        operation.patch = patch
         operation.includesDeleted = call.includesDeleted
         operation.softDelete = table.definition.softDelete
         operation.conditions = try Preconditions(call.head.conditions)
@@ -193,7 +205,7 @@ extension TableService {
         case .systemChange: throw ServerError.systemChange
         case .remove: return ServerResponse(status: 204)
         case .update where operation.kind == .delete: return ServerResponse(status: 204)
-        case .exists, .versionMismatch: return rowAnswer(409, outcome.row)
+        case .exists, .versionMismatch, .testFailed: return rowAnswer(409, outcome.row)
         case .preconditionFailed: return rowAnswer(412, outcome.row)
         case .insert:
             var answer = rowAnswer(201, outcome.row)
@@ -204,11 +216,11 @@ extension TableService {
     }
 
     private func checkType(_ call: TableCall) throws {
-        guard let isJSON = call.head.isJSON else {
+        guard let type = call.head.bodyType else {
             if call.generation == .datasync { throw ServerError.notJSON }
             return
         }
-        if !isJSON { throw ServerError.notJSON }
+        if type != .json { throw ServerError.notJSON }
     }
 
     private static func claimedTime(_ text: String) throws -> Int64 {

@@ -51,6 +51,14 @@ package struct TableService: Sendable {
         return try await extend(TableDefinition(name))
     }
 
+    /// Reads a JSON Patch.
+    func patch(_ bytes: [UInt8], for table: Table) throws -> JSONPatch {
+        guard bytes.count <= settings.limits.rowBytes else {
+            throw ServerError.rowTooLarge(settings.limits.rowBytes)
+        }
+        return try JSONPatch(bytes, for: table)
+    }
+
     /// Reads a body; unknown members become columns when the schema is dynamic, else are 400.
     func body(_ bytes: [UInt8], for table: Table) async throws -> (RowBody, Table) {
         guard bytes.count <= settings.limits.rowBytes else {

@@ -70,6 +70,10 @@ package struct ListRequest: Sendable {
     /// behind them when it is not the last of them.
     package var after: [SQLValue]?
     package var offset = 0
+    /// Where `offset` may count rows only: those with an `updatedAt` below this, in microseconds.
+    package var offsetBelow: Int64?
+    /// Whether a client may go on with rows of the last millisecond by counting them.
+    package var countsTies = false
     package var rowsMax = 50
     package var bytesMax = 4 << 20
     package var includesDeleted = false

@@ -24,6 +24,8 @@ package struct WriteOperation: Sendable {
     package var id: String
     /// By column; nil for an absent member.
     package var values: [SQLValue?] = []
+    /// Operations on the stored row, in the place of values.
+    package var patch: JSONPatch?
     package var conditions = Preconditions.none
     /// The version that a 2.x body says the row has: 409 when it has not.
     package var expectedVersion: String?
@@ -78,10 +80,15 @@ package enum WriteDecision: Hashable, Sendable {
     /// Refused: the version in the body is not the stored one. The answer carries the stored row.
     case versionMismatch
 
+    /// Refused: a test of a JSON Patch failed. The answer carries the stored row.
+    case testFailed
+
     /// Whether the answer carries the row, stored or changed.
     package var carriesRow: Bool {
         switch self {
-        case .insert, .update, .exists, .preconditionFailed, .versionMismatch: true
+        case .insert, .update, .exists, .preconditionFailed, .versionMismatch,
+            .testFailed:
+            true
         case .remove, .missing, .gone, .systemChange: false
         }
     }
