@@ -113,9 +113,27 @@ let package = Package(
         .testTarget(
             name: "TidelineSyncTests",
             dependencies: [
-                "Tideline", "TidelineCore", "TidelineServerCore", "TidelineTestKit",
+                "Tideline", "TidelineCore", "TidelineSQLite", "TidelineServerCore",
+                "TidelineTestKit",
             ],
             swiftSettings: strict
+        ),
+        // The contract's example, with the settings that apps have and ours do not.
+        .executableTarget(
+            name: "ContractExampleMain",
+            dependencies: ["Tideline"],
+            path: "Tests/ContractExampleMain",
+            swiftSettings: [.treatAllWarnings(as: .error)]
+        ),
+        .testTarget(
+            name: "ContractExampleTests",
+            dependencies: ["ContractExampleMain", "Tideline", "TidelineServer"],
+            swiftSettings: [.treatAllWarnings(as: .error)]
+        ),
+        .testTarget(
+            name: "ContractExampleIsolationTests",
+            dependencies: ["Tideline", "TidelineServerCore", "TidelineTestKit"],
+            swiftSettings: [.treatAllWarnings(as: .error), .defaultIsolation(MainActor.self)]
         ),
         .testTarget(
             name: "TidelineHTTPTests",
@@ -127,6 +145,22 @@ let package = Package(
             dependencies: [
                 "TidelineCore", "TidelineHTTP", "TidelineServer", "TidelineServerCore",
                 "TidelineServerSQLite",
+            ],
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "SyncProbe",
+            dependencies: ["Tideline"],
+            path: "Tests/SyncProbe",
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "IntegrationTests",
+            dependencies: [
+                "Tideline", "TidelineCore", "TidelineServer", "TidelineServerCore",
+                "TidelineSQLite", "TidelineTestKit",
+                // Only to be built: the tests start them as processes.
+                "SyncProbe", "TidelineCommand", "todo",
             ],
             swiftSettings: strict
         ),

@@ -52,6 +52,7 @@ extension ReadableTable where Record: SyncRecord {
     ///   - limit: The most records.
     ///   - offset: How many records to leave out first.
     ///   - misfits: What to do with a row that does not decode.
+    /// - Returns: The records, in order.
     /// - Throws: ``SyncError`` with code `unsupportedQuery` or `rowDoesNotFit`.
     public func read(
         where condition: (Columns<Record>) throws -> Condition,

@@ -52,14 +52,14 @@ public final class MemoryStore: LocalStore {
             return (result, transaction.changed, Array(state.listeners.values))
         }
         if !changed.isEmpty {
-            for listener in listeners { listener.yield(changed) }
+            for listener in listeners { listener.merge(changed) }
         }
         return result
     }
 
     /// The tables that each transaction changed.
     public func changes() -> AsyncStream<Set<String>> {
-        AsyncStream(bufferingPolicy: .bufferingNewest(64)) { continuation in
+        AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let id = state.withLock { state in
                 state.next += 1
                 state.listeners[state.next] = continuation

@@ -34,7 +34,9 @@ public protocol LocalStore: Sendable {
     func changes() -> AsyncStream<Set<String>>
 }
 
-/// Reading within a transaction. Valid only during the call that lends it.
+/// Reading within a transaction.
+///
+/// Valid only during the call that lends it.
 public protocol LocalStoreReader {
     /// The rows of a query: filtered, ordered with ties by `id`, cut to its window.
     ///
@@ -48,7 +50,9 @@ public protocol LocalStoreReader {
     func count(_ filter: Filter?, in table: String) throws -> Int
 }
 
-/// Writing within a transaction. Valid only during the call that lends it.
+/// Writing within a transaction.
+///
+/// Valid only during the call that lends it.
 public protocol LocalStoreWriter: LocalStoreReader {
     /// Stores rows whole, in place of rows with the same `id`.
     ///

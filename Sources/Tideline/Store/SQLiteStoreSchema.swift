@@ -1,5 +1,6 @@
 // SQLiteStoreSchema: the tables of a store file, and its format version.
 
+import Foundation
 import TidelineCore
 import TidelineSQLite
 
@@ -44,6 +45,18 @@ enum SQLiteStoreSchema {
 
     /// Marks the file as ours: "TIDE".
     private static let applicationID: Int64 = 0x5449_4445
+
+    /// Refuses a file of a newer version before anything is written to it.
+    ///
+    /// Opening for writing would turn a file into WAL mode, which is a change.
+    static func check(_ path: String) throws {
+        guard FileManager.default.fileExists(atPath: path) else { return }
+        let database = try Database(path: path, mode: .readOnly)
+        let version = try database.integer("PRAGMA user_version") ?? 0
+        guard version <= formatVersion else {
+            throw SyncError.newerStore(found: version, known: formatVersion)
+        }
+    }
 
     static func prepare(_ database: Database) throws {
         let version = try database.integer("PRAGMA user_version") ?? 0

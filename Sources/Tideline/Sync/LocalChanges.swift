@@ -38,7 +38,7 @@ struct LocalChanges {
 
     /// Changes a row and queues the update.
     ///
-    /// `handedOut` is the row as the app saw it last, for records that carry no version.
+    /// `handedOut` is the row as the app saw it last without a version.
     /// `normalized` is a row as the record type encodes it: what differs only by that is no edit.
     func update(
         _ edited: Row,

@@ -14,9 +14,11 @@ struct PageApply {
 
     /// Stores the rows of a page, in order.
     ///
+    /// `since` is the time that the page was asked from: the rows of that very time were stored by
+    /// the pull before, and count only when they differ.
     /// A row with pending operations stays as it is; the server's row is kept beside it, so that
     /// the cursor may pass it and it is not forgotten. Rows without a usable id are left out.
-    func apply(_ rows: [Row]) throws -> Counts {
+    func apply(_ rows: [Row], since: Timestamp?) throws -> Counts {
         let pending = try queue.reader.pendingIDs(table)
         var counts = Counts()
         var puts: [Row] = []
@@ -32,6 +34,7 @@ struct PageApply {
                 try keep(ServerState(row), text)
                 continue
             }
+            if let since, try isKnown(row, id, since) { continue }
             if !seen.insert(key).inserted {
                 try flush(&puts, &deletes, &counts)
                 seen = [key]
@@ -44,6 +47,15 @@ struct PageApply {
         }
         try flush(&puts, &deletes, &counts)
         return counts
+    }
+
+    private func isKnown(_ row: Row, _ id: Value, _ since: Timestamp) throws -> Bool {
+        guard case .date(let date) = row[SystemColumn.updatedAt], Timestamp(date) <= since else {
+            return false
+        }
+        let stored = try queue.store.row(id: id, in: table)
+        if row[SystemColumn.deleted] == true { return stored == nil }
+        return stored?.version != nil && stored?.version == row.version
     }
 
     private func flush(_ puts: inout [Row], _ deletes: inout [Value], _ counts: inout Counts) throws

@@ -18,17 +18,21 @@ package struct PushAnswer: Sendable, Hashable {
     package var retryAfter: Duration?
     /// The text of a problem body.
     package var message: String?
+    /// Whether there is a body without a row: a portal's page, or a text.
+    package var hasForeignBody: Bool
 
     package init(
         status: Int,
         item: Row? = nil,
         retryAfter: Duration? = nil,
-        message: String? = nil
+        message: String? = nil,
+        hasForeignBody: Bool = false
     ) {
         self.status = status
         self.item = item
         self.retryAfter = retryAfter
         self.message = message
+        self.hasForeignBody = hasForeignBody
     }
 
     package enum Verdict: Sendable, Hashable {
@@ -43,13 +47,20 @@ package struct PushAnswer: Sendable, Hashable {
     package func verdict(for kind: OperationKind) -> Verdict {
         switch status {
         case 200..<300:
-            if kind == .delete { return .accepted(.deleted(version: item?.version)) }
-            // A success whose row cannot be read may be a portal's page: its outcome is unknown.
-            return item.map { .accepted(ServerState($0)) } ?? .retry
+            // A success whose body is no row may be a portal's page: its outcome is unknown.
+            if kind == .delete, !hasForeignBody {
+                return .accepted(.deleted(version: item?.version))
+            }
+            return kind == .delete ? .retry : item.map { .accepted(ServerState($0)) } ?? .retry
         case 401:
             return .unauthorized
         case 404, 410:
-            return kind == .delete ? .accepted(.deleted(version: nil)) : goneVerdict
+            switch kind {
+            case .delete: return .accepted(.deleted(version: nil))
+            case .update: return goneVerdict
+            // Nothing can be gone that is not there yet: the table is missing.
+            case .insert: return .rejected
+            }
         case 409, 412:
             return item.map { .conflict(ServerState($0)) } ?? .rejected
         case 408, 429, 500...:
@@ -176,7 +187,9 @@ package struct PushMachine: Sendable {
         return .finish(stop)
     }
 
-    /// The store has taken the outcome in. `again`: the same place of the queue is to be sent.
+    /// The store has taken the outcome in.
+    ///
+    /// `again`: the same place of the queue is to be sent.
     package mutating func settled(again: Bool, asCompleted: Bool = false) -> Action {
         guard case .settling(let operation) = state else {
             preconditionFailure("settled() with nothing to settle")
@@ -196,5 +209,12 @@ package enum Backoff {
     ) -> Duration {
         let own = limits.retryDelayFirst * (1 << min(attempt - 1, 16))
         return min(max(own, asked ?? .zero), limits.retryDelayMax)
+    }
+
+    /// Up to a quarter longer, so that devices which failed together do not return together.
+    ///
+    /// Never shorter: the server may have asked for the delay.
+    package static func spread(_ delay: Duration, _ fraction: Double) -> Duration {
+        delay * (1 + fraction / 4)
     }
 }

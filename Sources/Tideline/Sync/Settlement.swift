@@ -34,6 +34,7 @@ struct Settlement {
                 operation,
                 local: local,
                 basis: basis,
+                schema: queue.catalog.schema(operation.table),
                 requestID: environment.makeID(),
                 now: environment.now()
             )
@@ -68,23 +69,42 @@ struct Settlement {
             try queue.removeBasis(table, id)
             return
         }
-        if case .deleted(let version) = server, later.kind != .insert {
-            // The edit behind was made to a row that is gone. It keeps a version to be measured
-            // against: without If-Match it could hit a row that somebody brought back meanwhile.
-            var waiting = later
-            waiting.basisVersion = version ?? basis.base?.version ?? later.basisVersion
-            try queue.put(waiting)
-        }
-        if let row = server.row, later.kind != .delete,
-            let local = try store.row(id: .string(id), in: table)
-        {
-            let sent = operation.frozen?.sentRow ?? local
-            try store.put([RowMerge.rebase(local: local, from: sent, onto: row)], in: table)
-        }
+        try rebase(later, behind: operation, server, basis)
         try queue.put(
             RowBasis(base: server.row, latest: newest == server ? nil : newest),
             table,
             id
+        )
+    }
+
+    /// Bases the operation that stands behind a settled one, and the local row, on the outcome.
+    private func rebase(
+        _ later: QueuedOperation,
+        behind operation: QueuedOperation,
+        _ server: ServerState,
+        _ basis: RowBasis
+    ) throws {
+        var waiting = later
+        if case .deleted(let version) = server, later.kind != .insert {
+            // The edit behind was made to a row that is gone. It keeps a version to be measured
+            // against: without If-Match it could hit a row that somebody brought back meanwhile.
+            waiting.basisVersion = version ?? basis.base?.version ?? later.basisVersion
+            try queue.put(waiting)
+        }
+        guard let row = server.row, later.kind != .delete,
+            let local = try store.row(id: .string(operation.itemID), in: operation.table)
+        else { return }
+        if later.kind == .insert {
+            // The delete before it did not come to pass: the new row replaces the one that stayed.
+            waiting.kind = .update
+            waiting.sendsWholeRow = true
+            try queue.put(waiting)
+        }
+        // Before a delete there is no row: then everything in the local one is an edit.
+        let sent = operation.frozen?.sentRow ?? (later.kind == .insert ? Row() : local)
+        try store.put(
+            [RowMerge.rebase(local: local, from: sent, onto: row)],
+            in: operation.table
         )
     }
 

@@ -54,9 +54,10 @@ extension SyncEngine {
             }
         case .send(let operation):
             let response = try await remote.send(operation)
-            return machine.answered(response.pushAnswer(catalog.schema(operation.table)))
+            let schema = catalog.schema(operation.table)
+            return machine.answered(response.pushAnswer(schema, id: operation.itemID))
         case .wait(let delay):
-            try await environment.sleep(delay * (0.75 + environment.random() / 2))
+            try await environment.sleep(Backoff.spread(delay, environment.fraction()))
             return machine.waited()
         case .accept(let operation, let server):
             try await transaction { try Settlement(queue: $0).accept(operation, server) }

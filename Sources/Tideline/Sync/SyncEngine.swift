@@ -237,10 +237,10 @@ extension TableOperationError {
     }
 }
 
-/// The rows that were last handed out, for records that carry no version.
+/// The rows that were last handed out without a version.
 ///
-/// Without it a record read before a pull would write its old values over newer ones. The oldest
-/// are forgotten above the limit; then every column of the record counts as changed.
+/// Without it a record read before a pull would write its old values over newer ones. All are
+/// forgotten above the limit; then every column of the record counts as changed.
 final class HandedOutRows: Sendable {
     private struct State {
         var rows: [ItemKey: Row] = [:]

@@ -12,7 +12,7 @@ public struct SyncEnvironment: Sendable {
     /// Makes an id for a new row: a lower-case UUID.
     public var makeID: @Sendable () -> String
     /// A random number in `0..<1`, for spreading retries.
-    public var random: @Sendable () -> Double
+    public var fraction: @Sendable () -> Double
     /// Waits; throws when the task is cancelled.
     public var sleep: @Sendable (Duration) async throws -> Void
 
@@ -20,12 +20,12 @@ public struct SyncEnvironment: Sendable {
     public init(
         now: @escaping @Sendable () -> Date,
         makeID: @escaping @Sendable () -> String,
-        random: @escaping @Sendable () -> Double,
+        fraction: @escaping @Sendable () -> Double,
         sleep: @escaping @Sendable (Duration) async throws -> Void
     ) {
         self.now = now
         self.makeID = makeID
-        self.random = random
+        self.fraction = fraction
         self.sleep = sleep
     }
 
@@ -33,7 +33,7 @@ public struct SyncEnvironment: Sendable {
     public static let live = SyncEnvironment(
         now: { Date() },
         makeID: { UUID().uuidString.lowercased() },
-        random: { Double.random(in: 0..<1) },
+        fraction: { Double.random(in: 0..<1) },
         sleep: { try await Task.sleep(for: $0) }
     )
 }

@@ -90,6 +90,14 @@ extension SyncError {
         return error
     }
 
+    static func badEndpoint(_ cause: TransportError) -> SyncError {
+        SyncError(
+            cause.code == .insecure ? .insecureEndpoint : .badRequest,
+            cause.message,
+            cause: cause
+        )
+    }
+
     static func badLink() -> SyncError {
         SyncError(.badResponse, "The server sent a next link that is no URL. Nothing was lost.")
     }

@@ -91,7 +91,7 @@ public struct World: Sendable {
         return SyncEnvironment(
             now: { time.date },
             makeID: { numbers.id() },
-            random: { numbers.fraction() },
+            fraction: { numbers.fraction() },
             sleep: { try await time.sleep($0) }
         )
     }
