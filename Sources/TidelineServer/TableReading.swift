@@ -4,8 +4,11 @@ import TidelineCore
 import TidelineServerCore
 
 enum TableReading {
-    private static let keys = ["columns", "softDelete", "pageSize", "maxTop", "indexes"]
-    private static let laterKeys = ["permissions", "owner", "conflict", "tombstoneDays"]
+    private static let keys = [
+        "columns", "softDelete", "pageSize", "maxTop", "indexes", "permissions", "conflict",
+        "tombstoneDays",
+    ]
+    private static let laterKeys = ["owner"]
 
     static func tables(_ node: ConfigurationNode) -> [TableDefinition] {
         var seen: Set<String> = []
@@ -30,9 +33,9 @@ enum TableReading {
             case "pageSize": table.pageSize = node.integer(1...100_000)
             case "maxTop": table.maxTop = node.integer(1...1_000_000)
             case "indexes": indexes = node
-            case "permissions": permissions(node)
-            case "conflict":
-                if node.string() != "reject" { later(node, "only 'reject'") }
+            case "permissions": permissions(node, &table.permissions)
+            case "conflict": table.conflict = conflict(node)
+            case "tombstoneDays": table.tombstoneDays = node.integer(1...36_500)
             default: node.problems.add(node.path, "this is not available in this version yet")
             }
         }
@@ -40,15 +43,44 @@ enum TableReading {
         return table
     }
 
-    private static func later(_ node: ConfigurationNode, _ allowed: String) {
-        node.problems.add(node.path, "\(allowed) is available in this version")
+    private static func permissions(
+        _ node: ConfigurationNode,
+        _ permissions: inout TablePermissions
+    ) {
+        for (key, node) in node.object(allowed: ["read", "insert", "update", "delete"]) {
+            guard let access = access(node) else { continue }
+            switch key {
+            case "read": permissions.read = access
+            case "insert": permissions.insert = access
+            case "update": permissions.update = access
+            default: permissions.delete = access
+            }
+        }
     }
 
-    private static func permissions(_ node: ConfigurationNode) {
-        for (_, node) in node.object(allowed: ["read", "insert", "update", "delete"])
-        where node.string() != "anonymous" {
-            later(node, "only 'anonymous'")
+    private static func access(_ node: ConfigurationNode) -> TablePermissions.Access? {
+        if node.isString, node.string() == "authenticated" {
+            node.problems.add(
+                node.path,
+                "'authenticated' needs authentication, which this version does not have yet; "
+                    + "'anonymous' or 'disabled' is expected"
+            )
+            return nil
         }
+        return node.choice(TablePermissions.Access.self)
+    }
+
+    private static func conflict(_ node: ConfigurationNode) -> ConflictRule {
+        if node.isString, node.string() == "merge" {
+            node.problems.add(
+                node.path,
+                "'merge' needs the row that both sides started from, which the server does not "
+                    + "keep; clients can merge, they have it. 'reject', 'serverWins' or "
+                    + "'clientWins' is expected"
+            )
+            return .reject
+        }
+        return node.choice(ConflictRule.self) ?? .reject
     }
 
     private static func read(_ node: ConfigurationNode, of schema: TableSchema) -> [[String]] {

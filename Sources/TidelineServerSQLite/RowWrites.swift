@@ -77,7 +77,7 @@ struct RowWrites {
             let statement = try database.prepare(table.delete)
             statement.bind(1, text: operation.id)
             try statement.run()
-        case .exists, .preconditionFailed, .versionMismatch, .testFailed:
+        case .exists, .preconditionFailed, .versionMismatch, .testFailed, .keepStored:
             return WriteOutcome(decision, row: try Self.row(operation.id, table, database))
         case .missing, .gone, .systemChange:
             break

@@ -73,9 +73,15 @@ import TidelineServerCore
         (#"{"tables":{"A":{"owner":"x"}}}"#, "tables.A.owner: this is not available"),
         (
             #"{"tables":{"A":{"permissions":{"read":"authenticated"}}}}"#,
-            "tables.A.permissions.read: only 'anonymous'"
+            "tables.A.permissions.read: 'authenticated' needs authentication"
         ),
-        (#"{"tables":{"A":{"conflict":"merge"}}}"#, "tables.A.conflict: only 'reject'"),
+        (#"{"tables":{"A":{"conflict":"merge"}}}"#, "tables.A.conflict: 'merge' needs the row"),
+        (#"{"tables":{"A":{"conflict":"x"}}}"#, "tables.A.conflict: one of 'reject', 'serverWins'"),
+        (
+            #"{"tables":{"A":{"permissions":{"read":"x"}}}}"#,
+            "tables.A.permissions.read: one of 'anonymous', 'disabled'"
+        ),
+        (#"{"tables":{"A":{"tombstoneDays":0}}}"#, "tables.A.tombstoneDays: a whole number"),
         (#"{"tables":{"A":{"columns":{"b":"text"}}}}"#, "tables.A.columns.b: one of 'string'"),
         (#"{"tables":{"A":{"columns":{"ID":"string"}}}}"#, "tables.A.columns.ID: a system column"),
         (#"{"tables":{"A":{"columns":{"b":{}}}}}"#, "tables.A.columns.b: an object with 'type'"),

@@ -46,7 +46,9 @@ struct Door: Sendable {
         dynamic: Bool = false,
         clock: TestClock = TestClock(),
         limits: ServerLimits = ServerLimits(),
-        makeID: (@Sendable () -> String)? = nil
+        makeID: (@Sendable () -> String)? = nil,
+        log: ServerLog = .silent,
+        exposesMetrics: Bool = true
     ) async throws {
         var options = SQLiteTableStore.Options()
         options.inline = path == nil
@@ -55,6 +57,7 @@ struct Door: Sendable {
         store = try SQLiteTableStore(path: path ?? ":memory:", options: options)
         var settings = ServerSettings(tables: tables, dynamicSchema: dynamic)
         settings.limits = limits
+        settings.exposesMetrics = exposesMetrics
         let ids = Mutex(0)
         settings.environment = ServerEnvironment(
             now: { clock.now() },
@@ -65,7 +68,7 @@ struct Door: Sendable {
                 }
             }
         )
-        handler = RequestHandler(try await TableService(settings, store: store))
+        handler = RequestHandler(try await TableService(settings, store: store), log: log)
     }
 
     /// Sends `target`, a path with its query; characters outside a URL may stand in it.

@@ -34,13 +34,10 @@ struct Difference: Sendable {
     private static let callersFault = "what the caller sent is wrong: 400, not 500"
     private static let authentication = "the table needs authentication, tested elsewhere"
 
-    private static let permissions = "the table's permissions are tested elsewhere"
-
     /// Calls that are not replayed.
     static let skipped: [Int: String] = [
         108: authentication, 109: authentication, 110: authentication, 111: authentication,
         112: authentication, 113: authentication, 114: authentication,
-        106: permissions, 107: permissions,
         115: "CORS is tested elsewhere",
         118: "push notifications belong to the hosting platform",
     ]

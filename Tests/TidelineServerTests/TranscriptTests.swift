@@ -51,6 +51,11 @@ private struct Replay {
         fixed = try await Door([
             TableDefinition("TodoItem", columns: todo),
             TableDefinition("fixedschema", columns: [text]),
+            TableDefinition(
+                "readonly",
+                columns: [text],
+                permissions: TablePermissions(insert: .disabled, update: .disabled)
+            ),
         ])
         for index in 0..<120 {
             let id = "r" + String(1000 + index).dropFirst()

@@ -14,6 +14,12 @@ public struct TableDefinition: Hashable, Sendable {
     public var maxTop: Int?
     /// Further indexes, each a list of columns.
     public var indexes: [[String]]
+    /// Who may do what.
+    public var permissions: TablePermissions
+    /// Who wins when a write carries another version than the stored one.
+    public var conflict: ConflictRule
+    /// How many days a tombstone is kept; nil for ever.
+    public var tombstoneDays: Int?
 
     /// Declares a table.
     public init(
@@ -22,13 +28,19 @@ public struct TableDefinition: Hashable, Sendable {
         softDelete: Bool = true,
         pageSize: Int? = nil,
         maxTop: Int? = nil,
-        indexes: [[String]] = []
+        indexes: [[String]] = [],
+        permissions: TablePermissions = TablePermissions(),
+        conflict: ConflictRule = .reject,
+        tombstoneDays: Int? = nil
     ) {
         schema = TableSchema(name: name, columns: columns)
         self.softDelete = softDelete
         self.pageSize = pageSize
         self.maxTop = maxTop
         self.indexes = indexes
+        self.permissions = permissions
+        self.conflict = conflict
+        self.tombstoneDays = tombstoneDays
     }
 
     /// The name on the wire and in the database.

@@ -9,6 +9,8 @@ package struct ServerSettings: Sendable {
     package var dynamicSchema = false
     /// The server's address as callers see it, without a trailing slash.
     package var publicURL: String?
+    /// Whether `/metrics` answers: it has no permission of its own yet.
+    package var exposesMetrics = true
     package var limits = ServerLimits()
     package var environment = ServerEnvironment.live
 
@@ -22,12 +24,16 @@ package struct TableService: Sendable {
     package let settings: ServerSettings
     package let store: any TableStore
     package let catalog = TableCatalog()
+    package let metrics = ServerMetrics()
+    /// Sent with every list.
+    package let epoch: String
 
     /// Prepares the tables in the store.
     package init(_ settings: ServerSettings, store: any TableStore) async throws {
         self.settings = settings
         self.store = store
         let stored = try await store.prepare(settings.tables)
+        epoch = try await store.epoch()
         if settings.dynamicSchema {
             for definition in stored { catalog.put(definition) }
         } else {

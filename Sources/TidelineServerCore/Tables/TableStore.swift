@@ -23,6 +23,12 @@ package protocol TableStore: Sendable {
     /// Decides with ``WriteOperation/decide(stored:)`` and writes, in one transaction.
     func write(_ operation: WriteOperation, in table: Table) async throws -> WriteOutcome
 
+    /// The name of the state of the database, another one after a restore from a backup.
+    func epoch() async throws -> String
+
+    /// How many writes wait.
+    var writeQueueLength: Int { get }
+
     /// Finishes what is under way and closes the database; later calls are refused.
     func stop() async
 }
