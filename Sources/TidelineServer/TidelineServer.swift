@@ -85,7 +85,16 @@ public final class TidelineServer: Sendable {
         options.log = log
         switch configuration.database {
         case .sqlite(let path):
-            return try SQLiteTableStore(path: path, options: options)
+            do {
+                return try SQLiteTableStore(path: path, options: options)
+            } catch {
+                throw ConfigurationError([
+                    """
+                    the database '\(path)' cannot be opened (\(error)). Give a database of this \
+                    server, or a new file in a directory that it may write to.
+                    """
+                ])
+            }
         case .memory:
             options.inline = true
             return try SQLiteTableStore(path: ":memory:", options: options)

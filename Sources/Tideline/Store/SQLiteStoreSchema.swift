@@ -73,7 +73,8 @@ enum SQLiteStoreSchema {
     {
         let tables = schemas.map(SQLiteTable.init)
         for table in tables { try make(table, in: database) }
-        for index in SystemTables.indexes {
+        let names = Set(schemas.map(\.name))
+        for index in SystemTables.indexes where names.contains(index.table) {
             let columns = index.columns.map { Identifier($0).quoted }.joined(separator: ", ")
             try database.execute(
                 """

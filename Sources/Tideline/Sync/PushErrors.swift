@@ -58,8 +58,13 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
         case .unauthorized: "The server wants a sign-in. Sign in and push again."
         case .cancelled: "The push was cancelled. Push again to go on."
         case .storeFailure: "The store on the device failed: \(cause.map { "\($0)" } ?? "unknown")."
-        default: "The server could not be reached. Push again later; nothing is lost."
+        default: "The server could not be reached\(reason) Nothing is lost; push again later."
         }
+    }
+
+    /// What the network said, as the end of a sentence.
+    private var reason: String {
+        (cause as? TransportError).map { ": \($0.message)" } ?? "."
     }
 }
 

@@ -170,7 +170,8 @@ extension SyncEngine {
             return "\(what) met a deleted row on the server (\(status)). Discard it or retry it."
         case nil:
             let reason = text.map { ": \($0)" } ?? ""
-            return "\(what) was refused by the server (\(status))\(reason)."
+            let end = reason.hasSuffix(".") ? "" : "."
+            return "\(what) was refused by the server (\(status))\(reason)\(end)"
         }
     }
 

@@ -51,7 +51,8 @@ extension ProcessTests {
                 #expect(link.hasSuffix("; rel=next"))
                 target = String(link.dropLast("; rel=next".count))
             }
-            try await expectWhole(ids, query, wire)
+            // $top is the size of a page in this generation, $skip the rows in front of the first.
+            try await expectWhole(ids, query, wire, top: nil)
             #expect(requests > 1)
         }
 
@@ -78,17 +79,23 @@ extension ProcessTests {
                 #expect(link.hasPrefix("/tables/Note?") == asPath)
                 target = asPath ? link : "/tables/Note?" + link
             }
-            try await expectWhole(ids, query, wire)
+            try await expectWhole(ids, query, wire, top: 60)
             #expect(requests > 1)
         }
 
         /// All rows of the query, each once: as many as the server counts, within the window.
-        private func expectWhole(_ ids: [String], _ query: String, _ wire: Wire) async throws {
+        private func expectWhole(
+            _ ids: [String],
+            _ query: String,
+            _ wire: Wire,
+            top: Int?
+        ) async throws {
             #expect(Set(ids).count == ids.count)
             let filter = query.split(separator: "&").first { $0.hasPrefix("$filter") } ?? ""
             let counted = try await wire.send("GET", "/tables/Note?$count=true&\(filter)")
             let count = try #require(counted.object["count"] as? Int)
-            #expect(ids.count == (query.contains("$top=60") ? 60 : count))
+            let window = query.contains("$top=60") ? top ?? count - 5 : count
+            #expect(ids.count == window)
         }
 
         /// Behind a proxy the links lead to the proxy.

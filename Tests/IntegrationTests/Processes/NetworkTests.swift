@@ -48,16 +48,16 @@ extension ProcessTests {
                 for number in 0..<80 {
                     try await one.notes.insert(Note(id: "n\(number)", text: "\(number)"))
                 }
-                var cuts = try await persist(one)
+                var cuts = try await persist { try await one.context.push() }
                 for number in 0..<40 {
                     try await one.notes.update(id: "n\(number)") { $0.text = "changed" }
                     try await one.notes.delete(id: "n\(number + 40)")
                 }
-                cuts += try await persist(one)
+                cuts += try await persist { try await one.context.push() }
                 #expect(cuts > 5, "the network was too good")
                 // A page does not fit into what a cut leaves of a connection.
                 proxy.behave(SlowProxy.Manners(piece: 1...400, cut: 1...60_000))
-                _ = try await persist(two)
+                _ = try await persist { try await two.sync() }
                 proxy.behave(SlowProxy.Manners())
                 try await one.sync()
                 try await two.sync()
@@ -69,13 +69,13 @@ extension ProcessTests {
             }
         }
 
-        /// Syncs until it works; every failure has to be one of the network.
+        /// Tries until it works; every failure has to be one of the network.
         ///
         /// - Returns: The number of failures.
-        private func persist(_ device: Device) async throws -> Int {
+        private func persist(_ body: () async throws -> Void) async throws -> Int {
             for failures in 0..<400 {
                 do {
-                    try await device.sync()
+                    try await body()
                     return failures
                 } catch let error as PushError where error.status == .networkFailure {
                     #expect(error.errors.isEmpty)

@@ -108,6 +108,52 @@ extension ProcessTests {
             return connection
         }
 
+        /// A request that does not come to its end is waited for, but not for ever.
+        @Test func drainHasALimit() async throws {
+            let configuration = ServerProcess.configuration.replacing(
+                "\"limits\": {",
+                with: "\"limits\": { \"drainTime\": 1,"
+            )
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(
+                    in: workspace,
+                    configuration: configuration
+                )
+                let port = server.port
+                let connection = try await blocking {
+                    SendableConnection(try self.halfUpload(port))
+                }
+                let started = ContinuousClock.now
+                let end = try await server.stop()
+                #expect(end == .exit(0))
+                #expect(ContinuousClock.now - started > .milliseconds(500))
+                withExtendedLifetime(connection) {}
+            }
+        }
+
+        /// The reader of the log leaves: the server works on, and ends as it should.
+        @Test func lostLogIsNoReasonToEnd() async throws {
+            try await withWorkspace { workspace in
+                let pipe = workspace.path("log")
+                #expect(mkfifo(pipe, 0o600) == 0)
+                let reader = open(pipe, O_RDONLY | O_NONBLOCK)
+                let file = try workspace.file("a.json", ServerProcess.configuration)
+                let server = try await ServerProcess.start(
+                    ["--config", file, "--database", "sqlite:" + workspace.path("a.db")],
+                    listen: "127.0.0.1:0",
+                    in: workspace,
+                    errors: pipe
+                )
+                close(reader)
+                for _ in 0..<3 {
+                    let answer = try await server.wire.send("POST", "/tables/Note", "{}")
+                    #expect(answer.status == 201)
+                }
+                let end = try await server.stop()
+                #expect(end == .exit(0))
+            }
+        }
+
         /// A second signal does not wait for anybody.
         @Test func secondSignalEndsAtOnce() async throws {
             try await withWorkspace { workspace in

@@ -202,6 +202,61 @@ extension ProcessTests {
             }
         }
 
+        /// What the server refuses for itself says why, and can be mended or dropped.
+        @Test func refusedItem() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(
+                    in: workspace,
+                    configuration: ServerProcess.configuration.replacing(
+                        "\"limits\": {",
+                        with: "\"limits\": { \"rowBytes\": 2000,"
+                    )
+                )
+                let todo = Todo(workspace, "a.sqlite", server.url)
+                let long = try await todo.add(String(repeating: "long ", count: 1000))
+                let other = try await todo.add("short")
+                _ = try await todo.fails("sync", code: 1)
+                let conflicts = try await todo("conflicts")
+                #expect(conflicts.contains("\(long)  insert rejected (413)"))
+                #expect(!conflicts.contains("theirs:"))
+                try await todo("edit", long, "mended")
+                try await todo("sync")
+                let list = try await todo("list", "--remote")
+                #expect(list == "[ ] \(long)  mended\n[ ] \(other)  short\n")
+            }
+        }
+
+        /// Several at the same time on one store: it is made once, and nobody's item is lost.
+        @Test func programsAtTheSameTime() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let todo = Todo(workspace, "a.sqlite", server.url)
+                try await together(6) { number in _ = try await todo.add("item \(number)") }
+                #expect(try await todo("list").split(separator: "\n").count == 6)
+                try await together(4) { _ in try await todo("sync") }
+                try await together(6) { number in
+                    let line = try await todo("list", "--all").split(separator: "\n")[number]
+                    try await todo("done", String(line.dropFirst(4).prefix(8)))
+                }
+                try await together(4) { _ in try await todo("sync") }
+                let rows = try await server.wire.allRows("TodoItem")
+                #expect(rows.count == 6)
+                #expect(try await todo("status").contains("pending operations: 0\n"))
+                let added = server.requests.count { $0.method == "POST" && $0.status == 201 }
+                #expect(added == 6)
+            }
+        }
+
+        private func together(
+            _ count: Int,
+            _ body: @escaping @Sendable (Int) async throws -> Void
+        ) async throws {
+            try await withThrowingTaskGroup { group in
+                for number in 0..<count { group.addTask { try await body(number) } }
+                try await group.waitForAll()
+            }
+        }
+
         @Test func ambiguousIDs() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)

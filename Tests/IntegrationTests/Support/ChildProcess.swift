@@ -15,15 +15,16 @@ final class ChildProcess: Sendable {
     private let errorPath: String
     private let ended = Mutex<End?>(nil)
 
-    /// Output goes to `files` with `.out` and `.err` behind it.
+    /// Output goes to `files` with `.out` and `.err` behind it, errors to `errors` if it is given.
     init(
         _ program: String,
         _ arguments: [String],
         environment: [String: String],
-        files: String
+        files: String,
+        errors: String?
     ) throws {
         outputPath = files + ".out"
-        errorPath = files + ".err"
+        errorPath = errors ?? files + ".err"
         pid = try Self.spawn(program, arguments, environment, outputPath, errorPath)
         Thread.detachNewThread { [self] in reap() }
     }
@@ -114,6 +115,9 @@ final class ChildProcess: Sendable {
     var error: String { Self.text(errorPath) }
 
     private static func text(_ path: String) -> String {
-        String(decoding: FileManager.default.contents(atPath: path) ?? Data(), as: UTF8.self)
+        var status = stat()
+        // A pipe would be waited for.
+        guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return "" }
+        return String(decoding: FileManager.default.contents(atPath: path) ?? Data(), as: UTF8.self)
     }
 }

@@ -52,10 +52,12 @@ final class ServerProcess: Sendable {
     static func start(
         _ arguments: [String],
         listen: String,
-        in workspace: Workspace
+        in workspace: Workspace,
+        errors: String? = nil
     ) async throws -> ServerProcess {
-        let process = try workspace.start(.tideline, ["serve"] + arguments + ["--listen", listen])
-        let url = try await eventually("a server that listens; stderr: \(process.error)") {
+        let words = ["serve"] + arguments + ["--listen", listen]
+        let process = try workspace.start(.tideline, words, errors: errors)
+        let url = try await eventually("a server that listens; output: \(process.output)") {
             if let end = process.end { throw TestFailure("the server ended: \(end)") }
             return Self.url(in: process.output)
         }

@@ -31,7 +31,11 @@ final class SlowProxy: Sendable {
 
     var url: URL { URL(string: "http://127.0.0.1:\(port)") ?? URL(filePath: "/") }
 
-    func behave(_ manners: Manners) { self.manners.withLock { $0 = manners } }
+    /// Cuts the connections that there are; the next ones have these manners.
+    func behave(_ manners: Manners) {
+        self.manners.withLock { $0 = manners }
+        for pair in pairs.withLock({ $0 }) { pair.cut() }
+    }
 
     /// Ends all connections, and takes no more.
     func stop() {

@@ -62,7 +62,8 @@ final class Workspace: Sendable {
     func start(
         _ program: Program,
         _ arguments: [String],
-        environment: [String: String] = [:]
+        environment: [String: String] = [:],
+        errors: String? = nil
     ) throws -> ChildProcess {
         let number = children.withLock { $0.count }
         let inherited = ProcessInfo.processInfo.environment.filter {
@@ -72,7 +73,8 @@ final class Workspace: Sendable {
             program.path,
             arguments,
             environment: inherited.merging(environment) { _, own in own },
-            files: path("\(number)-\(UUID().uuidString.prefix(8))-\(program.rawValue)")
+            files: path("\(number)-\(UUID().uuidString.prefix(8))-\(program.rawValue)"),
+            errors: errors
         )
         children.withLock { $0.append(child) }
         return child
@@ -93,7 +95,11 @@ final class Workspace: Sendable {
 
     func close() async throws {
         for child in children.withLock({ $0 }) { try await child.destroy() }
-        try FileManager.default.removeItem(atPath: directory)
+        // A store that is just being closed takes its files away by itself, which may be meanwhile.
+        try await eventually("the removal of \(directory)") {
+            try? FileManager.default.removeItem(atPath: directory)
+            return FileManager.default.fileExists(atPath: directory) ? nil : ()
+        }
     }
 }
 

@@ -7,7 +7,7 @@ import Tideline
 struct ValueTests {
     /// Ids that must be encoded in a path, or look like something else there.
     static let ids = [
-        "\u{E4}", "日本語", "👩‍👩‍👧", "a b", "50%", "a#b", "a&b=c", "it's", "..", ".", "a:b", "(x)",
+        "\u{E4}", "日本語", "👩‍👩‍👧", "a b", "50%", "a#b", "a&b=c", "it's", "...", "a:b", "(x)",
         "null", "%2F", "a;b", "a|b", "~", "@$!*,", "[x]", "{y}", "<z>", "^", "A", "a", "-", "_",
         String(repeating: "x", count: 255), String(repeating: "日", count: 255),
     ]
@@ -36,11 +36,10 @@ struct ValueTests {
         }
     }
 
-    @Test(arguments: ["", "a/b", "a\\b", "a?b", "a\"b", "a+b", "a`b", "a\u{1}", "a\u{308}"])
+    @Test(arguments: [".", "..", "a/b", "a\\b", "a?b", "a\"b", "a+b", "a`b", "a\u{1}", "a\u{308}"])
     func forbiddenIDsStayOut(id: String) async throws {
         try await withBackend(.inProcess) { backend in
             let device = try await backend.device()
-            guard !id.isEmpty else { return }
             let error = await #expect(throws: SyncError.self) {
                 try await device.notes.insert(Note(id: id))
             }

@@ -185,13 +185,13 @@ import TidelineCore
         #expect(transport.sent.last?.target == target)
     }
 
-    static let refusals: [(Int, String, SyncError.Code)] = [
+    static let refusedCases: [(Int, String, SyncError.Code)] = [
         (401, "", .unauthorized), (403, "", .serverError), (404, "", .serverError),
         (200, "<html></html>", .badResponse), (200, "", .badResponse), (204, "", .badResponse),
         (200, #"{"items":[{"id":"a"}]"#, .badResponse), (503, "", .offline),
     ]
 
-    @Test(arguments: refusals)
+    @Test(arguments: refusedCases)
     func refusals(status: Int, body: String, expected: SyncError.Code) async throws {
         let transport = ScriptedTransport(otherwise: .json(status, body))
         let device = try await Device(transport)

@@ -105,13 +105,13 @@ import Tideline
         #expect(machine.refused(status: 503, retryAfter: .seconds(9)) == .wait(.seconds(9)))
     }
 
-    static let refusals: [(Int, PullMachine.Failure)] = [
+    static let refusedCases: [(Int, PullMachine.Failure)] = [
         (200, .badPage), (204, .badPage), (302, .rejected(status: 302)), (401, .unauthorized),
         (400, .rejected(status: 400)), (403, .rejected(status: 403)),
         (404, .rejected(status: 404)), (410, .rejected(status: 410)),
     ]
 
-    @Test(arguments: refusals)
+    @Test(arguments: refusedCases)
     func otherAnswersEndIt(status: Int, failure: PullMachine.Failure) {
         var machine = PullMachine(isIncremental: true, cursor: nil, limits: limits)
         _ = machine.start()

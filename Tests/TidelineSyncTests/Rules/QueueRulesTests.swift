@@ -1,5 +1,6 @@
 // QueueRules: every last operation, in every state, under every change.
 
+import Foundation
 import Testing
 import Tideline
 import TidelineCore
@@ -141,12 +142,10 @@ import TidelineCore
 }
 
 /// Something that was sent once.
-let sampleRequest = QueuedOperation.Frozen(
-    method: "PATCH",
-    query: "",
-    ifMatch: "\"v1\"",
+let sampleRequest = OperationRequest.frozen(
+    QueuedOperation(id: 1, table: "T", itemID: "a", kind: .update),
+    local: ["id": "a", "text": "mine"],
+    basis: RowBasis(base: ["id": "a", "text": "base", "version": "v1"]),
     requestID: "r",
-    firstSent: "2026-01-01T00:00:00.000Z",
-    body: "{\"text\":\"mine\"}",
-    sentRow: ["id": "a", "text": "mine"]
+    now: Date(timeIntervalSince1970: 0)
 )

@@ -7,7 +7,7 @@ import TidelineCore
 
 @Suite struct RowMergeTests {
     /// Base, row, and the changes between them.
-    static let changes: [(Row, Row, Row)] = [
+    static let changeCases: [(Row, Row, Row)] = [
         ([:], [:], [:]),
         (["a": 1], ["a": 1], [:]),
         (["a": 1], ["a": 2], ["a": 2]),
@@ -27,7 +27,7 @@ import TidelineCore
         ),
     ]
 
-    @Test(arguments: changes)
+    @Test(arguments: changeCases)
     func changes(base: Row, row: Row, expected: Row) {
         #expect(RowMerge.changes(from: base, to: row) == expected)
     }
@@ -45,19 +45,23 @@ import TidelineCore
         #expect(RowMerge.payload(row) == ["a": 1])
     }
 
+    private static func scaled(_ digits: Decimal, _ exponent: Int) -> Decimal {
+        Decimal(sign: .plus, exponent: exponent, significand: digits)
+    }
+
     /// The server's row, what was sent, and whether the first holds the second.
-    static let holds: [(Row, Row, Bool)] = [
+    static let heldCases: [(Row, Row, Bool)] = [
         (["a": 1, "b": 2], ["a": 1], true),
         (["a": 1], ["a": 2], false),
         (["a": 1], ["b": nil], true),
         (["a": 1], ["b": 1], false),
         (["a": 1.0], ["a": 1], true),
-        (["a": .decimal(Decimal(string: "1.10")!)], ["a": .decimal(Decimal(string: "1.1")!)], true),
+        (["a": .decimal(scaled(110, -2))], ["a": .decimal(scaled(11, -1))], true),
         (["a": 1, "version": "v2"], ["a": 1, "version": "v1"], true),
         (["a": 1], [:], true),
     ]
 
-    @Test(arguments: holds)
+    @Test(arguments: heldCases)
     func holds(server: Row, sent: Row, expected: Bool) {
         #expect(RowMerge.holds(server, sent) == expected)
     }

@@ -59,7 +59,7 @@ import TidelineCore
     }
 
     /// Texts, the option that the error names, and its position.
-    static let faults: [(String, String, Int)] = [
+    static let faultCases: [(String, String, Int)] = [
         ("$filter=complete eq", "$filter", 11),
         ("$top=1&$filter=text eq 'a", "$filter", 8),
         ("$filter=a eq 1 or", "$filter", 9),
@@ -79,7 +79,7 @@ import TidelineCore
         ("$filter=", "$filter", 0),
     ]
 
-    @Test(arguments: faults)
+    @Test(arguments: faultCases)
     func faults(text: String, option: String, position: Int) {
         let error = #expect(throws: SyncError.self) { try Query<Todo>(odata: text) }
         #expect(error?.code == .unsupportedQuery)

@@ -96,14 +96,14 @@ import TidelineTestKit
         #expect(error?.serverItem?.version == "v4")
     }
 
-    static let refusals: [(Int, String, SyncError.Code)] = [
+    static let refusedCases: [(Int, String, SyncError.Code)] = [
         (400, #"{"error":"no such column"}"#, .badRequest), (401, "", .unauthorized),
         (403, "", .badRequest), (404, "", .notFound), (410, "", .notFound),
         (422, "", .badRequest), (500, "", .serverError), (503, "", .serverError),
         (302, "", .serverError), (200, "<html></html>", .badResponse), (201, "", .badResponse),
     ]
 
-    @Test(arguments: refusals)
+    @Test(arguments: refusedCases)
     func refusals(status: Int, body: String, expected: SyncError.Code) async throws {
         let transport = ScriptedTransport(otherwise: .json(status, body))
         let todos = SyncClient(endpoint: Device.endpoint, transport: transport).table(Todo.self)
