@@ -12,7 +12,7 @@ TEST_LIMIT ?= 1200
 FORMATTED := $(wildcard Sources Tests Examples Benchmarks Package.swift)
 TEST := swift test --skip-build --disable-xctest --quiet
 RESULTS := .build/tests
-# Worlds and processes compete for the cores: each gets a run of its own.
+# Sockets have deadlines, worlds and processes compete for the cores: each gets a run of its own.
 report = --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS)-$(1).xml; exit $$s
 
 .PHONY: help run test check demo bench format clean
@@ -35,7 +35,8 @@ test:
 	@scripts/timed --limit $(TEST_LIMIT) \
 	    'packages' 'scripts/bootstrap test' \
 	    'build' 'swift build --build-tests' \
-	    'tests' '$(TEST) --skip "WorldTests|IntegrationTests" $(call report,units)' \
+	    'tests' '$(TEST) --skip "WorldTests|^(Integration|TidelineHTTP|TidelineTransport)Tests\." $(call report,units)' \
+	    'sockets' '$(TEST) --filter "^(TidelineHTTP|TidelineTransport)Tests\." $(call report,sockets)' \
 	    'worlds' '$(TEST) --filter WorldTests $(call report,worlds)' \
 	    'integration' '$(TEST) --filter "^IntegrationTests\." $(call report,integration)'
 

@@ -35,6 +35,11 @@ let package = Package(
             pkgConfig: "libcurl",
             providers: [.apt(["libcurl4-openssl-dev"])]
         ),
+        .systemLibrary(
+            name: "CZlib",
+            pkgConfig: "zlib",
+            providers: [.apt(["zlib1g-dev"])]
+        ),
         .target(name: "TidelineCore", swiftSettings: strict),
         .target(
             name: "TidelineSQLite",
@@ -54,7 +59,7 @@ let package = Package(
         ),
         .target(
             name: "TidelineServerCore",
-            dependencies: ["TidelineCore"],
+            dependencies: ["TidelineCore", "CZlib"],
             swiftSettings: strict
         ),
         .target(
@@ -143,8 +148,8 @@ let package = Package(
         .testTarget(
             name: "TidelineServerTests",
             dependencies: [
-                "TidelineCore", "TidelineHTTP", "TidelineServer", "TidelineServerCore",
-                "TidelineServerSQLite",
+                "CZlib", "TidelineCore", "TidelineHTTP", "TidelineServer", "TidelineServerCore",
+                "TidelineServerSQLite", "TidelineSQLite",
             ],
             swiftSettings: strict
         ),

@@ -45,7 +45,12 @@ public final class TidelineServer: Sendable {
             )
             settings.publicURL = configuration.publicURL
             settings.limits = configuration.limits
-            let handler = RequestHandler(try await TableService(settings, store: store), log: log)
+            settings.exposesMetrics = configuration.isLoopback
+            let handler = RequestHandler(
+                try await TableService(settings, store: store),
+                log: log,
+                idPrefix: String(settings.environment.makeID().prefix(8))
+            )
             let http = HTTPServer(
                 host: configuration.host,
                 port: configuration.port,
@@ -107,6 +112,9 @@ public final class TidelineServer: Sendable {
 }
 
 extension ServerConfiguration {
+    /// Whether only this machine can reach the server.
+    var isLoopback: Bool { host == "localhost" || host == "::1" || host.hasPrefix("127.") }
+
     func makeLog() -> ServerLog {
         ServerLog(
             level: ServerLog.Level(rawValue: log.level.rawValue) ?? .info,

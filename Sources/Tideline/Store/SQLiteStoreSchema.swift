@@ -51,7 +51,13 @@ enum SQLiteStoreSchema {
     /// Opening for writing would turn a file into WAL mode, which is a change.
     static func check(_ path: String) throws {
         guard FileManager.default.fileExists(atPath: path) else { return }
-        let database = try Database(path: path, mode: .readOnly)
+        let database: Database
+        do {
+            database = try Database(path: path, mode: .readOnly)
+        } catch let error as SQLiteError where error.isReadOnly {
+            // An app that ended while it made the file left a journal, which only a writer undoes.
+            return
+        }
         let version = try database.integer("PRAGMA user_version") ?? 0
         guard version <= formatVersion else {
             throw SyncError.newerStore(found: version, known: formatVersion)

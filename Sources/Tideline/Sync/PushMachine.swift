@@ -2,8 +2,10 @@
 //
 // Pure: no clock, no socket, no database. Events go in, one action comes out:
 //
-//     start() -> { prepared(_:) -> { answered(_:) | failed(_:) | waited() }* -> settled(_:) }*
+//     start() -> { skipped(_:) | prepared(_:) -> { answered(_:) | waited() }* -> settled() }*
 //             -> .finish
+//
+// `failed(_:)` ends it from anywhere.
 //
 // One operation at a time, in the order of the queue. The table is in docs/SYNC.md.
 
@@ -37,7 +39,7 @@ package struct PushAnswer: Sendable, Hashable {
 
     package enum Verdict: Sendable, Hashable {
         case accepted(ServerState)
-        /// Another state than the operation was based on; nil where the body tells none.
+        /// Another state than the operation was based on.
         case conflict(ServerState)
         case rejected
         case retry
@@ -55,6 +57,8 @@ package struct PushAnswer: Sendable, Hashable {
         case 401:
             return .unauthorized
         case 404, 410:
+            // A proxy's page, while the server behind it is away.
+            if hasForeignBody, message == nil { return .retry }
             switch kind {
             case .delete: return .accepted(.deleted(version: nil))
             case .update: return goneVerdict
@@ -164,7 +168,7 @@ package struct PushMachine: Sendable {
             state = .finished
             return .finish(.unauthorized)
         case .retry:
-            guard attempt < limits.attemptsMax else {
+            guard attempt < limits.attemptsMax, !Backoff.isTooLong(answer.retryAfter, limits) else {
                 state = .finished
                 return .finish(.network)
             }
@@ -209,6 +213,11 @@ package enum Backoff {
     ) -> Duration {
         let own = limits.retryDelayFirst * (1 << min(attempt - 1, 16))
         return min(max(own, asked ?? .zero), limits.retryDelayMax)
+    }
+
+    /// Whether the server asks for a longer wait than a push or pull lasts: then it ends.
+    package static func isTooLong(_ asked: Duration?, _ limits: SyncLimits) -> Bool {
+        asked.map { $0 > limits.retryDelayMax } ?? false
     }
 
     /// Up to a quarter longer, so that devices which failed together do not return together.

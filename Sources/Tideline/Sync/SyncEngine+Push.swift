@@ -15,17 +15,15 @@ extension SyncEngine {
             events.send(.pushStarted(pending: pending))
             var action = machine.start()
             while true {
-                if case .finish(let stop) = action {
-                    return try await finish(machine, stop, cause: nil)
-                }
+                if case .finish = action { return try await finish(action, machine, cause: nil) }
                 action = try await perform(action, &machine)
             }
         } catch let error as PushError {
             throw error
         } catch let error as CancellationError {
-            return try await finish(machine, .cancelled, cause: error)
+            return try await finish(machine.failed(.cancelled), machine, cause: error)
         } catch let error as TransportError {
-            return try await finish(machine, .network, cause: error)
+            return try await finish(machine.failed(.network), machine, cause: error)
         } catch {
             throw PushError(
                 status: .storeFailure,
@@ -176,10 +174,11 @@ extension SyncEngine {
     }
 
     private func finish(
+        _ end: PushMachine.Action,
         _ machine: PushMachine,
-        _ stop: PushMachine.Stop?,
         cause: (any Error)?
     ) async throws -> PushResult {
+        guard case .finish(let stop) = end else { preconditionFailure("an end is expected") }
         let errors = try await operationErrors()
         events.send(.pushFinished(completed: machine.completed, parked: errors.count))
         let status: PushError.Status

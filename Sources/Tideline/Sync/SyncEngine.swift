@@ -14,7 +14,7 @@ final class SyncEngine: Sendable {
     let environment: SyncEnvironment
     let limits: SyncLimits
     let events: SyncEvents
-    let lock = SyncLock()
+    let lock: SyncLock
     let handedOut: HandedOutRows
 
     init(
@@ -23,7 +23,8 @@ final class SyncEngine: Sendable {
         conflicts: ConflictPolicy,
         tableConflicts: [String: ConflictPolicy],
         remote: RemoteService,
-        events: SyncEvents
+        events: SyncEvents,
+        lock: SyncLock
     ) {
         self.store = store
         self.catalog = catalog
@@ -33,6 +34,7 @@ final class SyncEngine: Sendable {
         environment = remote.environment
         limits = remote.limits
         self.events = events
+        self.lock = lock
         handedOut = HandedOutRows(limit: remote.limits.handedOutRowsMax)
     }
 

@@ -20,6 +20,13 @@ extension SyncError {
         )
     }
 
+    static func tableTwice(_ name: String) -> SyncError {
+        SyncError(
+            .invalidModel,
+            "Table '\(name)' is named twice. Give each record type a 'tableName' of its own."
+        )
+    }
+
     static func reservedTable(_ name: String) -> SyncError {
         SyncError(
             .invalidModel,

@@ -17,7 +17,7 @@ extension ProcessTests {
                 for round in 0..<Self.rounds {
                     try await Self.insertMark(round, at: server)
                     let written = try await load(server, round)
-                    #expect(written.rows.count > 20, "round \(round) was killed before any load")
+                    #expect(written.rows.count > 5, "round \(round) was killed before any load")
                     #expect(written.strange.isEmpty)
                     ledger.add(written)
                     server = try await server.restart()

@@ -31,21 +31,18 @@ struct Probe {
         }
     }
 
-    /// Starts a command and kills it at a random moment, so many times.
+    /// Starts a command and kills it when a random number of bytes has passed the proxy that leads
+    /// to the server.
     ///
-    /// - Returns: How often the kill came before the end.
-    func killed(_ words: String..., times: Int) async throws -> Int {
-        var kills = 0
-        for _ in 0..<times {
-            let child = try workspace.start(.probe, [path, server.absoluteString] + words)
-            try await Task.sleep(for: .milliseconds(Int.random(in: 30...160)))
-            switch try await child.destroy() {
-            case .signal(SIGKILL): kills += 1
-            case .exit(0): break
-            case let end: throw TestFailure("SyncProbe \(words): \(end) \(child.error)")
-            }
+    /// - Returns: 1, or 0 when the command came to its end before.
+    func killed(_ word: String, at proxy: SlowProxy, bytes: ClosedRange<Int>) async throws -> Int {
+        let child = try workspace.start(.probe, [path, proxy.url.absoluteString, word])
+        proxy.after(bytes: Int.random(in: bytes)) { child.send(SIGKILL) }
+        switch try await child.wait() {
+        case .signal(SIGKILL): return 1
+        case .exit(0): return 0
+        case let end: throw TestFailure("SyncProbe \(word): \(end) \(child.error)")
         }
-        return kills
     }
 }
 

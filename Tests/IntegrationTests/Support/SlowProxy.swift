@@ -1,4 +1,5 @@
-// SlowProxy: a TCP proxy on loopback that delays, cuts into pieces, and cuts off.
+// SlowProxy: a TCP proxy on loopback that delays, cuts into pieces, and cuts off; or calls when so
+// many bytes have passed.
 //
 // Blocking POSIX sockets, two threads per connection: nothing here is shared with what is tested.
 
@@ -20,9 +21,10 @@ final class SlowProxy: Sendable {
     private let target: Int
     private let manners: Mutex<Manners>
     private let pairs = Mutex<[SocketPair]>([])
+    private let trigger = Mutex<(bytes: Int, action: @Sendable () -> Void)?>(nil)
 
     /// Leads to `target`, a port on loopback.
-    init(to target: Int, _ manners: Manners) throws {
+    init(to target: Int, _ manners: Manners = Manners()) throws {
         (listener, port) = try Loopback.listen()
         self.target = target
         self.manners = Mutex(manners)
@@ -35,6 +37,20 @@ final class SlowProxy: Sendable {
     func behave(_ manners: Manners) {
         self.manners.withLock { $0 = manners }
         for pair in pairs.withLock({ $0 }) { pair.cut() }
+    }
+
+    /// Calls `action` once, when so many more bytes have passed in both directions together.
+    func after(bytes: Int, _ action: @escaping @Sendable () -> Void) {
+        trigger.withLock { $0 = (bytes, action) }
+    }
+
+    private func passed(_ count: Int) {
+        let action = trigger.withLock { trigger -> (@Sendable () -> Void)? in
+            guard let (bytes, action) = trigger else { return nil }
+            trigger = bytes > count ? (bytes - count, action) : nil
+            return bytes > count ? nil : action
+        }
+        action?()
     }
 
     /// Ends all connections, and takes no more.
@@ -76,6 +92,7 @@ final class SlowProxy: Sendable {
             let delay = Int.random(in: manners.delay)
             if delay > 0 { usleep(UInt32(delay) * 1000) }
             guard send(to, buffer, count, Int32(MSG_NOSIGNAL)) == count else { break }
+            passed(count)
             budget -= count
             if budget == 0 { return pair.cut() }
         }

@@ -160,12 +160,21 @@ import TidelineCore
         try await device.todos().insert(Todo(id: "a"))
         transport.add(
             .status(503, ["Retry-After": "7"]),
-            .status(429, ["retry-after": "9999"]),
+            .status(429, ["retry-after": "30"]),
             .status(503, ["Retry-After": "Fri, 20 Nov 2026 20:32:22 GMT"]),
             .json(201, serverRow("a", 1))
         )
         #expect(try await device.push() == nil)
         #expect(device.waits.all == [.seconds(7), .seconds(30), .seconds(2)])
+    }
+
+    @Test func aLongerWaitThanAPushLastsEndsIt() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a"))
+        transport.add(.status(429, ["Retry-After": "9999"]))
+        #expect(try await device.push()?.status == .networkFailure)
+        #expect(device.waits.all.isEmpty)
+        #expect(try await device.queue() == ["insert a attempted"])
     }
 
     @Test(arguments: [ScriptedTransport.Answer.lost, .broken])

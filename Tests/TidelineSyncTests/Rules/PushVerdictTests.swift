@@ -28,16 +28,18 @@ import TidelineCore
     }
 
     private static let accepted = Verdict.accepted(.row(row))
-    private static let acceptedGone = Verdict.accepted(.deleted(version: "v3"))
+    private static let acceptedGone = Verdict.accepted(ServerState(tombstone))
     private static let conflict = Verdict.conflict(.row(row))
-    private static let conflictGone = Verdict.conflict(.deleted(version: "v3"))
+    private static let conflictGone = Verdict.conflict(ServerState(tombstone))
     private static let conflictLost = Verdict.conflict(.deleted(version: nil))
     private static let gone = Verdict.accepted(.deleted(version: nil))
 
     /// Statuses, a body, and the verdict for insert, update and delete.
     static let table: [([Int], Body, Verdict, Verdict, Verdict)] = [
         ([200, 201, 204], .row, accepted, accepted, .accepted(.deleted(version: "v2"))),
-        ([200], .tombstone, acceptedGone, acceptedGone, acceptedGone),
+        (
+            [200], .tombstone, acceptedGone, acceptedGone, .accepted(.deleted(version: "v3"))
+        ),
         ([200, 202, 204], .none, .retry, .retry, gone),
         ([200, 201], .foreign, .retry, .retry, .retry),
         ([100, 301, 302, 304, 307], .none, .retry, .retry, .retry),
@@ -45,7 +47,7 @@ import TidelineCore
         ([401], .none, .unauthorized, .unauthorized, .unauthorized),
         ([401], .row, .unauthorized, .unauthorized, .unauthorized),
         ([404, 410], .none, .rejected, conflictLost, gone),
-        ([404, 410], .foreign, .rejected, conflictLost, gone),
+        ([404, 410], .foreign, .retry, .retry, .retry),
         ([410], .tombstone, .rejected, conflictGone, gone),
         ([409, 412], .row, conflict, conflict, conflict),
         ([409, 412], .tombstone, conflictGone, conflictGone, conflictGone),
