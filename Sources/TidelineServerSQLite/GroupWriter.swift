@@ -30,6 +30,8 @@ final class GroupWriter: Sendable {
         var queue: [Work] = []
         var isStopped = false
         var purge = TombstonePurge()
+        /// Whether a look for tombstones is asked for.
+        var isPurgeDue = false
     }
 
     /// The most writes of one transaction, so that the first of a long queue is answered soon.
@@ -112,16 +114,19 @@ final class GroupWriter: Sendable {
     }
 
     private func run(_ database: Database) {
-        var isPurgeDue = true
+        var isPurgeDue = false
         while true {
             if !isPurgeDue { isPurgeDue = waitForWork() }
-            let (queue, isStopped) = state.withLock { state in
-                defer { state.queue = [] }
-                return (state.queue, state.isStopped)
+            let taken = state.withLock { state in
+                defer {
+                    state.queue = []
+                    state.isPurgeDue = false
+                }
+                return state
             }
-            perform(queue, database)
-            if isStopped { return }
-            if isPurgeDue { isPurgeDue = purge(database) }
+            perform(taken.queue, database)
+            if taken.isStopped { return }
+            if isPurgeDue || taken.isPurgeDue { isPurgeDue = purge(database) }
         }
     }
 
@@ -141,7 +146,8 @@ final class GroupWriter: Sendable {
     func purge(tombstonesOf tables: [TableDefinition]) {
         let hasTombstones = state.withLock { state in
             state.purge.take(tables)
-            return !state.purge.days.isEmpty
+            state.isPurgeDue = !state.purge.days.isEmpty
+            return state.isPurgeDue
         }
         if hasTombstones { wake.signal() }
     }
