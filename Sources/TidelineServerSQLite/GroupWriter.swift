@@ -28,10 +28,10 @@ final class GroupWriter: Sendable {
 
     private struct State {
         var queue: [Work] = []
+        /// Whether tables were named whose tombstones nobody has looked at yet.
+        var isPurgeNew = false
         var isStopped = false
         var purge = TombstonePurge()
-        /// Whether a look for tombstones is asked for.
-        var isPurgeDue = false
     }
 
     /// The most writes of one transaction, so that the first of a long queue is answered soon.
@@ -114,19 +114,19 @@ final class GroupWriter: Sendable {
     }
 
     private func run(_ database: Database) {
-        var isPurgeDue = false
+        var isPurgeDue = true
         while true {
             if !isPurgeDue { isPurgeDue = waitForWork() }
-            let taken = state.withLock { state in
+            let (queue, isStopped, isPurgeNew) = state.withLock { state in
                 defer {
                     state.queue = []
-                    state.isPurgeDue = false
+                    state.isPurgeNew = false
                 }
-                return state
+                return (state.queue, state.isStopped, state.isPurgeNew)
             }
-            perform(taken.queue, database)
-            if taken.isStopped { return }
-            if isPurgeDue || taken.isPurgeDue { isPurgeDue = purge(database) }
+            perform(queue, database)
+            if isStopped { return }
+            if isPurgeDue || isPurgeNew { isPurgeDue = purge(database) }
         }
     }
 
@@ -146,8 +146,8 @@ final class GroupWriter: Sendable {
     func purge(tombstonesOf tables: [TableDefinition]) {
         let hasTombstones = state.withLock { state in
             state.purge.take(tables)
-            state.isPurgeDue = !state.purge.days.isEmpty
-            return state.isPurgeDue
+            state.isPurgeNew = true
+            return !state.purge.days.isEmpty
         }
         if hasTombstones { wake.signal() }
     }
