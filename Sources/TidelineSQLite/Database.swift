@@ -99,8 +99,9 @@ package final class Database: @unchecked Sendable {
         return statement
     }
 
-    /// What a writer keeps in memory: the pages that a large transaction changes in an index of
-    /// random ids. With SQLite's default of 2 MiB they are written out and read back meanwhile.
+    /// What a writer keeps in memory: the pages that a large transaction changes.
+    ///
+    /// An index of random ids touches many. With SQLite's default of 2 MiB they are written out and read back meanwhile.
     private static let writerCacheKibibytes = 8192
 
     /// How many pages the log holds before they go to the database (16 MiB): the same page changes

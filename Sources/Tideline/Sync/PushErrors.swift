@@ -115,13 +115,17 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
     }
 
     /// The local row becomes `item`, and the operation is sent with the next push, based on the
-    /// server's row as last seen. A delete stays a delete: then `item` is not stored.
+    /// server's row as last seen.
+    ///
+    /// A delete stays a delete: then `item` is not stored.
     public func updateOperationAndRetry(with item: Row) async throws {
         try await engine.retry(self, item)
     }
 
     /// The local row becomes `item`, and the operation is sent with the next push, based on the
-    /// server's row as last seen. A delete stays a delete: then `item` is not stored.
+    /// server's row as last seen.
+    ///
+    /// A delete stays a delete: then `item` is not stored.
     public func updateOperationAndRetry<Record: SyncRecord>(with item: Record) async throws {
         try await engine.retry(self, Row(item))
     }
