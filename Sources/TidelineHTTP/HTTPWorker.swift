@@ -81,7 +81,9 @@ final class HTTPWorker: @unchecked Sendable {
         MHD_run(daemon)  // Takes what has arrived so far.
         let listener = MHD_quiesce_daemon(daemon)
         if listener >= 0 { close(listener) }
-        for connection in connections.values where connection.phase == .idle { cut(connection) }
+        for connection in connections.values where connection.phase == .idle {
+            cutUnlessAsked(connection)
+        }
     }
 
     func connectionStarted(_ handle: OpaquePointer) -> HTTPConnection {
@@ -101,7 +103,7 @@ final class HTTPWorker: @unchecked Sendable {
 
     func requestEnded(_ connection: HTTPConnection) {
         connection.endRequest(now: now, limits: limits)
-        if isDraining { cut(connection) }
+        if isDraining { cutUnlessAsked(connection) }
     }
 
     // MARK: - The turns of the loop
@@ -152,6 +154,20 @@ final class HTTPWorker: @unchecked Sendable {
     private func cut(_ connection: HTTPConnection) {
         connection.deadline = nil
         shutdown(connection.socket, Int32(SHUT_RDWR))
+    }
+
+    /// Ends a connection between two requests, unless the next one has begun to arrive.
+    ///
+    /// That one is answered, and its answer ends the connection.
+    private func cutUnlessAsked(_ connection: HTTPConnection) {
+        var byte: UInt8 = 0
+        let peeked = recv(
+            connection.socket,
+            &byte,
+            1,
+            Int32(MSG_PEEK.rawValue | MSG_DONTWAIT.rawValue)
+        )
+        if peeked <= 0 { cut(connection) }
     }
 
     private func stop(_ daemon: OpaquePointer) {
