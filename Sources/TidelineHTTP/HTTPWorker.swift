@@ -165,7 +165,7 @@ final class HTTPWorker: @unchecked Sendable {
             connection.socket,
             &byte,
             1,
-            Int32(MSG_PEEK.rawValue | MSG_DONTWAIT.rawValue)
+            Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)
         )
         if peeked <= 0 { cut(connection) }
     }
