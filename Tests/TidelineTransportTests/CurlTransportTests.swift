@@ -41,7 +41,8 @@ extension TransportTests {
             #expect(response.headers["X-Got-X-Empty"] == "")
             #expect(response.headers["X-Got-Expect"] == nil)
             #expect(response.headers["X-Got-Content-Type"] == nil)
-            #expect(response.headers["X-Got-Accept-Encoding"]?.contains("gzip") == true)
+            // On this machine compression only takes time: it is not asked for.
+            #expect(response.headers["X-Got-Accept-Encoding"]?.contains("gzip") != true)
             #expect(response.headers["X-Got-Upgrade"] == nil)
         }
 
