@@ -11,6 +11,15 @@ package struct ListPlan: Sendable {
     /// How many keys decide the order, the id behind them.
     private var keyCount = 1
 
+    /// Whether the same plan may serve the same query later: only for its first page, and where no
+    /// `now()` stands for the time of this one.
+    var isLasting: Bool {
+        guard options.token == nil, options.skip == 0 else { return false }
+        return [options.filter, options.order].allSatisfy { text in
+            text.map { !$0.lowercased().contains("now") } ?? true
+        }
+    }
+
     /// Nil when a dynamic schema lacks a column that the query names: nothing can match.
     package init?(
         _ options: ListOptions,
