@@ -21,8 +21,6 @@ struct RemoteService: Sendable {
         var fields = headers
         fields["ZUMO-API-VERSION"] = Self.protocolVersion
         fields["Accept"] = "application/json"
-        // Compression saves time on a network; within this machine it only takes some.
-        if endpoint.isLoopback { fields["Accept-Encoding"] = "identity" }
         if body != nil { fields["Content-Type"] = "application/json" }
         let request = TransportRequest(
             method: method,

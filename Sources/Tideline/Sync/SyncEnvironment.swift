@@ -34,7 +34,9 @@ public struct SyncEnvironment: Sendable {
     public static let live = SyncEnvironment(
         now: { Date() },
         makeID: {
-            TimeOrderedID.make(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
+            var generator = SystemRandomNumberGenerator()
+            let milliseconds = Int64(Date().timeIntervalSince1970 * 1000)
+            return TimeOrderedID.make(milliseconds: milliseconds, using: &generator)
         },
         fraction: { Double.random(in: 0..<1) },
         sleep: { try await Task.sleep(for: $0) }

@@ -5,9 +5,8 @@
 // looks up each of its rows on another page of the table.
 
 package enum TimeOrderedID {
-    /// A lower-case UUID of version 7: 48 bits of time, then 74 of the random bits.
-    ///
-    /// - Parameter milliseconds: since 1970.
+    /// A lower-case UUID of version 7: 48 bits of time in milliseconds since 1970, then 74 of the
+    /// random bits.
     package static func make(milliseconds: Int64, random: (UInt64, UInt64)) -> String {
         let high =
             UInt64(truncatingIfNeeded: milliseconds) << 16 | 0x7000 | random.0 & 0x0FFF
@@ -29,9 +28,11 @@ package enum TimeOrderedID {
         }
     }
 
-    /// A new one, with random bits of the system.
-    package static func make(milliseconds: Int64) -> String {
-        var generator = SystemRandomNumberGenerator()
-        return make(milliseconds: milliseconds, random: (generator.next(), generator.next()))
+    /// A new one, with the bits of `generator`.
+    package static func make(
+        milliseconds: Int64,
+        using generator: inout some RandomNumberGenerator
+    ) -> String {
+        make(milliseconds: milliseconds, random: (generator.next(), generator.next()))
     }
 }

@@ -11,14 +11,8 @@ package struct ListPlan: Sendable {
     /// How many keys decide the order, the id behind them.
     private var keyCount = 1
 
-    /// Whether the same plan may serve the same query later: only for its first page, and where no
-    /// `now()` stands for the time of this one.
-    var isLasting: Bool {
-        guard options.token == nil, options.skip == 0 else { return false }
-        return [options.filter, options.order].allSatisfy { text in
-            text.map { !$0.lowercased().contains("now") } ?? true
-        }
-    }
+    /// Whether the page begins with the first row.
+    var isFirstPage: Bool { options.token == nil && options.skip == 0 }
 
     /// Nil when a dynamic schema lacks a column that the query names: nothing can match.
     package init?(

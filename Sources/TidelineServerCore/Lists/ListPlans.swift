@@ -32,7 +32,7 @@ final class ListPlans: Sendable {
 
     /// Keeps the plan unless it is one of very many: pages behind the first have a query each.
     func keep(_ plan: inout ListPlan, for query: Query, of table: Table) {
-        guard query.text.utf8.count <= Self.textBytesMax, plan.isLasting else { return }
+        guard query.text.utf8.count <= Self.textBytesMax, plan.isFirstPage else { return }
         plan.request.kept = KeptRendering()
         let kept = Kept(table: table, plan: plan)
         plans.withLock { plans in

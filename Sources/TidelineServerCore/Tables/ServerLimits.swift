@@ -32,7 +32,10 @@ package struct ServerEnvironment: Sendable {
 
     package static let live = ServerEnvironment(
         now: wallClock,
-        makeID: { TimeOrderedID.make(milliseconds: wallClock() / 1000) }
+        makeID: {
+            var generator = SystemRandomNumberGenerator()
+            return TimeOrderedID.make(milliseconds: wallClock() / 1000, using: &generator)
+        }
     )
 
     private static func wallClock() -> Int64 {

@@ -24,7 +24,8 @@ import TidelineCore
 
     @Test func sortsByTime() {
         let times: [Int64] = [0, 1, 255, 256, 1_800_000_000_000, 1_800_000_000_001]
-        let ids = times.map { TimeOrderedID.make(milliseconds: $0) }
+        var generator = SystemRandomNumberGenerator()
+        let ids = times.map { TimeOrderedID.make(milliseconds: $0, using: &generator) }
         #expect(ids == ids.sorted())
         #expect(Set(ids).count == ids.count)
     }
