@@ -7,8 +7,8 @@ import Dispatch
 ///
 /// Belongs to one connection and lives as long; only the thread that has the connection uses it.
 final class QueryDeadline {
-    /// How many steps of SQLite's machine pass between two looks at the clock: about 0.1 ms.
-    static let stepsBetweenLooks: Int32 = 2000
+    /// How many steps of SQLite's machine pass between two looks at the clock: about 1 ms.
+    static let stepsBetweenLooks: Int32 = 20_000
     /// How many bytes functions read between two looks: about 1 ms.
     static let bytesBetweenLooks = 1 << 20
 

@@ -73,7 +73,6 @@ import TidelineCore
         let row: Row = ["id": "1", "text": .string(Self.long)]
         let schema = TableSchema(name: "t", columns: [ColumnDefinition("text", .string)])
         let table = try TestTable(schema, [row], unit: .milliseconds)
-        let filler = String(repeating: "b", count: 100)
         let twice = "concat(text,text)"
         let eight = "concat(concat(\(twice),\(twice)),concat(\(twice),\(twice)))"
         for (filter, isMatch) in [
@@ -81,7 +80,6 @@ import TidelineCore
             ("concat(\(eight),'a') eq null", true),
             ("length(replace(text,'a','bbbbbbbb')) eq 8388608", true),
             ("replace(text,'a','bbbbbbbbb') eq null", true),
-            ("replace(replace(text,'a','\(filler)'),'b','\(filler)') eq null", true),
             ("length(text) eq 1048576", true),
         ] {
             let expression = try ODataParser.filter(filter, dialect: .v4)
