@@ -169,6 +169,16 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        // What the fuzzer runs without end (Fuzz/Package.swift), to replay its corpus.
+        .target(
+            name: "FuzzTargets",
+            dependencies: [
+                "TidelineCore", "TidelineSQLite", "TidelineServerCore", "TidelineHTTP",
+            ],
+            path: "Fuzz/Targets",
+            swiftSettings: strict
+        ),
+        .testTarget(name: "FuzzTests", dependencies: ["FuzzTargets"], swiftSettings: strict),
         .testTarget(name: "RepositoryTests", swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]
