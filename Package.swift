@@ -35,6 +35,11 @@ let package = Package(
             pkgConfig: "libcurl",
             providers: [.apt(["libcurl4-openssl-dev"])]
         ),
+        .systemLibrary(
+            name: "CCrypto",
+            pkgConfig: "libcrypto",
+            providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]
+        ),
         .target(name: "TidelineCore", swiftSettings: strict),
         .target(
             name: "TidelineSQLite",
@@ -65,6 +70,11 @@ let package = Package(
         .target(
             name: "TidelineHTTP",
             dependencies: ["TidelineCore", "TidelineServerCore", "CMicroHTTPD"],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "TidelineTokens",
+            dependencies: ["TidelineCore", "CCrypto"],
             swiftSettings: strict
         ),
         .target(
@@ -128,6 +138,11 @@ let package = Package(
                 "TidelineCore", "TidelineHTTP", "TidelineServer", "TidelineServerCore",
                 "TidelineServerSQLite",
             ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TidelineTokensTests",
+            dependencies: ["TidelineCore", "TidelineTokens", "CCrypto"],
             swiftSettings: strict
         ),
         .testTarget(name: "RepositoryTests", swiftSettings: strict),
