@@ -5,12 +5,13 @@
 
 import CCrypto
 
-/// One key of OpenSSL, freed with its owner. Lent to the methods of ``PublicKey`` and
-/// ``TokenSigner`` only.
+/// One key of OpenSSL, freed with its owner.
+///
+/// Only ``PublicKey`` and ``TokenSigner`` use the pointer, and neither keeps it.
 final class KeyHandle {
     let pointer: OpaquePointer
 
-    /// Takes ownership. Nil for nil, so that the result of a C call can be passed.
+    /// Takes ownership of what a C call gave; nil for nil.
     init?(owning pointer: OpaquePointer?) {
         guard let pointer else { return nil }
         self.pointer = pointer
@@ -36,12 +37,21 @@ final class KeyHandle {
 
 // MARK: - From PEM
 
+/// Without it OpenSSL would ask for a password on the terminal.
+private func noPassword(
+    _ buffer: UnsafeMutablePointer<CChar>?,
+    _ size: Int32,
+    _ isWriting: Int32,
+    _ context: UnsafeMutableRawPointer?
+) -> Int32 {
+    -1
+}
+
 extension KeyHandle {
-    /// Reads a PEM text with `read`. A text protected by a password is not asked about on the
-    /// terminal, as OpenSSL would: it is not read.
+    /// Hands `pem` to `read` as a BIO.
     private static func read(
         pem: [UInt8],
-        _ read: (OpaquePointer, pem_password_cb) -> OpaquePointer?
+        _ read: (OpaquePointer) -> OpaquePointer?
     ) -> KeyHandle? {
         defer { ERR_clear_error() }
         return pem.withUnsafeBytes { bytes in
@@ -49,22 +59,22 @@ extension KeyHandle {
                 return nil
             }
             defer { BIO_free(memory) }
-            return KeyHandle(owning: read(memory) { _, _, _, _ in -1 })
+            return KeyHandle(owning: read(memory))
         }
     }
 
     static func publicKey(pem: [UInt8]) -> KeyHandle? {
-        read(pem: pem) { PEM_read_bio_PUBKEY($0, nil, $1, nil) }
+        read(pem: pem) { PEM_read_bio_PUBKEY($0, nil, noPassword, nil) }
     }
 
     static func privateKey(pem: [UInt8]) -> KeyHandle? {
-        read(pem: pem) { PEM_read_bio_PrivateKey($0, nil, $1, nil) }
+        read(pem: pem) { PEM_read_bio_PrivateKey($0, nil, noPassword, nil) }
     }
 
-    /// The key that a certificate is about. Its dates and its issuer are not looked at.
+    /// The key that a certificate is about; its dates and its issuer are not looked at.
     static func certificate(pem: [UInt8]) -> KeyHandle? {
-        read(pem: pem) { memory, password in
-            guard let certificate = PEM_read_bio_X509(memory, nil, password, nil) else {
+        read(pem: pem) { memory in
+            guard let certificate = PEM_read_bio_X509(memory, nil, noPassword, nil) else {
                 return nil
             }
             defer { X509_free(certificate) }

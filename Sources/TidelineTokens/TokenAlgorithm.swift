@@ -1,6 +1,6 @@
 // TokenAlgorithm: the three signature algorithms, by their names of RFC 7518.
 
-/// A signature algorithm of a token. Each belongs to one kind of key.
+/// A signature algorithm of a token, which belongs to one kind of key.
 package enum TokenAlgorithm: String, Hashable, Sendable, CaseIterable {
     /// HMAC with SHA-256 and a shared secret.
     case hs256 = "HS256"

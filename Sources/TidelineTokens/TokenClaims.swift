@@ -110,7 +110,9 @@ extension TokenClaims {
         return Timestamp(microseconds: Int64((seconds * 1_000_000).rounded()))
     }
 
-    /// The end of the year 9999. Larger numbers are milliseconds, taken for seconds.
+    /// The end of the year 9999.
+    ///
+    /// Larger numbers are milliseconds, taken for seconds.
     private static let secondsMax: Double = 253_402_300_799
 
     private static func value(

@@ -94,7 +94,10 @@ extension TokenError {
     )
 
     static let wrongIssuer = TokenError(.wrongIssuer, "The token is from another issuer (iss).")
-    static let wrongAudience = TokenError(.wrongAudience, "The token is for another audience (aud).")
+    static let wrongAudience = TokenError(
+        .wrongAudience,
+        "The token is for another audience (aud)."
+    )
 
     static let missingSubject = TokenError(
         .missingSubject,

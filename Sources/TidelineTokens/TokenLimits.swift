@@ -2,7 +2,7 @@
 
 /// Bounds on tokens and keys.
 package struct TokenLimits: Hashable, Sendable {
-    /// The longest token. It bounds the work that an unknown caller can cause.
+    /// The longest token: it bounds the work that an unknown caller can cause.
     package var tokenBytesMax = 16 * 1024
 
     /// The longest key file.

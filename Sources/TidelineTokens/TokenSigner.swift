@@ -59,7 +59,9 @@ package struct TokenSigner {
         }
         let blocks = PEMBlock.all(in: pem).filter { $0.label.hasSuffix("PRIVATE KEY") }
         guard blocks.count == 1 else {
-            throw .unusableKey("The key file has \(blocks.count) private keys in PEM instead of one.")
+            throw .unusableKey(
+                "The key file has \(blocks.count) private keys in PEM instead of one."
+            )
         }
         guard let handle = KeyHandle.privateKey(pem: blocks[0].text) else {
             throw .unusableKey("\(name) cannot be read. It must be without password.")

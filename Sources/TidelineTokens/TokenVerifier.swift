@@ -94,8 +94,9 @@ package struct TokenVerifier: Sendable {
         return claims
     }
 
-    /// The keys with the token's `kid`; when none has it, those without any. Of them, those of
-    /// the token's algorithm: a known `kid` with another algorithm finds nothing.
+    /// The keys with the token's `kid`; when none has it, those without any.
+    ///
+    /// Of them, those of the token's algorithm: a known `kid` with another algorithm finds nothing.
     private func keys(for token: SignedToken) -> [TokenKey] {
         var candidates = keys
         if let id = token.keyID {
