@@ -36,6 +36,11 @@ let package = Package(
             providers: [.apt(["libcurl4-openssl-dev"])]
         ),
         .systemLibrary(
+            name: "CZlib",
+            pkgConfig: "zlib",
+            providers: [.apt(["zlib1g-dev"])]
+        ),
+        .systemLibrary(
             name: "CCrypto",
             pkgConfig: "libcrypto",
             providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]
@@ -59,7 +64,7 @@ let package = Package(
         ),
         .target(
             name: "TidelineServerCore",
-            dependencies: ["TidelineCore"],
+            dependencies: ["TidelineCore", "CZlib"],
             swiftSettings: strict
         ),
         .target(
@@ -123,9 +128,27 @@ let package = Package(
         .testTarget(
             name: "TidelineSyncTests",
             dependencies: [
-                "Tideline", "TidelineCore", "TidelineServerCore", "TidelineTestKit",
+                "Tideline", "TidelineCore", "TidelineSQLite", "TidelineServerCore",
+                "TidelineTestKit",
             ],
             swiftSettings: strict
+        ),
+        // The contract's example, with the settings that apps have and ours do not.
+        .executableTarget(
+            name: "ContractExampleMain",
+            dependencies: ["Tideline"],
+            path: "Tests/ContractExampleMain",
+            swiftSettings: [.treatAllWarnings(as: .error)]
+        ),
+        .testTarget(
+            name: "ContractExampleTests",
+            dependencies: ["ContractExampleMain", "Tideline", "TidelineServer"],
+            swiftSettings: [.treatAllWarnings(as: .error)]
+        ),
+        .testTarget(
+            name: "ContractExampleIsolationTests",
+            dependencies: ["Tideline", "TidelineServerCore", "TidelineTestKit"],
+            swiftSettings: [.treatAllWarnings(as: .error), .defaultIsolation(MainActor.self)]
         ),
         .testTarget(
             name: "TidelineHTTPTests",
@@ -135,8 +158,24 @@ let package = Package(
         .testTarget(
             name: "TidelineServerTests",
             dependencies: [
-                "TidelineCore", "TidelineHTTP", "TidelineServer", "TidelineServerCore",
-                "TidelineServerSQLite",
+                "CZlib", "TidelineCore", "TidelineHTTP", "TidelineServer", "TidelineServerCore",
+                "TidelineServerSQLite", "TidelineSQLite",
+            ],
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "SyncProbe",
+            dependencies: ["Tideline"],
+            path: "Tests/SyncProbe",
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "IntegrationTests",
+            dependencies: [
+                "Tideline", "TidelineCore", "TidelineServer", "TidelineServerCore",
+                "TidelineSQLite", "TidelineTestKit",
+                // Only to be built: the tests start them as processes.
+                "SyncProbe", "TidelineCommand", "todo",
             ],
             swiftSettings: strict
         ),

@@ -92,13 +92,22 @@ struct Commands {
         for error in errors {
             print("\(short(error.itemID))  \(error.kind) rejected (\(error.statusCode ?? 0))")
             print("  mine:   \(describe(error.item))")
-            print("  theirs: \(describe(error.serverItem))")
+            if isAboutTheRow(error) {
+                print("  theirs: \(describe(error.serverItem))")
+            } else {
+                print("  \(error.message)")
+            }
         }
         if errors.isEmpty {
             print("no conflicts")
         } else {
             print("Settle with 'todo conflicts keep-mine ID' or 'todo conflicts take-theirs ID'.")
         }
+    }
+
+    /// Whether the server refused because of its own row, and not because of what was sent.
+    private func isAboutTheRow(_ error: TableOperationError) -> Bool {
+        [404, 409, 410, 412].contains(error.statusCode ?? 0)
     }
 
     private func describe(_ row: Row?) -> String {
@@ -110,7 +119,7 @@ struct Commands {
         let errors = try await client.syncContext.operationErrors()
         let matches = errors.filter { $0.itemID.hasPrefix(id) }
         guard let error = matches.first, matches.count == 1 else {
-            throw UsageError(
+            throw Mistake(
                 message: "'\(id)' names \(matches.count) conflicts. See 'todo conflicts'."
             )
         }
@@ -128,10 +137,10 @@ struct Commands {
         let matches = try await todos.read(where: { $0.id.hasPrefix(id) }, limit: 3)
         switch matches.count {
         case 1: return matches[0].id
-        case 0: throw UsageError(message: "no item begins with '\(id)'. See 'todo list --all'.")
+        case 0: throw Mistake(message: "no item begins with '\(id)'. See 'todo list --all'.")
         default:
             if matches.contains(where: { $0.id == id }) { return id }
-            throw UsageError(message: "several items begin with '\(id)'. Give more letters.")
+            throw Mistake(message: "several items begin with '\(id)'. Give more letters.")
         }
     }
 

@@ -50,6 +50,11 @@ struct Options {
                     throw UsageError(message: "\(word) needs a value.")
                 }
                 if word == "--store" { store = value } else { address = value }
+            case "--help",
+                "-h" where words.count <= 1:
+                words = ["help"]
+            case _ where words.isEmpty && word.hasPrefix("-"):
+                throw UsageError(message: "'\(word)' is unknown.")
             default: words.append(word)
             }
         }
@@ -64,28 +69,45 @@ struct Options {
         command = try Self.command(words)
     }
 
+    private static func text(_ words: some Sequence<String>) throws -> String {
+        let text = words.joined(separator: " ")
+        if text.allSatisfy(\.isWhitespace) { throw UsageError(message: "the text is empty.") }
+        return text
+    }
+
+    private static func id(_ word: String) throws -> String {
+        if word.isEmpty { throw UsageError(message: "the id is empty.") }
+        return word
+    }
+
+    private static let commands: Set = [
+        "add", "list", "done", "edit", "rm", "sync", "status", "conflicts",
+    ]
+
     private static func command(_ words: [String]) throws -> Command {
         let values = Array(words.dropFirst())
         switch (words.first, values.count) {
-        case ("add", 1...): return .add(values.joined(separator: " "))
+        case ("add", 1...): return .add(try text(values))
         case ("list", _):
             for word in values where word != "--all" && word != "--remote" {
                 throw UsageError(message: "list does not know '\(word)'.")
             }
             return .list(all: values.contains("--all"), remote: values.contains("--remote"))
-        case ("done", 1): return .done(values[0])
-        case ("edit", 2...): return .edit(values[0], values.dropFirst().joined(separator: " "))
-        case ("rm", 1): return .remove(values[0])
+        case ("done", 1): return .done(try id(values[0]))
+        case ("edit", 2...): return .edit(try id(values[0]), try text(values.dropFirst()))
+        case ("rm", 1): return .remove(try id(values[0]))
         case ("sync", 0): return .sync
         case ("status", 0): return .status
         case ("conflicts", 0): return .conflicts
         case ("conflicts", 2) where values[0] == "keep-mine":
-            return .settle(values[1], keepMine: true)
+            return .settle(try id(values[1]), keepMine: true)
         case ("conflicts", 2) where values[0] == "take-theirs":
-            return .settle(values[1], keepMine: false)
-        case ("help", _), ("--help", _), ("-h", _): return .help
+            return .settle(try id(values[1]), keepMine: false)
+        case ("help", _): return .help
         case (nil, _): throw UsageError(message: "a command is missing.")
-        case (let word?, _): throw UsageError(message: "'\(word)' is used in another way.")
+        case (let word?, _) where commands.contains(word):
+            throw UsageError(message: "'\(word)' is used in another way.")
+        case (let word?, _): throw UsageError(message: "there is no command '\(word)'.")
         }
     }
 }

@@ -14,6 +14,8 @@ struct Todo {
             try await Commands(options).run()
         } catch let error as UsageError {
             fail("\(error.message)\n\n\(Options.usage)", code: 2)
+        } catch let error as Mistake {
+            fail(error.message)
         } catch let error as PushError {
             fail(error.description + (error.errors.isEmpty ? "" : "\nSee 'todo conflicts'."))
         } catch let error as SyncError {
@@ -31,5 +33,10 @@ struct Todo {
 
 /// A command line that means nothing.
 struct UsageError: Error {
+    var message: String
+}
+
+/// A command that does not fit what is in the store.
+struct Mistake: Error {
     var message: String
 }

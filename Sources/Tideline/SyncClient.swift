@@ -23,8 +23,8 @@ public final class SyncClient: Sendable {
     /// Makes a client; nothing is sent.
     ///
     /// - Parameters:
-    ///   - endpoint: The server's URL. Plain http is refused unless it leads to this machine; the
-    ///     refusal is the error of the first request.
+    ///   - endpoint: The server's URL. Plain http is refused unless it leads to this machine, with
+    ///     ``SyncError`` `insecureEndpoint` from `initialize` and from requests.
     ///   - transport: What carries requests; the platform's own when nil.
     ///   - limits: The bounds of push, pull and requests.
     ///   - allowsInsecureEndpoint: Whether plain http may leave this machine.

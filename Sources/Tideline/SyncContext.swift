@@ -11,6 +11,8 @@ public actor SyncContext {
     private let remote: @Sendable () throws -> RemoteService
     private nonisolated let opened = Mutex<SyncEngine?>(nil)
     private nonisolated let broadcast = SyncEvents()
+    /// Of the context, so that tables of an earlier `initialize` wait for those of a later one.
+    private let lock = SyncLock()
 
     init(remote: @escaping @Sendable () throws -> RemoteService) {
         self.remote = remote
@@ -35,8 +37,9 @@ public actor SyncContext {
         conflicts: ConflictPolicy = .fail,
         tableConflicts: [String: ConflictPolicy] = [:]
     ) async throws {
-        let catalog = TableCatalog(
-            try schemas + tables.map { try RecordSchema.of($0).table }
+        let catalog = try TableCatalog(
+            declared: schemas,
+            models: tables.map { try RecordSchema.of($0).table }
         )
         let remote = try remoteOrUnreachable()
         for name in tableConflicts.keys where catalog.schema(name) == nil {
@@ -61,7 +64,8 @@ public actor SyncContext {
             conflicts: conflicts,
             tableConflicts: tableConflicts,
             remote: remote,
-            events: broadcast
+            events: broadcast,
+            lock: lock
         )
         opened.withLock { $0 = engine }
     }

@@ -116,19 +116,24 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
 
     private func hand(_ row: Row) throws -> Record {
         let record = try coder.decode(row)
-        remember([record])
+        remember([record], among: [row])
         return record
     }
 
     private func hand(_ rows: [Row], _ misfits: Misfits) throws -> [Record] {
         let records = try coder.decode(rows, misfits: misfits)
-        remember(records)
+        remember(records, among: rows)
         return records
     }
 
-    private func remember(_ records: [Record]) {
-        guard !coder.declares(SystemColumn.version) else { return }
-        engine.handedOut.remember(records.compactMap { try? coder.encode($0) }, name)
+    /// Remembers what goes out without a version, which an update is measured against.
+    ///
+    /// A type with a version has none before the first push, and in a selection of other fields.
+    private func remember(_ records: [Record], among rows: [Row]) {
+        let declares = coder.declares(SystemColumn.version)
+        if declares, rows.allSatisfy({ $0.version != nil }) { return }
+        let encoded = records.compactMap { try? coder.encode($0) }
+        engine.handedOut.remember(encoded.filter { $0.version == nil }, name)
     }
 }
 
@@ -144,14 +149,18 @@ extension SyncTable {
             let task = Task {
                 do {
                     let query = try query.get()
-                    var last: [Row]?
+                    var last: (rows: [Row], shown: [Row])?
                     func send() async throws {
                         let rows = try await current.engine.read {
                             try $0.store.rows(query, in: table)
                         }
-                        guard rows != last else { return }
-                        last = rows
-                        continuation.yield(try current.hand(rows, .fail))
+                        guard rows != last?.rows else { return }
+                        let records = try current.hand(rows, .fail)
+                        // A push changes the version of a row, which the record may not show.
+                        let shown = try records.map(current.coder.encode)
+                        let isNews = shown != last?.shown
+                        last = (rows, shown)
+                        if isNews { continuation.yield(records) }
                     }
                     try await send()
                     for await changed in changes where changed.contains(table) {

@@ -25,14 +25,18 @@ enum Command {
     }
 
     private static func complain(_ message: String) {
-        FileHandle.standardError.write(Data("tideline: \(message)\n".utf8))
+        try? FileHandle.standardError.write(contentsOf: Data("tideline: \(message)\n".utf8))
     }
 
     private static func serve(_ configuration: ServerConfiguration) async throws {
+        // A reader of the output or the log that leaves is no reason to end the server.
+        signal(SIGPIPE, SIG_IGN)
         let signals = Signals()
         let server = TidelineServer(configuration: configuration)
         let url = try await server.start()
-        FileHandle.standardOutput.write(Data("listening on \(url.absoluteString)\n".utf8))
+        try? FileHandle.standardOutput.write(
+            contentsOf: Data("listening on \(url.absoluteString)\n".utf8)
+        )
         var iterator = signals.stream.makeAsyncIterator()
         _ = await iterator.next()
         signals.exitOnNext()

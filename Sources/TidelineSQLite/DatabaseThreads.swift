@@ -12,9 +12,23 @@ package final class DatabaseThreads: Sendable {
     package typealias Job = @Sendable (Database) -> Void
 
     private struct State {
-        var jobs: [Job] = []
+        /// Taken jobs are nil until the array is compacted.
+        var jobs: [Job?] = []
         var next = 0
         var isStopped = false
+
+        mutating func take() -> Job? {
+            guard next < jobs.count else { return nil }
+            let job = jobs[next]
+            jobs[next] = nil
+            next += 1
+            // Under a lasting backlog the queue never runs empty: it must not grow for ever.
+            if next == jobs.count || next > 1024 && next * 2 > jobs.count {
+                jobs.removeFirst(next)
+                next = 0
+            }
+            return job
+        }
     }
 
     private let state = Mutex(State())
@@ -44,17 +58,7 @@ package final class DatabaseThreads: Sendable {
     private func run(_ database: Database) {
         while true {
             wake.wait()
-            let job = state.withLock { state -> Job? in
-                guard state.next < state.jobs.count else { return nil }
-                defer {
-                    state.next += 1
-                    if state.next == state.jobs.count {
-                        state.jobs.removeAll(keepingCapacity: true)
-                        state.next = 0
-                    }
-                }
-                return state.jobs[state.next]
-            }
+            let job = state.withLock { $0.take() }
             guard let job else {
                 if state.withLock({ $0.isStopped }) { return }
                 continue

@@ -30,6 +30,10 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
     /// Whether the file is not a database, or is encrypted.
     package var isNotADatabase: Bool { primaryCode == SQLITE_NOTADB }
 
+    /// Whether the statement has to write and may not: also a read that finds a change half done,
+    /// which it would have to undo.
+    package var isReadOnly: Bool { primaryCode == SQLITE_READONLY }
+
     /// Whether the caller asked to stop.
     package var isInterrupt: Bool { primaryCode == SQLITE_INTERRUPT }
 

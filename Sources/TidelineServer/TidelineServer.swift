@@ -45,7 +45,12 @@ public final class TidelineServer: Sendable {
             )
             settings.publicURL = configuration.publicURL
             settings.limits = configuration.limits
-            let handler = RequestHandler(try await TableService(settings, store: store), log: log)
+            settings.exposesMetrics = configuration.isLoopback
+            let handler = RequestHandler(
+                try await TableService(settings, store: store),
+                log: log,
+                idPrefix: String(settings.environment.makeID().prefix(8))
+            )
             let http = HTTPServer(
                 host: configuration.host,
                 port: configuration.port,
@@ -80,7 +85,16 @@ public final class TidelineServer: Sendable {
         options.log = log
         switch configuration.database {
         case .sqlite(let path):
-            return try SQLiteTableStore(path: path, options: options)
+            do {
+                return try SQLiteTableStore(path: path, options: options)
+            } catch {
+                throw ConfigurationError([
+                    """
+                    the database '\(path)' cannot be opened (\(error)). Give a database of this \
+                    server, or a new file in a directory that it may write to.
+                    """
+                ])
+            }
         case .memory:
             options.inline = true
             return try SQLiteTableStore(path: ":memory:", options: options)
@@ -98,6 +112,9 @@ public final class TidelineServer: Sendable {
 }
 
 extension ServerConfiguration {
+    /// Whether only this machine can reach the server.
+    var isLoopback: Bool { host == "localhost" || host == "::1" || host.hasPrefix("127.") }
+
     func makeLog() -> ServerLog {
         ServerLog(
             level: ServerLog.Level(rawValue: log.level.rawValue) ?? .info,

@@ -29,6 +29,7 @@ final class GroupWriter: Sendable {
     private struct State {
         var queue: [Work] = []
         var isStopped = false
+        var purge = TombstonePurge()
     }
 
     /// The most writes of one transaction, so that the first of a long queue is answered soon.
@@ -101,6 +102,9 @@ final class GroupWriter: Sendable {
         if isFirst { wake.signal() }
     }
 
+    /// How many writes wait.
+    var queueLength: Int { state.withLock { $0.queue.count } }
+
     /// Ends the thread after what is queued already.
     func stop() {
         state.withLock { $0.isStopped = true }
@@ -108,14 +112,51 @@ final class GroupWriter: Sendable {
     }
 
     private func run(_ database: Database) {
+        var isPurgeDue = true
         while true {
-            wake.wait()
+            if !isPurgeDue { isPurgeDue = waitForWork() }
             let (queue, isStopped) = state.withLock { state in
                 defer { state.queue = [] }
                 return (state.queue, state.isStopped)
             }
             perform(queue, database)
             if isStopped { return }
+            if isPurgeDue { isPurgeDue = purge(database) }
+        }
+    }
+
+    /// Returns when there is work, or with true when it is time to look for tombstones.
+    private func waitForWork() -> Bool {
+        let hasTombstones = state.withLock { !$0.purge.days.isEmpty }
+        guard hasTombstones else {
+            wake.wait()
+            return false
+        }
+        return wake.wait(timeout: .now() + .seconds(TombstonePurge.interval)) == .timedOut
+    }
+
+    // MARK: - Tombstones
+
+    /// From now on looks for old tombstones of these tables.
+    func purge(tombstonesOf tables: [TableDefinition]) {
+        let hasTombstones = state.withLock { state in
+            state.purge.take(tables)
+            return !state.purge.days.isEmpty
+        }
+        if hasTombstones { wake.signal() }
+    }
+
+    /// One run, and whether another one should follow soon.
+    func purgeTombstones(_ database: Database) throws -> Bool {
+        try state.withLock { $0.purge }.run(database, now: now())
+    }
+
+    private func purge(_ database: Database) -> Bool {
+        do {
+            return try purgeTombstones(database)
+        } catch {
+            log.write(.warning, "tombstones could not be removed", ["cause": "\(error)"])
+            return false
         }
     }
 

@@ -1,6 +1,7 @@
 // ListRead: one page of a table: the statement, and its rows as JSON.
 
 import Foundation
+import Synchronization
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
@@ -22,11 +23,18 @@ struct ListRead {
     }
 
     func run(_ database: Database) throws -> ListPage {
-        guard request.wantsCount else { return try page(database) }
-        // Count and rows of one state of the table.
+        // Before the state of the table is taken: what is written to it later is set apart.
+        if request.countsTies {
+            table.isHeadCounted.store(true, ordering: .sequentiallyConsistent)
+        }
+        guard request.wantsCount || request.offsetBelow != nil && request.offset > 0 else {
+            return try page(database)
+        }
+        // Counts and rows of one state of the table.
         try database.prepare("BEGIN").run()
         defer { try? database.prepare("COMMIT").run() }
         var page = try page(database)
+        guard request.wantsCount else { return page }
         let sql = "SELECT count(*) FROM \(Identifier(table.name))" + condition(pages: false)
         page.count = try database.integer(sql.text(for: .sqlite), sql.bindings)
         return page
@@ -52,17 +60,28 @@ struct ListRead {
     }
 
     /// The cells, and behind them the keys of the row.
-    private func statement(_ cells: [Int]) -> SQL {
+    private func statement(_ cells: [Int], offset: Int64) -> SQL {
         var columns = cells.map { SQL(verbatim: table.cells[$0].quoted) }
         columns += keyset.keys.map { renderer.value($0.expression) }
         var sql: SQL = "SELECT \(columns.joined(separator: ", ")) FROM \(Identifier(table.name))"
         sql.append(condition(pages: true))
         sql.append(" ORDER BY \(renderer.orderBy(request.order))")
         sql.append(" LIMIT \(SQLValue.integer(Int64(request.rowsMax) + 1))")
-        if request.offset > 0 {
-            sql.append(" OFFSET \(SQLValue.integer(Int64(request.offset)))")
-        }
+        if offset > 0 { sql.append(" OFFSET \(SQLValue.integer(offset))") }
         return sql
+    }
+
+    /// The rows to pass over: no more than there are below the bound.
+    private func offset(_ database: Database) throws -> Int64 {
+        let offset = Int64(request.offset)
+        guard offset > 0, let bound = request.offsetBelow else { return offset }
+        var sql: SQL = "SELECT count(*) FROM (SELECT 1 FROM \(Identifier(table.name))"
+        let condition = condition(pages: false)
+        sql.append(condition)
+        let isBare = condition.text(for: .sqlite).isEmpty
+        sql.append(isBare ? " WHERE " : " AND ")
+        sql.append("\"updatedAt\" < \(SQLValue.integer(bound)) LIMIT \(SQLValue.integer(offset)))")
+        return try database.integer(sql.text(for: .sqlite), sql.bindings) ?? 0
     }
 
     // MARK: - The rows
@@ -73,7 +92,7 @@ struct ListRead {
         guard request.rowsMax > 0 else { return ListPage(bytes: writer.bytes, rows: 0) }
         let indexes = cells
         let cells = indexes.map { table.cells[$0] }
-        let sql = statement(indexes)
+        let sql = statement(indexes, offset: try offset(database))
         let statement = try database.prepare(sql.text(for: .sqlite))
         defer { statement.reset() }
         try statement.bind(sql.bindings)

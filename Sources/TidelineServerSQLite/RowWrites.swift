@@ -4,6 +4,7 @@
 // also when the clock steps back or the server restarts: the last one is kept beside the table
 // and written in the same transaction.
 
+import Synchronization
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
@@ -14,6 +15,9 @@ struct RowWrites {
     /// Classic clients walk the rows of one millisecond by `$skip`, and lose one when more than a
     /// page of 50 share it: 25 microseconds leave room for 40.
     static let spacing: Int64 = 25
+
+    /// How far stamps may run ahead of the clock to set a counted millisecond apart.
+    private static let aheadMax: Int64 = 1_000_000
 
     /// What system members and the names of absent columns may add to a row's body.
     private static let namesBytesMax = 64 << 10
@@ -43,7 +47,13 @@ struct RowWrites {
         let last =
             try stamps[table.name]
             ?? database.integer(ServerSchema.readStamp, [.text(table.name)]) ?? 0
-        let stamp = max(last + Self.spacing, now())
+        let now = now()
+        var stamp = max(last + Self.spacing, now)
+        if table.isHeadCounted.exchange(false, ordering: .sequentiallyConsistent),
+            stamp / 1000 == last / 1000, stamp - now < Self.aheadMax
+        {
+            stamp = (last / 1000 + 1) * 1000
+        }
         stamps[table.name] = stamp
         moved.insert(table.name)
         return stamp
@@ -56,17 +66,43 @@ struct RowWrites {
         case .insert:
             return WriteOutcome(decision, row: try insert(operation, table))
         case .update(let deleted):
+            guard let operation = try resolved(operation, table) else {
+                return WriteOutcome(
+                    .testFailed,
+                    row: try Self.row(operation.id, table, database)
+                )
+            }
             return WriteOutcome(decision, row: try update(operation, table, deleted))
         case .remove:
             let statement = try database.prepare(table.delete)
             statement.bind(1, text: operation.id)
             try statement.run()
-        case .exists, .preconditionFailed, .versionMismatch:
+        case .exists, .preconditionFailed, .versionMismatch, .testFailed, .keepStored:
             return WriteOutcome(decision, row: try Self.row(operation.id, table, database))
         case .missing, .gone, .systemChange:
             break
         }
         return WriteOutcome(decision)
+    }
+
+    /// The write with the values that its patch makes of the stored row; nil when a test fails.
+    private func resolved(
+        _ operation: WriteOperation,
+        _ table: SQLiteTable
+    ) throws -> WriteOperation? {
+        guard let patch = operation.patch else { return operation }
+        let statement = try database.prepare(table.selectRow)
+        defer { statement.reset() }
+        statement.bind(1, text: operation.id)
+        guard try statement.step() else { return nil }
+        var stored = Array(repeating: SQLValue.null, count: table.places.count)
+        for (cell, place) in table.places.enumerated() {
+            stored[place] = statement.value(Int32(cell))
+        }
+        guard let values = try patch.apply(to: stored) else { return nil }
+        var result = operation
+        result.values = values
+        return result
     }
 
     private func state(_ id: String, _ table: SQLiteTable) throws -> RowState? {

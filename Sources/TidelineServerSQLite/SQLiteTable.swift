@@ -1,11 +1,14 @@
 // SQLiteTable: what is derived once from a table: SQL texts, and how its cells become JSON.
 
 import Foundation
+import Synchronization
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
 final class SQLiteTable: Sendable {
+    /// Whether the next write begins a new millisecond: a client counts the rows of the last one.
+    let isHeadCounted = Atomic(false)
     let table: Table
     let name: String
     /// The columns of a row in the order of the wire: id, columns, other system columns.

@@ -50,7 +50,9 @@ package final class SQLiteTableStore: TableStore {
     }
 
     package func prepare(_ definitions: [TableDefinition]) async throws -> [TableDefinition] {
-        try await writer.run { try SchemaChange(database: $0).prepare(definitions) }
+        let stored = try await writer.run { try SchemaChange(database: $0).prepare(definitions) }
+        writer.purge(tombstonesOf: definitions)
+        return stored
     }
 
     package func list(_ request: ListRequest, in table: Table) async throws -> ListPage {
@@ -66,6 +68,21 @@ package final class SQLiteTableStore: TableStore {
     package func write(_ operation: WriteOperation, in table: Table) async throws -> WriteOutcome {
         try await writer.write(operation, to: derived(table))
     }
+
+    /// Removes some of the tombstones that are older than their tables keep them.
+    package func purgeTombstones() async throws {
+        _ = try await writer.run { [writer] in try writer.purgeTombstones($0) }
+    }
+
+    package func epoch() async throws -> String {
+        try await writer.run { database in
+            let statement = try database.prepare(ServerSchema.readEpoch)
+            defer { statement.reset() }
+            return try statement.step() ? statement.text(0) : ""
+        }
+    }
+
+    package var writeQueueLength: Int { writer.queueLength }
 
     package func stop() async {
         let wasStopped = isStopped.withLock { stopped in

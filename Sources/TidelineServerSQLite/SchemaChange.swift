@@ -29,6 +29,7 @@ struct SchemaChange {
             )
         }
         try database.execute(ServerSchema.tables)
+        try database.execute(ServerSchema.state)
         try database.execute("PRAGMA user_version = \(ServerSchema.formatVersion)")
         let statement = try database.prepare(ServerSchema.readTables)
         defer { statement.reset() }
@@ -99,7 +100,11 @@ struct SchemaChange {
 
     private func indexes(_ table: TableDefinition) throws {
         let wanted = [[SystemColumn.updatedAt, SystemColumn.id]] + table.indexes
-        let names = Set(wanted.map { ServerSchema.indexName(table.name, $0).lowercased() })
+        var names = Set(wanted.map { ServerSchema.indexName(table.name, $0).lowercased() })
+        if table.tombstoneDays != nil {
+            names.insert(ServerSchema.tombstoneIndexName(table.name).lowercased())
+            try database.execute(ServerSchema.tombstoneIndex(table.name))
+        }
         for name in try indexNames(table.name) where !names.contains(name.lowercased()) {
             try database.execute("DROP INDEX \(ServerSchema.quoted(name))")
         }

@@ -9,7 +9,7 @@ import TidelineServerCore
 
 enum ServerSchema {
     /// Raised when the form of the server's own tables changes.
-    static let formatVersion: Int64 = 1
+    static let formatVersion: Int64 = 2
 
     /// One row per table: its clock, and its columns as they are in the database.
     static let tables = """
@@ -18,6 +18,20 @@ enum ServerSchema {
             "stamp"   INTEGER NOT NULL DEFAULT 0,
             "columns" TEXT    NOT NULL
         ) STRICT
+        """
+
+    /// What belongs to no table: `epoch`, which names this state of the database.
+    static let state = """
+        CREATE TABLE IF NOT EXISTS "tideline_state" (
+            "key"   TEXT NOT NULL PRIMARY KEY,
+            "value" TEXT NOT NULL
+        ) STRICT;
+        INSERT OR IGNORE INTO "tideline_state" ("key", "value")
+        VALUES ('epoch', lower(hex(randomblob(8))))
+        """
+
+    static let readEpoch = """
+        SELECT "value" FROM "tideline_state" WHERE "key" = 'epoch'
         """
 
     static let readTables = """
@@ -86,6 +100,26 @@ enum ServerSchema {
             CREATE INDEX IF NOT EXISTS \(quoted(indexName(table, columns)))
             ON \(quoted(table)) (\(keys.map(quoted).joined(separator: ", ")))
             """
+    }
+
+    /// The index of a table that keeps its tombstones for some days only.
+    static func tombstoneIndexName(_ table: String) -> String { "tideline_\(table)__tombstones" }
+
+    static func tombstoneIndex(_ table: String) -> String {
+        """
+        CREATE INDEX IF NOT EXISTS \(quoted(tombstoneIndexName(table)))
+        ON \(quoted(table)) ("updatedAt") WHERE "deleted" = 1
+        """
+    }
+
+    static func purgeTombstones(_ table: String) -> String {
+        """
+        DELETE FROM \(quoted(table)) WHERE "rowid" IN (
+            SELECT "rowid" FROM \(quoted(table))
+            WHERE "deleted" = 1 AND "updatedAt" < ?1
+            ORDER BY "updatedAt" LIMIT ?2
+        )
+        """
     }
 
     static func affinity(_ type: ColumnType) -> String {

@@ -12,6 +12,8 @@ public struct NetworkFaults: Sendable, Hashable {
     public var dropAnswer = 0
     /// The request arrives twice; the second time at once or much later.
     public var double = 0
+    /// The caller gives up, and the request arrives later all the same.
+    public var late = 0
     /// The server seems busy: 503 without an effect.
     public var busy = 0
     /// The longest delay of each way.
@@ -26,6 +28,7 @@ public struct NetworkFaults: Sendable, Hashable {
         faults.dropRequest = 8
         faults.dropAnswer = 12
         faults.double = 10
+        faults.late = 6
         faults.busy = 5
         faults.delayMax = .seconds(4)
         return faults
@@ -44,6 +47,7 @@ public final class LossyNetwork: Transport {
         case dropRequest
         case dropAnswer
         case double(later: Duration)
+        case late(Duration)
         case busy
     }
 
@@ -78,6 +82,12 @@ public final class LossyNetwork: Transport {
             _ = try await inner.send(request)
             try await time.sleep(after)
             throw Self.lost
+        case .late(let later):
+            time.start { [inner, time] in
+                try await time.sleep(later)
+                _ = try await inner.send(request)
+            }
+            throw Self.lost
         case .double(let later):
             let answer = try await inner.send(request)
             time.start { [inner, time] in
@@ -111,7 +121,8 @@ public final class LossyNetwork: Transport {
             )
             let fates: [(Int, Fate)] = [
                 (faults.dropRequest, .dropRequest), (faults.dropAnswer, .dropAnswer),
-                (faults.double, .double(later: later)), (faults.busy, .busy),
+                (faults.double, .double(later: later)), (faults.late, .late(later)),
+                (faults.busy, .busy),
             ]
             for (percent, fate) in fates {
                 if dice < percent { return (fate, before, after) }

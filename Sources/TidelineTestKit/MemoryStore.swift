@@ -12,6 +12,16 @@ public final class MemoryStore: LocalStore {
     private struct Table: Sendable {
         var schema: TableSchema
         var rows: [MemoryKey: Row] = [:]
+
+        /// The row with null in the columns that it lacks.
+        func filled(_ row: Row) -> Row {
+            var whole = row
+            for column in schema.systemColumns + schema.columns where whole[column.name] == nil {
+                if schema.hasSystemColumns, column.name == SystemColumn.deleted { continue }
+                whole[column.name] = .null
+            }
+            return whole
+        }
     }
 
     private struct State: Sendable {
@@ -29,7 +39,10 @@ public final class MemoryStore: LocalStore {
     public func open(tables: [TableSchema]) async throws {
         state.withLock { state in
             for schema in tables {
-                state.tables[schema.name, default: Table(schema: schema)].schema = schema
+                var table = state.tables[schema.name] ?? Table(schema: schema)
+                table.schema = schema
+                table.rows = table.rows.mapValues(table.filled)
+                state.tables[schema.name] = table
             }
         }
     }
@@ -52,14 +65,14 @@ public final class MemoryStore: LocalStore {
             return (result, transaction.changed, Array(state.listeners.values))
         }
         if !changed.isEmpty {
-            for listener in listeners { listener.yield(changed) }
+            for listener in listeners { listener.merge(changed) }
         }
         return result
     }
 
     /// The tables that each transaction changed.
     public func changes() -> AsyncStream<Set<String>> {
-        AsyncStream(bufferingPolicy: .bufferingNewest(64)) { continuation in
+        AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let id = state.withLock { state in
                 state.next += 1
                 state.listeners[state.next] = continuation
@@ -89,7 +102,11 @@ public final class MemoryStore: LocalStore {
             let table = try self.table(table)
             var checked = query
             if table.schema.hasSystemColumns { checked.includesDeleted = true }
-            checked = try FilterChecker(schema: table.schema).query(checked)
+            do {
+                checked = try FilterChecker(schema: table.schema).query(checked)
+            } catch {
+                throw SyncError.unsupportedQuery(error.message)
+            }
             return checked.apply(to: Array(table.rows.values)).rows
         }
 
@@ -102,15 +119,9 @@ public final class MemoryStore: LocalStore {
         }
 
         func put(_ rows: [Row], in table: String) throws {
-            let schema = try self.table(table).schema
-            var columns = schema.systemColumns + schema.columns
-            if schema.hasSystemColumns { columns.removeAll { $0.name == SystemColumn.deleted } }
+            let known = try self.table(table)
             for row in rows {
-                var whole = row
-                for column in columns where whole[column.name] == nil {
-                    whole[column.name] = .null
-                }
-                tables[table]?.rows[MemoryKey(row["id"] ?? .null)] = whole
+                tables[table]?.rows[MemoryKey(row["id"] ?? .null)] = known.filled(row)
             }
             if !rows.isEmpty { changed.insert(table) }
         }

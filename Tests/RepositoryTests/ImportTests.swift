@@ -28,7 +28,7 @@ struct ImportTests {
             system: platform.union(["SQLite3"])
         ),
         "Tideline": Allowed(ours: ["TidelineCore", "TidelineSQLite", "CCurl"], system: platform),
-        "TidelineServerCore": Allowed(ours: ["TidelineCore"], system: platform),
+        "TidelineServerCore": Allowed(ours: ["TidelineCore", "CZlib"], system: platform),
         "TidelineServerSQLite": Allowed(
             ours: ["TidelineCore", "TidelineServerCore", "TidelineSQLite"],
             system: platform

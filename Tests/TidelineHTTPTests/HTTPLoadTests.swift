@@ -66,7 +66,7 @@ import TidelineServerCore
         )
         let count = await counter.count
         #expect(count == 6400)
-        #expect(.now - started < .seconds(5))
+        #expect(.now - started < .seconds(40))
     }
 
     /// Jobs that the loop's own thread enqueues come without a wake-up.
@@ -92,7 +92,7 @@ import TidelineServerCore
                 }
             }
         )
-        #expect(.now - started < .seconds(5))
+        #expect(.now - started < .seconds(40))
     }
 
     @Test func manyConnectionsAtATime() async throws {

@@ -73,9 +73,15 @@ import TidelineServerCore
         (#"{"tables":{"A":{"owner":"x"}}}"#, "tables.A.owner: this is not available"),
         (
             #"{"tables":{"A":{"permissions":{"read":"authenticated"}}}}"#,
-            "tables.A.permissions.read: only 'anonymous'"
+            "tables.A.permissions.read: 'authenticated' needs authentication"
         ),
-        (#"{"tables":{"A":{"conflict":"merge"}}}"#, "tables.A.conflict: only 'reject'"),
+        (#"{"tables":{"A":{"conflict":"merge"}}}"#, "tables.A.conflict: 'merge' needs the row"),
+        (#"{"tables":{"A":{"conflict":"x"}}}"#, "tables.A.conflict: one of 'reject', 'serverWins'"),
+        (
+            #"{"tables":{"A":{"permissions":{"read":"x"}}}}"#,
+            "tables.A.permissions.read: one of 'anonymous', 'disabled'"
+        ),
+        (#"{"tables":{"A":{"tombstoneDays":0}}}"#, "tables.A.tombstoneDays: a whole number"),
         (#"{"tables":{"A":{"columns":{"b":"text"}}}}"#, "tables.A.columns.b: one of 'string'"),
         (#"{"tables":{"A":{"columns":{"ID":"string"}}}}"#, "tables.A.columns.ID: a system column"),
         (#"{"tables":{"A":{"columns":{"b":{}}}}}"#, "tables.A.columns.b: an object with 'type'"),
@@ -84,8 +90,32 @@ import TidelineServerCore
             "tables.A.columns.b.default: Member 'b': a whole number"
         ),
         (
-            #"{"tables":{"A":{"columns":{"b":{"type":"string","maxLength":5}}}}}"#,
-            "tables.A.columns.b.maxLength: this is not available"
+            #"{"tables":{"A":{"columns":{"b":{"type":"string","min":5}}}}}"#,
+            "tables.A.columns.b.min: a column of type string cannot have 'min'"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":{"type":"integer","maxLength":5}}}}}"#,
+            "tables.A.columns.b.maxLength: a column of type integer cannot"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":{"type":"string","maxLength":"x"}}}}}"#,
+            "tables.A.columns.b.maxLength: a whole number"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":{"type":"integer","min":"x"}}}}}"#,
+            "tables.A.columns.b.min: Member 'b': a whole number"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":{"type":"integer","min":5,"max":4}}}}}"#,
+            "tables.A.columns.b.max: it is less than 'min'"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":{"type":"string","pattern":"(a"}}}}}"#,
+            "tables.A.columns.b.pattern: the pattern cannot be read: ')' is expected, at character 2"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":{"type":"integer","max":4,"default":5}}}}}"#,
+            "tables.A.columns.b.default: Member 'b': at most 4 is expected"
         ),
         (#"{"tables":{"A":{"columns":{"b":{"enum":[]}}}}}"#, "tables.A.columns.b.enum: a list"),
         (

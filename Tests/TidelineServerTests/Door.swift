@@ -45,7 +45,10 @@ struct Door: Sendable {
         path: String? = nil,
         dynamic: Bool = false,
         clock: TestClock = TestClock(),
-        limits: ServerLimits = ServerLimits()
+        limits: ServerLimits = ServerLimits(),
+        makeID: (@Sendable () -> String)? = nil,
+        log: ServerLog = .silent,
+        exposesMetrics: Bool = true
     ) async throws {
         var options = SQLiteTableStore.Options()
         options.inline = path == nil
@@ -54,17 +57,18 @@ struct Door: Sendable {
         store = try SQLiteTableStore(path: path ?? ":memory:", options: options)
         var settings = ServerSettings(tables: tables, dynamicSchema: dynamic)
         settings.limits = limits
+        settings.exposesMetrics = exposesMetrics
         let ids = Mutex(0)
         settings.environment = ServerEnvironment(
             now: { clock.now() },
-            makeID: {
+            makeID: makeID ?? {
                 ids.withLock { count in
                     count += 1
                     return "id-\(count)"
                 }
             }
         )
-        handler = RequestHandler(try await TableService(settings, store: store))
+        handler = RequestHandler(try await TableService(settings, store: store), log: log)
     }
 
     /// Sends `target`, a path with its query; characters outside a URL may stand in it.

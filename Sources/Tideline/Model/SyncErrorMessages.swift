@@ -85,6 +85,15 @@ extension SyncError {
         SyncError(.unsupportedQuery, "The query cannot be expressed: \(what)")
     }
 
+    /// A query that no server could be asked.
+    package static func unsupportedQuery(_ cause: ODataError) -> SyncError {
+        var error = unsupportedQuery(
+            "\(cause.message). Ask the server for more, and choose among the records on the device."
+        )
+        error.cause = cause
+        return error
+    }
+
     package static func unknownColumn(keyPath: String, table: String, reason: String) -> SyncError {
         unsupportedQuery(
             """

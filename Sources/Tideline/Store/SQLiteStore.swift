@@ -38,6 +38,7 @@ public final class SQLiteStore: LocalStore {
     package init(path: String, inline: Bool) throws {
         self.path = path
         do {
+            try SQLiteStoreSchema.check(path)
             let database = try Database(path: path)
             try SQLiteStoreSchema.prepare(database)
             observer = WriterObserver(database)
@@ -128,7 +129,7 @@ final class LentDatabases: Sendable {
     }
 }
 
-/// Tells listeners which tables changed; what a listener has not read yet is merged.
+/// Tells listeners which tables changed.
 final class ChangeHub: Sendable {
     private struct State {
         var next = 0
@@ -138,7 +139,7 @@ final class ChangeHub: Sendable {
     private let state = Mutex(State())
 
     func stream() -> AsyncStream<Set<String>> {
-        AsyncStream(bufferingPolicy: .bufferingNewest(64)) { continuation in
+        AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let id = state.withLock { state in
                 state.next += 1
                 state.listeners[state.next] = continuation
@@ -152,6 +153,17 @@ final class ChangeHub: Sendable {
 
     func publish(_ tables: Set<String>) {
         let listeners = state.withLock { Array($0.listeners.values) }
-        for listener in listeners { listener.yield(tables) }
+        for listener in listeners { listener.merge(tables) }
+    }
+}
+
+extension AsyncStream<Set<String>>.Continuation {
+    /// Hands a change to a listener with a buffer of one; what it has not read yet is merged into
+    /// it, so that no table is forgotten however slow the listener is.
+    package func merge(_ tables: Set<String>) {
+        var next = tables
+        while case .dropped(let unread) = yield(next), !unread.isSubset(of: next) {
+            next.formUnion(unread)
+        }
     }
 }

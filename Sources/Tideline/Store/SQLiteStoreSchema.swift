@@ -1,5 +1,6 @@
 // SQLiteStoreSchema: the tables of a store file, and its format version.
 
+import Foundation
 import TidelineCore
 import TidelineSQLite
 
@@ -45,6 +46,24 @@ enum SQLiteStoreSchema {
     /// Marks the file as ours: "TIDE".
     private static let applicationID: Int64 = 0x5449_4445
 
+    /// Refuses a file of a newer version before anything is written to it.
+    ///
+    /// Opening for writing would turn a file into WAL mode, which is a change.
+    static func check(_ path: String) throws {
+        guard FileManager.default.fileExists(atPath: path) else { return }
+        let database: Database
+        do {
+            database = try Database(path: path, mode: .readOnly)
+        } catch let error as SQLiteError where error.isReadOnly {
+            // An app that ended while it made the file left a journal, which only a writer undoes.
+            return
+        }
+        let version = try database.integer("PRAGMA user_version") ?? 0
+        guard version <= formatVersion else {
+            throw SyncError.newerStore(found: version, known: formatVersion)
+        }
+    }
+
     static func prepare(_ database: Database) throws {
         let version = try database.integer("PRAGMA user_version") ?? 0
         guard version <= formatVersion else {
@@ -60,7 +79,8 @@ enum SQLiteStoreSchema {
     {
         let tables = schemas.map(SQLiteTable.init)
         for table in tables { try make(table, in: database) }
-        for index in SystemTables.indexes {
+        let names = Set(schemas.map(\.name))
+        for index in SystemTables.indexes where names.contains(index.table) {
             let columns = index.columns.map { Identifier($0).quoted }.joined(separator: ", ")
             try database.execute(
                 """

@@ -75,6 +75,10 @@ extension Filter {
         Filter(QueryExpression.compare(.gt, QueryExpression(.field(column)), literal(value)))
     }
 
+    static func isIn(_ column: String, _ values: [Value]) -> Filter {
+        Filter(QueryExpression(.isIn(QueryExpression(.field(column)), values.map(literal))))
+    }
+
     static func differs(_ column: String, from value: Value) -> Filter {
         Filter(QueryExpression.compare(.ne, QueryExpression(.field(column)), literal(value)))
     }

@@ -49,9 +49,11 @@ package enum ConflictRules {
         limits: SyncLimits
     ) -> ConflictOutcome {
         if isApplied(operation, payload: payload, server: server) { return .alreadyApplied(server) }
-        // An insert whose id belongs to a tombstone brings that row back. Not after a lost answer:
-        // then the tombstone may be of this very insert, deleted by somebody since.
-        if operation.kind == .insert, isFirstAttempt, case .deleted(.some) = server {
+        // An insert whose id belongs to a tombstone brings that row back. After a lost answer only
+        // if the tombstone holds something else: it may be of this very insert, deleted since.
+        if operation.kind == .insert, case .deleted(.some, let tombstone) = server,
+            isFirstAttempt || !(tombstone.map { RowMerge.holds($0, payload ?? Row()) } ?? true)
+        {
             return .sendAgain(onTop(operation, server))
         }
         switch policy.kind {
@@ -85,7 +87,7 @@ package enum ConflictRules {
     ) -> QueuedOperation {
         var again = operation
         again.thaw()
-        again.conflicts += 1
+        again.conflicts = operation.conflicts + 1
         again.basisVersion = server.version
         switch (operation.kind, server) {
         case (.delete, _):
@@ -94,7 +96,7 @@ package enum ConflictRules {
             again.kind = .update
             again.revives = false
             again.sendsWholeRow = true
-        case (_, .deleted(let version)):
+        case (_, .deleted(let version, _)):
             // A tombstone whose version is unknown (410 has no body) is met again by an insert,
             // whose 409 tells it.
             again.kind = version == nil ? .insert : .update

@@ -38,7 +38,7 @@ struct LocalChanges {
 
     /// Changes a row and queues the update.
     ///
-    /// `handedOut` is the row as the app saw it last, for records that carry no version.
+    /// `handedOut` is the row as the app saw it last without a version.
     /// `normalized` is a row as the record type encodes it: what differs only by that is no edit.
     func update(
         _ edited: Row,
@@ -109,8 +109,10 @@ struct LocalChanges {
         try store.delete(ids: [.string(id)], in: table)
     }
 
-    /// An insert that never had an effect goes; what the server has under that id, if it was
-    /// seen, takes its place.
+    /// An insert that never had an effect goes, and nothing of it is ever sent.
+    ///
+    /// What the server has under that id, if it was seen, takes its place. But if the server
+    /// rejected the insert because of that row, the delete is meant for it.
     private func removeInsert(_ operation: QueuedOperation) throws {
         let id = operation.itemID
         try queue.remove(operation)
@@ -118,10 +120,12 @@ struct LocalChanges {
         guard try queue.reader.operations(table, id).isEmpty else { return }
         let latest = try queue.reader.basis(table, id)?.latest
         try queue.removeBasis(table, id)
-        // A row that the server refused to insert over: the delete is meant for it.
         guard case .row(let row) = latest else { return }
-        try queue.put(RowBasis(base: row), table, id)
-        try append(.delete, id)
+        if operation.state == .parked {
+            try append(.delete, id, stored: row)
+        } else {
+            try store.put([JSONRowReader.withoutDeleted(row)], in: table)
+        }
     }
 
     private func append(
@@ -139,7 +143,8 @@ struct LocalChanges {
         operation.basisVersion = basisVersion
         operation.sendsWholeRow = basisVersion != nil && kind == .update
         // Behind other operations the row is no server row: an insert in flight has no base yet.
-        if let stored, try queue.reader.operations(table, id).isEmpty {
+        // Nor is a row that the server never gave a version or a time.
+        if let stored, stored.isFromServer, try queue.reader.operations(table, id).isEmpty {
             try queue.put(RowBasis(base: stored), table, id)
         }
         try queue.put(operation)
@@ -152,5 +157,10 @@ struct LocalChanges {
 }
 
 extension Row {
+    /// Whether the server has ever sent this row: it has a version or a time then.
+    var isFromServer: Bool {
+        version != nil || !(self[SystemColumn.updatedAt] ?? .null).isNull
+    }
+
     var isEmptyRow: Bool { names.isEmpty }
 }

@@ -3,15 +3,16 @@
 // Pure. `POST` inserts, `PATCH` sends what differs from the base, `PUT` brings a tombstone back,
 // `DELETE` deletes; every one but an insert carries If-Match (docs/SYNC.md).
 
-import Foundation
-import TidelineCore
+package import Foundation
+package import TidelineCore
 
-enum OperationRequest {
+package enum OperationRequest {
     /// What to send; nil when an update changes nothing.
-    static func frozen(
+    package static func frozen(
         _ operation: QueuedOperation,
         local: Row?,
         basis: RowBasis?,
+        schema: TableSchema? = nil,
         requestID: String,
         now: Date
     ) -> QueuedOperation.Frozen? {
@@ -33,17 +34,12 @@ enum OperationRequest {
             guard let local else { return nil }
             frozen.method = "POST"
             frozen.ifMatch = nil
-            var body = Row()
-            body["id"] = .string(operation.itemID)
-            for (name, value) in RowMerge.payload(local) { body[name] = value }
-            frozen.body = RowText.json(body).text
+            frozen.body = RowText.json(whole(local, operation, schema)).text
         case .update where operation.revives:
             guard let local else { return nil }
             frozen.method = "PUT"
             frozen.query = "?__includedeleted=true"
-            var body = Row()
-            body["id"] = .string(operation.itemID)
-            for (name, value) in RowMerge.payload(local) { body[name] = value }
+            var body = whole(local, operation, schema)
             body["deleted"] = false
             frozen.body = RowText.json(body).text
         case .update:
@@ -51,21 +47,53 @@ enum OperationRequest {
             frozen.method = "PATCH"
             let base = operation.sendsWholeRow ? nil : basis?.base
             let body =
-                base.map { RowMerge.changes(from: $0, to: local) } ?? RowMerge.payload(local)
+                base.map { RowMerge.changes(from: $0, to: local) }
+                ?? known(local, basis?.base, schema)
             guard !body.isEmptyRow || base == nil else { return nil }
             frozen.body = RowText.json(body).text
         }
         return frozen
     }
 
+    /// Every member with the id, but for null in columns that hold none: the server gives those
+    /// their default, and would refuse the null.
+    private static func whole(
+        _ local: Row,
+        _ operation: QueuedOperation,
+        _ schema: TableSchema?
+    ) -> Row {
+        var body: Row = ["id": .string(operation.itemID)]
+        for (name, value) in RowMerge.payload(local) where !isRefused(value, name, schema) {
+            body[name] = value
+        }
+        return body
+    }
+
+    /// Every column that the app knows of, and of the others those that it changed: a whole row on
+    /// top of a newer one must not bring back old values of columns that the app has never seen.
+    private static func known(_ local: Row, _ base: Row?, _ schema: TableSchema?) -> Row {
+        let hasColumns = schema?.columns.isEmpty == false
+        var body = Row()
+        for (name, value) in RowMerge.payload(local) where !isRefused(value, name, schema) {
+            let isUnknown = hasColumns && schema?.column(named: name) == nil
+            if isUnknown, let base, RowMerge.same(base[name], value) { continue }
+            body[name] = value
+        }
+        return body
+    }
+
+    private static func isRefused(_ value: Value, _ name: String, _ schema: TableSchema?) -> Bool {
+        value.isNull && schema?.column(named: name)?.isNullable == false
+    }
+
     /// The members that a frozen request sent, without the system columns.
-    static func payload(_ operation: QueuedOperation, schema: TableSchema?) -> Row? {
+    package static func payload(_ operation: QueuedOperation, schema: TableSchema?) -> Row? {
         guard operation.kind != .delete, let body = operation.frozen?.body else { return nil }
         return RowText.row(Data(body.utf8), schema).map(RowMerge.payload)
     }
 
     /// An entity tag (RFC 9110 section 8.8.3); quotes inside are escaped as the originals do.
-    static func quoted(_ version: String) -> String {
+    package static func quoted(_ version: String) -> String {
         "\"" + version.replacingOccurrences(of: "\"", with: "\\\"") + "\""
     }
 }

@@ -4,15 +4,15 @@
 // count), `{"items","count","nextLink"}` (3.x and the toolkit of today).
 
 import Foundation
-import TidelineCore
+package import TidelineCore
 
-struct PulledPage: Sendable {
-    var rows: [Row] = []
-    var count: Int?
-    var nextLink: String?
+package struct PulledPage: Sendable {
+    package var rows: [Row] = []
+    package var count: Int?
+    package var nextLink: String?
 
     /// Reads an answer's body; nil when it is no page.
-    init?(_ response: TransportResponse, schema: TableSchema?) {
+    package init?(_ response: TransportResponse, schema: TableSchema?) {
         let read = response.body.withUnsafeBufferPointer { bytes -> PulledPage? in
             var reader = JSONReader(bytes)
             var page = PulledPage()
@@ -73,19 +73,37 @@ struct PulledPage: Sendable {
         while try reader.nextElement() { rows.append(try decoder.row(&reader)) }
     }
 
-    /// The URL of `URL; rel=next`, as the originals write it, and of `<URL>; rel="next"`.
-    static func nextLink(_ header: String) -> String? {
-        guard let semicolon = header.firstIndex(of: ";") else { return nil }
-        let relation = header[header.index(after: semicolon)...].filter {
-            !$0.isWhitespace && $0 != "\""
+    /// The next link of a `Link` header: `<URL>; rel="next"` among others (RFC 8288), or
+    /// `URL; rel=next` without brackets, as the originals write it.
+    package static func nextLink(_ header: String) -> String? {
+        guard header.contains("<") else {
+            guard let end = header.lastIndex(of: ";"), isNext(header[header.index(after: end)...])
+            else { return nil }
+            return header[..<end].trimmingCharacters(in: .whitespaces)
         }
-        guard relation == "rel=next" else { return nil }
-        let link = header[..<semicolon].trimmingCharacters(in: .whitespaces)
-        return link.trimmingCharacters(in: CharacterSet(charactersIn: "<>"))
+        var rest = Substring(header)
+        while let open = rest.firstIndex(of: "<"), let close = rest[open...].firstIndex(of: ">") {
+            let tail = rest[rest.index(after: close)...]
+            let parameters = tail[..<(tail.firstIndex(of: "<") ?? tail.endIndex)]
+            if parameters.split(whereSeparator: { $0 == ";" || $0 == "," }).contains(where: isNext)
+            {
+                return String(rest[rest.index(after: open)..<close])
+            }
+            rest = tail.drop { $0 != "<" }
+        }
+        return nil
+    }
+
+    /// Whether a link parameter is `rel` with `next` among its values.
+    private static func isNext(_ parameter: Substring) -> Bool {
+        let parts = parameter.split(separator: "=", maxSplits: 1)
+        guard parts.count == 2, parts[0].trimmingCharacters(in: .whitespaces).lowercased() == "rel"
+        else { return false }
+        return parts[1].lowercased().split { $0.isWhitespace || $0 == "\"" }.contains("next")
     }
 
     /// What the pull machine wants to know.
-    var summary: PageSummary {
+    package var summary: PageSummary {
         var latest: Date?
         for row in rows {
             guard case .date(let date) = row[SystemColumn.updatedAt] else { continue }

@@ -101,7 +101,9 @@ package struct PullMachine: Sendable {
         case 401:
             return finish(.unauthorized)
         case 408, 429, 500...:
-            guard attempt < limits.attemptsMax else { return finish(.network) }
+            guard attempt < limits.attemptsMax, !Backoff.isTooLong(retryAfter, limits) else {
+                return finish(.network)
+            }
             state = .waiting(request, attempt: attempt)
             return .wait(Backoff.delay(after: attempt, asked: retryAfter, limits))
         case 200..<300:

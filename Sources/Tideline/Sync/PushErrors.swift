@@ -58,8 +58,13 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
         case .unauthorized: "The server wants a sign-in. Sign in and push again."
         case .cancelled: "The push was cancelled. Push again to go on."
         case .storeFailure: "The store on the device failed: \(cause.map { "\($0)" } ?? "unknown")."
-        default: "The server could not be reached. Push again later; nothing is lost."
+        default: "The server could not be reached\(reason) Nothing is lost; push again later."
         }
+    }
+
+    /// What the network said, as the end of a sentence.
+    private var reason: String {
+        (cause as? TransportError).map { ": \($0.message)" } ?? "."
     }
 }
 
@@ -110,13 +115,13 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
     }
 
     /// The local row becomes `item`, and the operation is sent with the next push, based on the
-    /// server's row as last seen.
+    /// server's row as last seen. A delete stays a delete: then `item` is not stored.
     public func updateOperationAndRetry(with item: Row) async throws {
         try await engine.retry(self, item)
     }
 
     /// The local row becomes `item`, and the operation is sent with the next push, based on the
-    /// server's row as last seen.
+    /// server's row as last seen. A delete stays a delete: then `item` is not stored.
     public func updateOperationAndRetry<Record: SyncRecord>(with item: Record) async throws {
         try await engine.retry(self, Row(item))
     }

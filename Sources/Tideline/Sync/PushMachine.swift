@@ -2,8 +2,10 @@
 //
 // Pure: no clock, no socket, no database. Events go in, one action comes out:
 //
-//     start() -> { prepared(_:) -> { answered(_:) | failed(_:) | waited() }* -> settled(_:) }*
+//     start() -> { skipped(_:) | prepared(_:) -> { answered(_:) | waited() }* -> settled() }*
 //             -> .finish
+//
+// `failed(_:)` ends it from anywhere.
 //
 // One operation at a time, in the order of the queue. The table is in docs/SYNC.md.
 
@@ -18,22 +20,26 @@ package struct PushAnswer: Sendable, Hashable {
     package var retryAfter: Duration?
     /// The text of a problem body.
     package var message: String?
+    /// Whether there is a body without a row: a portal's page, or a text.
+    package var hasForeignBody: Bool
 
     package init(
         status: Int,
         item: Row? = nil,
         retryAfter: Duration? = nil,
-        message: String? = nil
+        message: String? = nil,
+        hasForeignBody: Bool = false
     ) {
         self.status = status
         self.item = item
         self.retryAfter = retryAfter
         self.message = message
+        self.hasForeignBody = hasForeignBody
     }
 
     package enum Verdict: Sendable, Hashable {
         case accepted(ServerState)
-        /// Another state than the operation was based on; nil where the body tells none.
+        /// Another state than the operation was based on.
         case conflict(ServerState)
         case rejected
         case retry
@@ -43,13 +49,22 @@ package struct PushAnswer: Sendable, Hashable {
     package func verdict(for kind: OperationKind) -> Verdict {
         switch status {
         case 200..<300:
-            if kind == .delete { return .accepted(.deleted(version: item?.version)) }
-            // A success whose row cannot be read may be a portal's page: its outcome is unknown.
-            return item.map { .accepted(ServerState($0)) } ?? .retry
+            // A success whose body is no row may be a portal's page: its outcome is unknown.
+            if kind == .delete, !hasForeignBody {
+                return .accepted(.deleted(version: item?.version))
+            }
+            return kind == .delete ? .retry : item.map { .accepted(ServerState($0)) } ?? .retry
         case 401:
             return .unauthorized
         case 404, 410:
-            return kind == .delete ? .accepted(.deleted(version: nil)) : goneVerdict
+            // A proxy's page, while the server behind it is away.
+            if hasForeignBody, message == nil { return .retry }
+            switch kind {
+            case .delete: return .accepted(.deleted(version: nil))
+            case .update: return goneVerdict
+            // Nothing can be gone that is not there yet: the table is missing.
+            case .insert: return .rejected
+            }
         case 409, 412:
             return item.map { .conflict(ServerState($0)) } ?? .rejected
         case 408, 429, 500...:
@@ -153,7 +168,7 @@ package struct PushMachine: Sendable {
             state = .finished
             return .finish(.unauthorized)
         case .retry:
-            guard attempt < limits.attemptsMax else {
+            guard attempt < limits.attemptsMax, !Backoff.isTooLong(answer.retryAfter, limits) else {
                 state = .finished
                 return .finish(.network)
             }
@@ -198,5 +213,17 @@ package enum Backoff {
     ) -> Duration {
         let own = limits.retryDelayFirst * (1 << min(attempt - 1, 16))
         return min(max(own, asked ?? .zero), limits.retryDelayMax)
+    }
+
+    /// Whether the server asks for a longer wait than a push or pull lasts: then it ends.
+    package static func isTooLong(_ asked: Duration?, _ limits: SyncLimits) -> Bool {
+        asked.map { $0 > limits.retryDelayMax } ?? false
+    }
+
+    /// Up to a quarter longer, so that devices which failed together do not return together.
+    ///
+    /// Never shorter: the server may have asked for the delay.
+    package static func spread(_ delay: Duration, _ fraction: Double) -> Duration {
+        delay * (1 + fraction / 4)
     }
 }

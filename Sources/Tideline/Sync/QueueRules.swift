@@ -80,6 +80,11 @@ package enum QueueRules {
         default:
             break
         }
+        if let older = later.basisVersion {
+            // The later edit was made to an older version: it must be measured against that one.
+            result.basisVersion = older
+            result.sendsWholeRow = result.kind == .update
+        }
         return result
     }
 }

@@ -9,11 +9,23 @@ import TidelineCore
 struct TableCatalog: Sendable {
     let schemas: [String: TableSchema]
 
-    init(_ schemas: [TableSchema]) {
-        self.schemas = Dictionary(
-            schemas.map { ($0.name, $0) },
-            uniquingKeysWith: { first, _ in first }
-        )
+    /// Declared columns come first; those of a model that were not declared are added to them.
+    init(declared: [TableSchema], models: [TableSchema]) throws {
+        var schemas: [String: TableSchema] = [:]
+        for schema in declared {
+            guard schemas.updateValue(schema, forKey: schema.name) == nil else {
+                throw SyncError.tableTwice(schema.name)
+            }
+        }
+        var seen: Set<String> = []
+        for model in models {
+            guard seen.insert(model.name).inserted else { throw SyncError.tableTwice(model.name) }
+            var schema = schemas[model.name] ?? TableSchema(name: model.name, columns: [])
+            let known = Set(schema.columns.map(\.name))
+            schema.columns += model.columns.filter { !known.contains($0.name) }
+            schemas[model.name] = schema
+        }
+        self.schemas = schemas
     }
 
     func schema(_ table: String) -> TableSchema? { schemas[table] }
@@ -57,7 +69,9 @@ struct QueueReader {
             "state",
             from: .integer(QueuedOperation.State.parked.rawValue)
         )
-        var query = byID(.greater("id", .integer(id)) && notParked)
+        // Operations of a table that the app no longer names wait until it names it again.
+        let known = Filter.isIn("table", catalog.schemas.keys.sorted().map(Value.string))
+        var query = byID(.greater("id", .integer(id)) && (notParked && known))
         query.limit = 1
         return try operations(query).first
     }
@@ -137,8 +151,7 @@ struct QueueTransaction {
     var reader: QueueReader { QueueReader(store: store, catalog: catalog) }
 
     func put(_ operation: QueuedOperation) throws {
-        guard let schema = catalog.schema(operation.table) else { return }
-        try store.put([operation.row(schema: schema)], in: SystemTables.operations)
+        try store.put([operation.row], in: SystemTables.operations)
     }
 
     func remove(_ operation: QueuedOperation) throws {

@@ -102,13 +102,14 @@ package struct QueuedOperation: Sendable, Hashable {
     package mutating func thaw() {
         state = .pending
         frozen = nil
+        conflicts = 0
     }
 }
 
 // MARK: - The row in MS_TableOperations
 
 extension QueuedOperation {
-    package func row(schema: TableSchema) -> Row {
+    package var row: Row {
         var properties = Row()
         properties["type"] = .integer(Int64(kind.rawValue))
         properties["basisVersion"] = basisVersion.map(Value.string)

@@ -22,15 +22,28 @@ struct RemoteService: Sendable {
         fields["ZUMO-API-VERSION"] = Self.protocolVersion
         fields["Accept"] = "application/json"
         if body != nil { fields["Content-Type"] = "application/json" }
-        return try await transport.send(
-            TransportRequest(
-                method: method,
-                url: url,
-                headers: fields,
-                body: body,
-                timeout: limits.requestTimeMax
-            )
+        let request = TransportRequest(
+            method: method,
+            url: url,
+            headers: fields,
+            body: body,
+            timeout: limits.requestTimeMax
         )
+        do {
+            return try await transport.send(request)
+        } catch let error as TransportError {
+            throw error
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            // An app's own transport may throw what it likes: no answer came all the same.
+            throw TransportError(
+                .failed,
+                "The transport failed.",
+                outcomeIsUnknown: true,
+                cause: error
+            )
+        }
     }
 
     /// Sends a frozen operation; the same bytes every time.
@@ -86,13 +99,15 @@ extension TransportResponse {
         headers["Retry-After"].flatMap { Int($0) }.map { .seconds(max(0, $0)) }
     }
 
-    func pushAnswer(_ schema: TableSchema?) -> PushAnswer {
-        let item = item(schema)
+    /// `id` is the row's that was sent: another row in the body is no answer to it.
+    func pushAnswer(_ schema: TableSchema?, id: String) -> PushAnswer {
+        let item = item(schema).flatMap { ItemKey($0.id) == ItemKey(id) ? $0 : nil }
         return PushAnswer(
             status: status,
             item: item,
             retryAfter: retryAfter,
-            message: item == nil ? problem : nil
+            message: item == nil ? problem : nil,
+            hasForeignBody: item == nil && !body.isEmpty
         )
     }
 }

@@ -109,7 +109,7 @@ struct JSONRowReader {
             return .number(number)
         case .decimal:
             let text = reader.text(span)
-            return Decimal(string: text).map(Value.decimal) ?? .json(JSON(checked: text))
+            return DecimalText.parse(text).map(Value.decimal) ?? .json(JSON(checked: text))
         default:
             if let integer = reader.integer(span) { return .integer(integer) }
             guard let number = Double(reader.text(span)), number.isFinite else {
@@ -144,7 +144,7 @@ struct JSONRowReader {
             return Data(base64Encoded: text).map(Value.data) ?? .string(text)
         case .decimal:
             let text = reader.text(span)
-            return Decimal(string: text).map(Value.decimal) ?? .string(text)
+            return DecimalText.parse(text).map(Value.decimal) ?? .string(text)
         default:
             return .string(reader.text(span))
         }

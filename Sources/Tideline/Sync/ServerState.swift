@@ -7,11 +7,14 @@ package import TidelineCore
 package enum ServerState: Sendable, Hashable {
     case row(Row)
     /// Deleted; the tombstone's version where it is known.
-    case deleted(version: String?)
+    ///
+    /// `row` is what the tombstone holds, where an answer showed it; it is not kept.
+    case deleted(version: String?, row: Row? = nil)
 
     /// From a row as the server writes it: a tombstone has `deleted` set.
     package init(_ row: Row) {
-        self = row[SystemColumn.deleted] == true ? .deleted(version: row.version) : .row(row)
+        self =
+            row[SystemColumn.deleted] == true ? .deleted(version: row.version, row: row) : .row(row)
     }
 
     package var row: Row? {
@@ -21,7 +24,7 @@ package enum ServerState: Sendable, Hashable {
     package var version: String? {
         switch self {
         case .row(let row): row.version
-        case .deleted(let version): version
+        case .deleted(let version, _): version
         }
     }
 }
@@ -49,7 +52,7 @@ extension RowBasis {
         properties["base"] = base.map { .json(RowText.json($0)) }
         switch latest {
         case .row(let row): properties["latest"] = .json(RowText.json(row))
-        case .deleted(let version):
+        case .deleted(let version, _):
             properties["isDeleted"] = true
             properties["version"] = version.map(Value.string)
         case nil: break

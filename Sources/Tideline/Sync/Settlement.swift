@@ -34,11 +34,12 @@ struct Settlement {
                 operation,
                 local: local,
                 basis: basis,
+                schema: queue.catalog.schema(operation.table),
                 requestID: environment.makeID(),
                 now: environment.now()
             )
         else {
-            try finish(operation, basis?.base.map(ServerState.row))
+            try finish(operation, basis?.lastKnown)
             return .skipped(operation.id)
         }
         operation.frozen = frozen
@@ -68,23 +69,42 @@ struct Settlement {
             try queue.removeBasis(table, id)
             return
         }
-        if case .deleted(let version) = server, later.kind != .insert {
-            // The edit behind was made to a row that is gone. It keeps a version to be measured
-            // against: without If-Match it could hit a row that somebody brought back meanwhile.
-            var waiting = later
-            waiting.basisVersion = version ?? basis.base?.version ?? later.basisVersion
-            try queue.put(waiting)
-        }
-        if let row = server.row, later.kind != .delete,
-            let local = try store.row(id: .string(id), in: table)
-        {
-            let sent = operation.frozen?.sentRow ?? local
-            try store.put([RowMerge.rebase(local: local, from: sent, onto: row)], in: table)
-        }
+        try rebase(later, behind: operation, server, basis)
         try queue.put(
             RowBasis(base: server.row, latest: newest == server ? nil : newest),
             table,
             id
+        )
+    }
+
+    /// Bases the operation that stands behind a settled one, and the local row, on the outcome.
+    private func rebase(
+        _ later: QueuedOperation,
+        behind operation: QueuedOperation,
+        _ server: ServerState,
+        _ basis: RowBasis
+    ) throws {
+        var waiting = later
+        if case .deleted(let version, _) = server, later.kind != .insert {
+            // The edit behind was made to a row that is gone. It keeps a version to be measured
+            // against: without If-Match it could hit a row that somebody brought back meanwhile.
+            waiting.basisVersion = version ?? basis.base?.version ?? later.basisVersion
+            try queue.put(waiting)
+        }
+        guard let row = server.row, later.kind != .delete,
+            let local = try store.row(id: .string(operation.itemID), in: operation.table)
+        else { return }
+        if later.kind == .insert {
+            // The delete before it did not come to pass: the new row replaces the one that stayed.
+            waiting.kind = .update
+            waiting.sendsWholeRow = true
+            try queue.put(waiting)
+        }
+        // Before a delete there is no row: then everything in the local one is an edit.
+        let sent = operation.frozen?.sentRow ?? (later.kind == .insert ? Row() : local)
+        try store.put(
+            [RowMerge.rebase(local: local, from: sent, onto: row)],
+            in: operation.table
         )
     }
 
@@ -117,10 +137,11 @@ struct Settlement {
         var basis = try queue.reader.basis(table, id) ?? RowBasis()
         basis.latest = server
         if let later = try queue.reader.operations(table, id).first(where: { $0.id > changed.id }) {
-            try queue.remove(later)
             guard let merged = QueueRules.merge(rejected: operation, behind: later) else {
-                return try drop(operation, basis)
+                _ = try drop(operation, later, basis)
+                return
             }
+            try queue.remove(later)
             var again = changed
             if merged.kind != operation.kind { again.kind = merged.kind }
             again.sendsWholeRow = again.kind != .delete
@@ -132,12 +153,25 @@ struct Settlement {
         try queue.put(basis, table, id)
     }
 
-    /// An insert that had no effect and whose row is deleted here since: what the server has under
-    /// that id, if it was seen, takes its place.
-    private func drop(_ operation: QueuedOperation, _ basis: RowBasis) throws {
+    /// A rejected insert goes whose row was deleted here since.
+    ///
+    /// The delete behind it is for the row that the server has under that id, if it has one: it
+    /// may be this very insert, changed by somebody after its answer was lost. Returns whether
+    /// that delete stays.
+    private func drop(
+        _ operation: QueuedOperation,
+        _ later: QueuedOperation,
+        _ basis: RowBasis
+    ) throws -> Bool {
+        let (table, id) = (operation.table, operation.itemID)
         try queue.remove(operation)
-        if let known = basis.lastKnown { try apply(known, operation.table, operation.itemID) }
-        try queue.removeBasis(operation.table, operation.itemID)
+        if case .row(let row) = basis.lastKnown {
+            try queue.put(RowBasis(base: row), table, id)
+            return true
+        }
+        try queue.remove(later)
+        try queue.removeBasis(table, id)
+        return false
     }
 
     /// The server rejected the operation: it waits, with a durable error.
@@ -155,11 +189,10 @@ struct Settlement {
         if let server { basis.latest = Self.newer(basis.latest, server) }
         if let later = try queue.reader.operations(table, id).first(where: { $0.id > operation.id })
         {
-            try queue.remove(later)
             guard let merged = QueueRules.merge(rejected: operation, behind: later) else {
-                try drop(operation, basis)
-                return false
+                return try drop(operation, later, basis)
             }
+            try queue.remove(later)
             try queue.put(basis, table, id)
             try queue.put(merged)
             return true

@@ -44,7 +44,7 @@ extension SyncEngine {
         _ queryID: String?,
         _ table: String
     ) async throws -> PullResult {
-        let fingerprint = try PullRequest.fingerprint(query)
+        let fingerprint = try PullRequest.fingerprint(query, schema: catalog.schema(table))
         var cursor: String?
         if let queryID {
             cursor = try await read {
@@ -67,7 +67,7 @@ extension SyncEngine {
                 let url = try remote.endpoint.url(following: link, table: table)
                 action = try await ask(url, table, &machine, &page)
             case .wait(let delay):
-                try await environment.sleep(delay * (0.75 + environment.fraction() / 2))
+                try await environment.sleep(Backoff.spread(delay, environment.fraction()))
                 action = machine.waited()
             case .apply(let cursor):
                 let counts = try await apply(
@@ -103,7 +103,12 @@ extension SyncEngine {
         isIncremental: Bool,
         _ table: String
     ) throws -> URL {
-        let text = try PullRequest.query(query, from: from, isIncremental: isIncremental)
+        let text = try PullRequest.query(
+            query,
+            from: from,
+            isIncremental: isIncremental,
+            schema: catalog.schema(table)
+        )
         return try remote.endpoint.url(table, query: "?" + text)
     }
 
@@ -150,21 +155,22 @@ extension SyncEngine {
 /// The query strings of a pull.
 enum PullRequest {
     /// What a cursor belongs to: another filter under the same query id starts anew.
-    static func fingerprint(_ query: TableQuery) throws -> String {
-        try ODataWriter.queryString(query, .v4)
+    static func fingerprint(_ query: TableQuery, schema: TableSchema?) throws -> String {
+        try query.wireText(schema)
     }
 
     static func query(
         _ query: TableQuery,
         from: String?,
-        isIncremental: Bool
+        isIncremental: Bool,
+        schema: TableSchema?
     ) throws -> String {
         var request = query
         request.includesTotalCount = false
         guard isIncremental else {
             // A window over rows that are deleted would count them.
             request.includesDeleted = query.limit == nil && query.offset == 0
-            return try ODataWriter.queryString(request, .v4)
+            return try request.wireText(schema)
         }
         request.includesDeleted = true
         request.order = [SortKey(column: SystemColumn.updatedAt)]
@@ -178,6 +184,19 @@ enum PullRequest {
                 request.filter.map { QueryExpression(.all([$0.expression, since])) } ?? since
             )
         }
-        return try ODataWriter.queryString(request, .v4)
+        return try request.wireText(schema)
+    }
+}
+
+extension TableQuery {
+    /// The query string for a server, with literals in the form of their columns.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what v4 has no words for.
+    func wireText(_ schema: TableSchema?) throws(SyncError) -> String {
+        do {
+            return try ODataWriter.queryString(self, .v4, schema: schema)
+        } catch {
+            throw .unsupportedQuery(error)
+        }
     }
 }

@@ -15,17 +15,15 @@ extension SyncEngine {
             events.send(.pushStarted(pending: pending))
             var action = machine.start()
             while true {
-                if case .finish(let stop) = action {
-                    return try await finish(machine, stop, cause: nil)
-                }
+                if case .finish = action { return try await finish(action, machine, cause: nil) }
                 action = try await perform(action, &machine)
             }
         } catch let error as PushError {
             throw error
         } catch let error as CancellationError {
-            return try await finish(machine, .cancelled, cause: error)
+            return try await finish(machine.failed(.cancelled), machine, cause: error)
         } catch let error as TransportError {
-            return try await finish(machine, .network, cause: error)
+            return try await finish(machine.failed(.network), machine, cause: error)
         } catch {
             throw PushError(
                 status: .storeFailure,
@@ -54,9 +52,10 @@ extension SyncEngine {
             }
         case .send(let operation):
             let response = try await remote.send(operation)
-            return machine.answered(response.pushAnswer(catalog.schema(operation.table)))
+            let schema = catalog.schema(operation.table)
+            return machine.answered(response.pushAnswer(schema, id: operation.itemID))
         case .wait(let delay):
-            try await environment.sleep(delay * (0.75 + environment.fraction() / 2))
+            try await environment.sleep(Backoff.spread(delay, environment.fraction()))
             return machine.waited()
         case .accept(let operation, let server):
             try await transaction { try Settlement(queue: $0).accept(operation, server) }
@@ -169,15 +168,17 @@ extension SyncEngine {
             return "\(what) met a deleted row on the server (\(status)). Discard it or retry it."
         case nil:
             let reason = text.map { ": \($0)" } ?? ""
-            return "\(what) was refused by the server (\(status))\(reason)."
+            let end = reason.hasSuffix(".") ? "" : "."
+            return "\(what) was refused by the server (\(status))\(reason)\(end)"
         }
     }
 
     private func finish(
+        _ end: PushMachine.Action,
         _ machine: PushMachine,
-        _ stop: PushMachine.Stop?,
         cause: (any Error)?
     ) async throws -> PushResult {
+        guard case .finish(let stop) = end else { preconditionFailure("an end is expected") }
         let errors = try await operationErrors()
         events.send(.pushFinished(completed: machine.completed, parked: errors.count))
         let status: PushError.Status

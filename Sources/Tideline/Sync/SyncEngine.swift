@@ -14,7 +14,7 @@ final class SyncEngine: Sendable {
     let environment: SyncEnvironment
     let limits: SyncLimits
     let events: SyncEvents
-    let lock = SyncLock()
+    let lock: SyncLock
     let handedOut: HandedOutRows
 
     init(
@@ -23,7 +23,8 @@ final class SyncEngine: Sendable {
         conflicts: ConflictPolicy,
         tableConflicts: [String: ConflictPolicy],
         remote: RemoteService,
-        events: SyncEvents
+        events: SyncEvents,
+        lock: SyncLock
     ) {
         self.store = store
         self.catalog = catalog
@@ -33,6 +34,7 @@ final class SyncEngine: Sendable {
         environment = remote.environment
         limits = remote.limits
         self.events = events
+        self.lock = lock
         handedOut = HandedOutRows(limit: remote.limits.handedOutRowsMax)
     }
 
@@ -237,10 +239,10 @@ extension TableOperationError {
     }
 }
 
-/// The rows that were last handed out, for records that carry no version.
+/// The rows that were last handed out without a version.
 ///
-/// Without it a record read before a pull would write its old values over newer ones. The oldest
-/// are forgotten above the limit; then every column of the record counts as changed.
+/// Without it a record read before a pull would write its old values over newer ones. All are
+/// forgotten above the limit; then every column of the record counts as changed.
 final class HandedOutRows: Sendable {
     private struct State {
         var rows: [ItemKey: Row] = [:]

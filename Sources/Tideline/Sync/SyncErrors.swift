@@ -20,6 +20,13 @@ extension SyncError {
         )
     }
 
+    static func tableTwice(_ name: String) -> SyncError {
+        SyncError(
+            .invalidModel,
+            "Table '\(name)' is named twice. Give each record type a 'tableName' of its own."
+        )
+    }
+
     static func reservedTable(_ name: String) -> SyncError {
         SyncError(
             .invalidModel,
@@ -88,6 +95,14 @@ extension SyncError {
         var error = SyncError(.offline, "The server could not be reached: \(cause.message)")
         error.cause = cause
         return error
+    }
+
+    static func badEndpoint(_ cause: TransportError) -> SyncError {
+        SyncError(
+            cause.code == .insecure ? .insecureEndpoint : .badRequest,
+            cause.message,
+            cause: cause
+        )
     }
 
     static func badLink() -> SyncError {

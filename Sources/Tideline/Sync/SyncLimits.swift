@@ -10,7 +10,8 @@ public struct SyncLimits: Sendable, Hashable {
     /// The wait before the second attempt; it doubles from then on.
     public var retryDelayFirst: Duration = .milliseconds(500)
 
-    /// The longest wait between two attempts, also where the server asks for more.
+    /// The longest wait between two attempts, to which up to a quarter is added by chance; where
+    /// the server asks for more, the push or pull ends.
     public var retryDelayMax: Duration = .seconds(30)
 
     /// How long one request may take.

@@ -8,15 +8,17 @@ import TidelineCore
 struct TableEndpoint: Sendable {
     private let root: String
     private let base: URL
-    private let allowsInsecure: Bool
 
     init(_ endpoint: URL, allowsInsecure: Bool) throws {
-        try EndpointRules.check(endpoint, allowsInsecure: allowsInsecure)
+        do {
+            try EndpointRules.check(endpoint, allowsInsecure: allowsInsecure)
+        } catch {
+            throw SyncError.badEndpoint(error)
+        }
         var text = endpoint.absoluteString
         while text.hasSuffix("/") { text.removeLast() }
         root = text
         base = endpoint
-        self.allowsInsecure = allowsInsecure
     }
 
     /// `query` is an encoded query with its question mark, or nothing.

@@ -79,18 +79,47 @@ public struct ColumnDefinition: Hashable, Sendable {
     public var isNullable: Bool
     /// The value of an absent member.
     public var defaultValue: Value?
+    /// What its values must fulfil beside the type; a server checks it.
+    public var rules: ColumnRules
 
     /// Describes a column.
     public init(
         _ name: String,
         _ type: ColumnType,
         nullable: Bool = true,
-        default defaultValue: Value? = nil
+        default defaultValue: Value? = nil,
+        rules: ColumnRules = ColumnRules()
     ) {
         self.name = name
         self.type = type
         isNullable = nullable
         self.defaultValue = defaultValue
+        self.rules = rules
+    }
+}
+
+/// What the values of a column must fulfil beside their type; null always does.
+public struct ColumnRules: Hashable, Sendable {
+    /// The most Unicode scalars of a text, or bytes of binary data.
+    public var maxLength: Int?
+    /// The least value of a number, instant, day or time of day.
+    public var min: Value?
+    /// The greatest value of a number, instant, day or time of day.
+    public var max: Value?
+    /// A regular expression that the whole text must match.
+    public var pattern: String?
+
+    /// Describes the rules; none by default.
+    public init(
+        maxLength: Int? = nil,
+        min: Value? = nil,
+        max: Value? = nil,
+        pattern: String? = nil
+    ) {
+        self.maxLength = maxLength
+        self.min = min
+        self.max = max
+        self.pattern = pattern
     }
 }
 

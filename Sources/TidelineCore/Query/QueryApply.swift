@@ -25,19 +25,22 @@ package struct RowOrder {
     }
 
     package func precedes(_ one: Row, _ two: Row) -> Bool {
-        precedes((values(of: one), one.id), (values(of: two), two.id))
+        precedes((values(of: one), Self.id(one)), (values(of: two), Self.id(two)))
     }
 
-    private func precedes(_ one: ([Value], String), _ two: ([Value], String)) -> Bool {
+    /// Keys are texts; only a store's own tables have others.
+    private static func id(_ row: Row) -> Value { row[SystemColumn.id] ?? .null }
+
+    private func precedes(_ one: ([Value], Value), _ two: ([Value], Value)) -> Bool {
         for (index, key) in keys.enumerated() {
             let order = ValueOrder.sort(one.0[index], two.0[index])
             if order != 0 { return key.isAscending == (order < 0) }
         }
-        return ValueOrder.text(one.1, two.1) < 0
+        return ValueOrder.sort(one.1, two.1) < 0
     }
 
     package func sorted(_ rows: [Row]) -> [Row] {
-        let keyed = rows.map { (key: (values(of: $0), $0.id), row: $0) }
+        let keyed = rows.map { (key: (values(of: $0), Self.id($0)), row: $0) }
         return keyed.sorted { precedes($0.key, $1.key) }.map(\.row)
     }
 }

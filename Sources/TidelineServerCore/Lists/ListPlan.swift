@@ -33,6 +33,10 @@ package struct ListPlan: Sendable {
             if isDynamic && error.reason == .unknownColumn { return nil }
             throw ServerError.badRequest(error.message, position: error.position)
         }
+        if generation == .classic, let tieEnd {
+            request.offsetBelow = tieEnd
+            request.countsTies = true
+        }
         if let token = options.token {
             guard let keys = PageToken.decode(token, count: keyCount) else {
                 throw ServerError.badRequest(
@@ -62,6 +66,32 @@ package struct ListPlan: Sendable {
             request.select = try names.map(checker.select)?.compactMap { name in
                 all.firstIndex { $0.name == name }
             }
+        }
+    }
+
+    /// The end of the millisecond T, in microseconds, in the queries of classic pulls.
+    ///
+    /// They ask for `updatedAt ge T` in the order of `updatedAt`, and skip the rows of that
+    /// millisecond that they have. When one of those moved to the end meanwhile, an offset would
+    /// pass over a row behind them.
+    private var tieEnd: Int64? {
+        guard let filter = request.filter, request.order.first?.isAscending == true,
+            request.order.first?.expression.kind == .field(SystemColumn.updatedAt)
+        else { return nil }
+        guard let start = Self.starts(of: filter).max(), start % 1000 == 0 else { return nil }
+        return start + 1000
+    }
+
+    /// The instants T of all `updatedAt ge T` that every row of the filter fulfils.
+    private static func starts(of filter: QueryExpression) -> [Int64] {
+        switch filter.kind {
+        case .all(let parts): return parts.flatMap(starts)
+        case .compare(.ge, let left, let right):
+            guard left.kind == .field(SystemColumn.updatedAt),
+                case .value(.date(let date)) = right.kind
+            else { return [] }
+            return [Timestamp(date).microseconds]
+        default: return []
         }
     }
 

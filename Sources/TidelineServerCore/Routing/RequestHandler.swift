@@ -10,38 +10,55 @@ package struct RequestHandler: Sendable {
     private let log: ServerLog
     private let clock = ContinuousClock()
 
-    package init(_ service: TableService, log: ServerLog = .silent) {
+    private let ids: RequestIDs
+
+    /// The prefix tells the requests of this start of the server from those of others.
+    package init(_ service: TableService, log: ServerLog = .silent, idPrefix: String = "request") {
         self.service = service
         self.log = log
+        ids = RequestIDs(prefix: idPrefix)
     }
 
     /// Answers a request.
     package func handle(_ request: ServerRequest) async -> ServerResponse {
-        guard log.writesRequests else { return await answer(request) }
         let start = clock.now
-        let response = await answer(request)
+        let id = ids.id(request.headers)
+        let (answered, operation) = await answer(request, id)
+        var response = answered
+        // Every answer forbids caches, refusals too.
+        response.headers.append("Cache-Control", "no-store")
+        response.headers.append("X-Request-ID", id)
+        response.compress(for: request)
         let elapsed = (clock.now - start).components
-        log.request(
-            request,
-            response,
-            microseconds: elapsed.seconds * 1_000_000 + elapsed.attoseconds / 1_000_000_000_000
+        let microseconds = elapsed.seconds * 1_000_000 + elapsed.attoseconds / 1_000_000_000_000
+        service.metrics.record(
+            operation,
+            status: response.status,
+            microseconds: Int(microseconds)
         )
+        if log.writesRequests {
+            log.request(request, response, id: id, microseconds: microseconds)
+        }
         return response
     }
 
-    /// Every answer forbids caches, refusals too.
-    private func answer(_ request: ServerRequest) async -> ServerResponse {
+    private func answer(
+        _ request: ServerRequest,
+        _ id: String
+    ) async -> (ServerResponse, ServerMetrics.Operation) {
+        var route: Route?
         var response: ServerResponse
         do {
-            response = try await dispatch(try Route(path: request.path), request)
+            let named = try Route(path: request.path)
+            route = named
+            response = try await dispatch(named, request)
         } catch let error as ServerError {
             response = ServerResponse(error)
         } catch {
-            log.write(.error, "request failed", ["cause": "\(error)"])
+            log.write(.error, "request failed", ["request": id, "cause": "\(error)"])
             response = ServerResponse(.failed)
         }
-        response.headers.append("Cache-Control", "no-store")
-        return response
+        return (response, ServerMetrics.Operation(route, method: request.method))
     }
 
     private func dispatch(_ route: Route, _ request: ServerRequest) async throws -> ServerResponse {
@@ -54,6 +71,14 @@ package struct RequestHandler: Sendable {
                 status: 200,
                 headers: ["Content-Type": "application/json"],
                 body: Array("{\"status\":\"ok\"}".utf8)
+            )
+        case .metrics:
+            guard request.method == "GET" else { throw ServerError.methodNotAllowed("GET") }
+            guard service.settings.exposesMetrics else { throw ServerError.metricsAreLocal }
+            return ServerResponse(
+                status: 200,
+                headers: ["Content-Type": "text/plain; version=0.0.4; charset=utf-8"],
+                body: service.metrics.text(writeQueue: service.store.writeQueueLength)
             )
         case .table(let table):
             return try await service.answer(try TableCall(request), table: table)

@@ -4,6 +4,7 @@ package enum Route: Hashable, Sendable {
     case table(String)
     case row(table: String, id: String)
     case health
+    case metrics
     case unknown
 
     /// Splits the path first and decodes each segment after, so that `%2F` stays in its segment.
@@ -24,6 +25,7 @@ package enum Route: Hashable, Sendable {
         }
         switch segments.count {
         case 1 where ASCII.equal(first, "health"): self = .health
+        case 1 where ASCII.equal(first, "metrics"): self = .metrics
         case 2 where ASCII.equal(first, "tables"): self = .table(segments[1])
         case 3 where ASCII.equal(first, "tables"): self = .row(table: segments[1], id: segments[2])
         default: self = .unknown

@@ -43,8 +43,17 @@ package struct ServerError: Error, Sendable {
     package static let gone = ServerError(410, "The row was deleted.")
 
     package static func methodNotAllowed(_ allowed: String) -> ServerError {
-        ServerError(405, "Allowed here: \(allowed).", headers: ["Allow": allowed])
+        ServerError(
+            405,
+            allowed.isEmpty ? "Nothing is allowed here." : "Allowed here: \(allowed).",
+            headers: ["Allow": allowed]
+        )
     }
+
+    package static let metricsAreLocal = ServerError(
+        403,
+        "Metrics are served only when the server listens on a loopback address."
+    )
 
     package static let notJSON = ServerError(
         415,
@@ -102,6 +111,7 @@ extension ServerResponse {
     private static func title(_ status: Int) -> String {
         switch status {
         case 400: "Bad Request"
+        case 403: "Forbidden"
         case 404: "Not Found"
         case 405: "Method Not Allowed"
         case 409: "Conflict"

@@ -60,9 +60,15 @@ package struct ServerLog: Sendable {
         end(&writer)
     }
 
-    func request(_ request: ServerRequest, _ response: ServerResponse, microseconds: Int64) {
+    func request(
+        _ request: ServerRequest,
+        _ response: ServerResponse,
+        id: String,
+        microseconds: Int64
+    ) {
         var writer = JSONWriter()
         begin(&writer, requests, "request")
+        field(&writer, "request") { $0.string(id) }
         field(&writer, "method") { $0.string(request.method) }
         field(&writer, "path") { $0.string(request.path) }
         field(&writer, "status") { $0.integer(Int64(response.status)) }

@@ -87,19 +87,30 @@ package struct RequestHead: Sendable {
             }
     }
 
-    /// Whether the body is said to be JSON in UTF-8; nil when nothing is said.
-    package var isJSON: Bool? {
+    /// What a body is said to be.
+    package enum BodyType: Hashable, Sendable {
+        /// JSON in UTF-8.
+        case json
+        /// A JSON Patch (RFC 6902).
+        case patch
+        case other
+    }
+
+    /// What the body is said to be; nil when nothing is said.
+    package var bodyType: BodyType? {
         guard let contentType else { return nil }
-        if ASCII.equal(contentType, "application/json") { return true }
+        if ASCII.equal(contentType, "application/json") { return .json }
         let parts = contentType.lowercased().split(separator: ";").map { part in
             part.filter { $0 != " " && $0 != "\t" && $0 != "\"" }
         }
-        guard let type = parts.first else { return nil }
-        guard type == "application/json" || type == "application/merge-patch+json" else {
-            return false
-        }
-        return parts.dropFirst().allSatisfy {
+        let isUTF8 = parts.dropFirst().allSatisfy {
             !$0.hasPrefix("charset=") || $0 == "charset=utf-8" || $0 == "charset=utf8"
+        }
+        switch parts.first {
+        case "application/json" where isUTF8, "application/merge-patch+json" where isUTF8:
+            return .json
+        case "application/json-patch+json" where isUTF8: return .patch
+        default: return .other
         }
     }
 }

@@ -71,8 +71,9 @@ extension ColumnDefinition {
             guard let day = DayText.canonical(text) else { throw fault() }
             return .text(day)
         case .time:
-            guard let time = TimeText.canonical(text) else { throw fault() }
-            return .text(time)
+            guard let time = TimeText.microseconds(text) else { throw fault() }
+            // The wire has milliseconds, cut.
+            return .text(TimeText.text(time / 1000 * 1000))
         case .guid:
             guard let guid = GuidText.canonical(text) else { throw fault() }
             return .text(guid)

@@ -62,14 +62,14 @@ package struct RowBody: Sendable {
             }
             hint = index + 1
             if index < columns.count {
-                values[index] = try columns[index].read(&reader)
+                values[index] = try table.read(index, &reader)
             } else {
                 try readSystem(SystemColumn.definitions[index - columns.count].name, &reader)
             }
         }
     }
 
-    private mutating func readSystem(_ name: String, _ reader: inout JSONReader) throws {
+    mutating func readSystem(_ name: String, _ reader: inout JSONReader) throws {
         let token = try reader.value()
         if case .null = token {
             if name != SystemColumn.id && name != SystemColumn.version { reserved.append(name) }

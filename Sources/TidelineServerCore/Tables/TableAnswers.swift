@@ -26,9 +26,10 @@ extension TableService {
         _ page: ListPage,
         _ next: [QueryParameters.Parameter]?
     ) -> ServerResponse {
+        metrics.sent(rows: page.rows)
         var writer = JSONWriter(capacity: 0)
         writer.bytes = page.bytes
-        var headers: HTTPFields = ["Content-Type": Self.json]
+        var headers: HTTPFields = ["Content-Type": Self.json, "Tideline-Epoch": epoch]
         let query = next.map(QueryParameters.Parameter.query)
         writer.byte("]")
         switch call.generation {

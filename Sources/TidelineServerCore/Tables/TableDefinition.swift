@@ -14,6 +14,12 @@ public struct TableDefinition: Hashable, Sendable {
     public var maxTop: Int?
     /// Further indexes, each a list of columns.
     public var indexes: [[String]]
+    /// Who may do what.
+    public var permissions: TablePermissions
+    /// Who wins when a write carries another version than the stored one.
+    public var conflict: ConflictRule
+    /// How many days a tombstone is kept; nil for ever.
+    public var tombstoneDays: Int?
 
     /// Declares a table.
     public init(
@@ -22,13 +28,19 @@ public struct TableDefinition: Hashable, Sendable {
         softDelete: Bool = true,
         pageSize: Int? = nil,
         maxTop: Int? = nil,
-        indexes: [[String]] = []
+        indexes: [[String]] = [],
+        permissions: TablePermissions = TablePermissions(),
+        conflict: ConflictRule = .reject,
+        tombstoneDays: Int? = nil
     ) {
         schema = TableSchema(name: name, columns: columns)
         self.softDelete = softDelete
         self.pageSize = pageSize
         self.maxTop = maxTop
         self.indexes = indexes
+        self.permissions = permissions
+        self.conflict = conflict
+        self.tombstoneDays = tombstoneDays
     }
 
     /// The name on the wire and in the database.
@@ -62,8 +74,20 @@ package final class Table: Sendable {
     /// The columns' names as bytes, then those of the system columns.
     package let memberNames: [[UInt8]]
 
+    /// The rules of the columns that have some, by column.
+    private let checks: [ColumnCheck?]
+    /// The columns whose default their own rules refuse: such a member must not be absent.
+    private let needed: [Int]
+
     package init(_ definition: TableDefinition) {
         self.definition = definition
+        let columns = definition.schema.columns
+        let checks = columns.map { ColumnCheck($0) }
+        self.checks = checks
+        needed = columns.indices.filter { place in
+            (try? checks[place]?.check(columns[place].storedDefault, of: columns[place])) == nil
+                && checks[place] != nil
+        }
         memberNames =
             definition.schema.columns.map { Array($0.name.utf8) }
             + SystemColumn.definitions.map { Array($0.name.utf8) }
@@ -72,13 +96,40 @@ package final class Table: Sendable {
     package var name: String { definition.name }
     package var columns: [ColumnDefinition] { definition.schema.columns }
 
+    /// Reads the next value as one of a column, by type and rules.
+    func read(_ place: Int, _ reader: inout JSONReader) throws -> SQLValue {
+        let value = try definition.schema.columns[place].read(&reader)
+        if let check = checks[place] { try check.check(value, of: columns[place]) }
+        return value
+    }
+
+    /// Refuses a value that the rules of a column do not allow.
+    func check(_ place: Int, _ value: SQLValue) throws {
+        try checks[place]?.check(value, of: columns[place])
+    }
+
+    /// Refuses a whole row that leaves out what has no allowed default.
+    func checkAbsent(_ values: [SQLValue?]) throws {
+        for place in needed where values[place] == nil {
+            try check(place, columns[place].storedDefault)
+        }
+    }
+
+    /// The place of a member among the columns and, behind them, the system columns.
+    func member(named name: String) -> Int? {
+        if let exact = memberNames.firstIndex(where: { name.utf8.elementsEqual($0) }) {
+            return exact
+        }
+        let lowered = name.lowercased()
+        return memberNames.firstIndex {
+            String(decoding: $0, as: UTF8.self).lowercased() == lowered
+        }
+    }
+
     /// The place of a member among the columns and, behind them, the system columns.
     func member(_ name: JSONReader.Span, in reader: JSONReader, hint: Int) -> Int? {
         if hint < memberNames.count, reader.matches(name, memberNames[hint]) { return hint }
         if let exact = memberNames.firstIndex(where: { reader.matches(name, $0) }) { return exact }
-        let lowered = reader.text(name).lowercased()
-        return memberNames.firstIndex {
-            String(decoding: $0, as: UTF8.self).lowercased() == lowered
-        }
+        return member(named: reader.text(name))
     }
 }

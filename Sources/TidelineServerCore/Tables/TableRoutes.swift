@@ -22,27 +22,43 @@ struct TableCall: Sendable {
 extension TableService {
     func answer(_ call: TableCall, table name: String) async throws -> ServerResponse {
         let isClassic = call.generation == .classic
+        let methods = isClassic ? ["GET", "POST", "PATCH"] : ["GET", "POST"]
+        try checkPermission(call, name, methods, isRow: false)
         switch call.request.method {
         case "GET": return try await list(call, name)
         case "POST": return try await insert(call, name)
-        case "PATCH" where isClassic: return try await change(call, .merge, name, nil)
-        default: throw ServerError.methodNotAllowed(isClassic ? "GET, POST, PATCH" : "GET, POST")
+        default: return try await change(call, .merge, name, nil)
         }
     }
 
     func answer(_ call: TableCall, table name: String, id: String) async throws -> ServerResponse {
         try Self.check(id: id)
-        let isClassic = call.generation == .classic
+        var methods = ["GET", "PATCH", "PUT", "DELETE"]
+        if call.generation == .classic { methods.append("POST") }
+        try checkPermission(call, name, methods, isRow: true)
         switch call.request.method {
         case "GET": return try await read(call, try table(named: name), id)
         case "PATCH": return try await change(call, .merge, name, id)
         case "PUT": return try await change(call, .replace, name, id)
         case "DELETE": return try await remove(call, try table(named: name), id)
-        case "POST" where isClassic: return try await undelete(call, try table(named: name), id)
-        default:
-            throw ServerError.methodNotAllowed(
-                isClassic ? "GET, PATCH, PUT, DELETE, POST" : "GET, PATCH, PUT, DELETE"
-            )
+        default: return try await undelete(call, try table(named: name), id)
+        }
+    }
+
+    /// Refuses verbs that are not known here, and those that are disabled for the table.
+    private func checkPermission(
+        _ call: TableCall,
+        _ name: String,
+        _ methods: [String],
+        isRow: Bool
+    ) throws {
+        let permissions =
+            catalog.table(named: name)?.definition.permissions ?? TablePermissions()
+        let method = call.request.method
+        guard methods.contains(method),
+            permissions.access(method, isRow: isRow) == .anonymous
+        else {
+            throw ServerError.methodNotAllowed(permissions.allowed(methods, isRow: isRow))
         }
     }
 
@@ -116,6 +132,7 @@ extension TableService {
         if call.generation == .classic { try Self.refuseReserved(body) }
         var id = body.id ?? ""
         if id.isEmpty { id = settings.environment.makeID() } else { try Self.check(id: id) }
+        try table.checkAbsent(body.values)
         var operation = WriteOperation(.insert, id: id)
         operation.values = body.values
         return try await write(operation, call, table)
@@ -127,11 +144,20 @@ extension TableService {
         _ name: String,
         _ pathID: String?
     ) async throws -> ServerResponse {
-        try checkType(call)
-        let (body, table) = try await self.body(
-            call.request.body,
-            for: try self.table(named: name)
-        )
+        let isPatch =
+            kind == .merge && call.generation == .datasync
+            && call.head.bodyType == .patch
+        if !isPatch { try checkType(call) }
+        var table = try self.table(named: name)
+        var body: RowBody
+        var patch: JSONPatch?
+        if isPatch {
+            let read = try self.patch(call.request.body, for: table)
+            body = read.claims
+            patch = read
+        } else {
+            (body, table) = try await self.body(call.request.body, for: table)
+        }
         guard let id = pathID ?? body.id else {
             throw ServerError.badRequest("The row's id is missing in path and body.")
         }
@@ -139,10 +165,13 @@ extension TableService {
         if let bodyID = body.id, !bodyID.utf8.elementsEqual(id.utf8) {
             throw ServerError.badRequest("The id in the body is not that of the path.")
         }
+        if kind == .replace { try table.checkAbsent(body.values) }
         var operation = WriteOperation(kind, id: id)
         operation.values = body.values
+        operation.patch = patch
         operation.includesDeleted = call.includesDeleted
         operation.softDelete = table.definition.softDelete
+        operation.conflict = table.definition.conflict
         operation.conditions = try Preconditions(call.head.conditions)
         if kind == .replace { operation.deleted = body.deleted ?? false }
         if call.generation == .classic {
@@ -166,6 +195,7 @@ extension TableService {
         var operation = WriteOperation(.delete, id: id)
         operation.conditions = try Preconditions(call.head.conditions)
         operation.softDelete = table.definition.softDelete
+        operation.conflict = table.definition.conflict
         return try await write(operation, call, table)
     }
 
@@ -177,6 +207,7 @@ extension TableService {
         -> ServerResponse
     {
         var operation = WriteOperation(.undelete, id: id)
+        operation.conflict = table.definition.conflict
         operation.conditions = try Preconditions(call.head.conditions)
         return try await write(operation, call, table)
     }
@@ -187,14 +218,16 @@ extension TableService {
         _ table: Table
     ) async throws -> ServerResponse {
         let outcome = try await store.write(operation, in: table)
+        if outcome.decision.changesRow { metrics.wroteRow() }
         switch outcome.decision {
         case .missing: throw ServerError.noSuchRow
         case .gone: throw tombstone(call)
         case .systemChange: throw ServerError.systemChange
         case .remove: return ServerResponse(status: 204)
         case .update where operation.kind == .delete: return ServerResponse(status: 204)
-        case .exists, .versionMismatch: return rowAnswer(409, outcome.row)
-        case .preconditionFailed: return rowAnswer(412, outcome.row)
+        case .exists, .versionMismatch, .testFailed: return conflict(409, outcome, table)
+        case .preconditionFailed: return conflict(412, outcome, table)
+        case .keepStored: return rowAnswer(operation.kind == .undelete ? 201 : 200, outcome.row)
         case .insert:
             var answer = rowAnswer(201, outcome.row)
             answer.headers.append("Location", location(call, table.name, operation.id))
@@ -203,12 +236,21 @@ extension TableService {
         }
     }
 
+    /// The stored row, but for a caller who may not read it.
+    private func conflict(
+        _ status: Int,
+        _ outcome: WriteOutcome,
+        _ table: Table
+    ) -> ServerResponse {
+        rowAnswer(status, table.definition.permissions.read == .disabled ? nil : outcome.row)
+    }
+
     private func checkType(_ call: TableCall) throws {
-        guard let isJSON = call.head.isJSON else {
+        guard let type = call.head.bodyType else {
             if call.generation == .datasync { throw ServerError.notJSON }
             return
         }
-        if !isJSON { throw ServerError.notJSON }
+        if type != .json { throw ServerError.notJSON }
     }
 
     private static func claimedTime(_ text: String) throws -> Int64 {

@@ -9,6 +9,8 @@ package struct ServerSettings: Sendable {
     package var dynamicSchema = false
     /// The server's address as callers see it, without a trailing slash.
     package var publicURL: String?
+    /// Whether `/metrics` answers: it has no permission of its own yet.
+    package var exposesMetrics = true
     package var limits = ServerLimits()
     package var environment = ServerEnvironment.live
 
@@ -22,12 +24,16 @@ package struct TableService: Sendable {
     package let settings: ServerSettings
     package let store: any TableStore
     package let catalog = TableCatalog()
+    package let metrics = ServerMetrics()
+    /// Sent with every list.
+    package let epoch: String
 
     /// Prepares the tables in the store.
     package init(_ settings: ServerSettings, store: any TableStore) async throws {
         self.settings = settings
         self.store = store
         let stored = try await store.prepare(settings.tables)
+        epoch = try await store.epoch()
         if settings.dynamicSchema {
             for definition in stored { catalog.put(definition) }
         } else {
@@ -49,6 +55,14 @@ package struct TableService: Sendable {
             throw ServerError.badRequest("The table's name cannot be used: \(fault).")
         }
         return try await extend(TableDefinition(name))
+    }
+
+    /// Reads a JSON Patch.
+    func patch(_ bytes: [UInt8], for table: Table) throws -> JSONPatch {
+        guard bytes.count <= settings.limits.rowBytes else {
+            throw ServerError.rowTooLarge(settings.limits.rowBytes)
+        }
+        return try JSONPatch(bytes, for: table)
     }
 
     /// Reads a body; unknown members become columns when the schema is dynamic, else are 400.

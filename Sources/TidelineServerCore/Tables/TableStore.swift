@@ -23,6 +23,12 @@ package protocol TableStore: Sendable {
     /// Decides with ``WriteOperation/decide(stored:)`` and writes, in one transaction.
     func write(_ operation: WriteOperation, in table: Table) async throws -> WriteOutcome
 
+    /// The name of the state of the database, another one after a restore from a backup.
+    func epoch() async throws -> String
+
+    /// How many writes wait.
+    var writeQueueLength: Int { get }
+
     /// Finishes what is under way and closes the database; later calls are refused.
     func stop() async
 }
@@ -70,6 +76,10 @@ package struct ListRequest: Sendable {
     /// behind them when it is not the last of them.
     package var after: [SQLValue]?
     package var offset = 0
+    /// Where `offset` may count rows only: those with an `updatedAt` below this, in microseconds.
+    package var offsetBelow: Int64?
+    /// Whether a client may go on with rows of the last millisecond by counting them.
+    package var countsTies = false
     package var rowsMax = 50
     package var bytesMax = 4 << 20
     package var includesDeleted = false

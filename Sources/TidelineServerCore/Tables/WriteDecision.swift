@@ -24,6 +24,8 @@ package struct WriteOperation: Sendable {
     package var id: String
     /// By column; nil for an absent member.
     package var values: [SQLValue?] = []
+    /// Operations on the stored row, in the place of values.
+    package var patch: JSONPatch?
     package var conditions = Preconditions.none
     /// The version that a 2.x body says the row has: 409 when it has not.
     package var expectedVersion: String?
@@ -36,6 +38,8 @@ package struct WriteOperation: Sendable {
     /// Whether tombstones may be written to.
     package var includesDeleted = false
     package var softDelete = true
+    /// What a failed `If-Match`, or a version in the body that is not the stored one, does.
+    package var conflict = ConflictRule.reject
     /// Whether the columns that are absent are taken from their defaults.
     package var fillsDefaults: Bool { kind == .insert || kind == .replace }
 
@@ -78,10 +82,25 @@ package enum WriteDecision: Hashable, Sendable {
     /// Refused: the version in the body is not the stored one. The answer carries the stored row.
     case versionMismatch
 
+    /// Dropped: the stored row wins. The answer carries it.
+    case keepStored
+    /// Refused: a test of a JSON Patch failed. The answer carries the stored row.
+    case testFailed
+
+    /// Whether something is written.
+    package var changesRow: Bool {
+        switch self {
+        case .insert, .update, .remove: true
+        default: false
+        }
+    }
+
     /// Whether the answer carries the row, stored or changed.
     package var carriesRow: Bool {
         switch self {
-        case .insert, .update, .exists, .preconditionFailed, .versionMismatch: true
+        case .insert, .update, .exists, .preconditionFailed, .versionMismatch,
+            .testFailed, .keepStored:
+            true
         case .remove, .missing, .gone, .systemChange: false
         }
     }
@@ -94,22 +113,39 @@ extension WriteOperation {
         if kind == .insert { return .exists }
         if changesSystemValue(of: stored) { return .systemChange }
         if stored.isDeleted && !reachesTombstones { return .gone }
-        let result = conditions.evaluate(
-            version: stored.version,
-            updatedAt: stored.updatedAt,
-            isRead: false
-        )
-        if result != .holds { return .preconditionFailed }
-        if conditions.ifMatch == nil, let expectedVersion,
-            expectedVersion != RowVersion.text(stored.version)
-        {
-            return .versionMismatch
-        }
+        if let refusal = conflict(with: stored) { return refusal }
         switch kind {
         case .delete: return softDelete ? .update(deleted: true) : .remove
         case .undelete: return .update(deleted: false)
         default: return .update(deleted: softDelete ? deleted ?? stored.isDeleted : false)
         }
+    }
+
+    /// What the preconditions and the version in the body lead to, when they do not hold.
+    private func conflict(with stored: RowState) -> WriteDecision? {
+        let isStale =
+            if let tags = conditions.ifMatch {
+                !tags.matches(stored.version)
+            } else if let expectedVersion {
+                expectedVersion != RowVersion.text(stored.version)
+            } else {
+                false
+            }
+        var others = conditions
+        if isStale {
+            switch conflict {
+            case .reject: break
+            case .serverWins: return kind == .delete ? .preconditionFailed : .keepStored
+            case .clientWins: if others.ifMatch != nil { others.ifMatch = .any }
+            }
+        }
+        let result = others.evaluate(
+            version: stored.version,
+            updatedAt: stored.updatedAt,
+            isRead: false
+        )
+        if result != .holds { return .preconditionFailed }
+        return isStale && conflict == .reject ? .versionMismatch : nil
     }
 
     private var reachesTombstones: Bool {

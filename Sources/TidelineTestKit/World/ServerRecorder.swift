@@ -15,6 +15,9 @@ final class ServerRecorder: Transport {
     private struct State {
         /// Texts that a row had on the server, by id.
         var texts: [String: Set<String>] = [:]
+        var ranks: [String: Set<Int>] = [:]
+        /// Rows that a DELETE removed or found removed.
+        var deleted: Set<String> = []
         var effects: [String: Int] = [:]
         var requests = 0
         var history: UInt64 = 14_695_981_039_346_656_037
@@ -35,10 +38,16 @@ final class ServerRecorder: Transport {
                 "\(request.method) \(request.url.absoluteString) \(request.headers["If-Match"] ?? "") \(body)"
             Self.mix(&state.history, key)
             Self.mix(&state.history, "\(response.status)")
+            if request.method == "DELETE", [204, 404, 410].contains(response.status) {
+                state.deleted.insert(request.url.lastPathComponent)
+            }
             guard request.method != "GET", (200..<300).contains(response.status) else { return }
             state.effects[key, default: 0] += 1
             if let row, let text = row["text"]?.text {
                 state.texts[row.id, default: []].insert(text)
+                if case .integer(let rank) = row["rank"] {
+                    state.ranks[row.id, default: []].insert(Int(rank))
+                }
             }
         }
         return response
@@ -59,6 +68,14 @@ final class ServerRecorder: Transport {
     func had(_ text: String, _ id: String) -> Bool {
         state.withLock { $0.texts[id]?.contains(text) == true }
     }
+
+    /// Whether a row had this rank on the server at some time.
+    func had(_ rank: Int, _ id: String) -> Bool {
+        state.withLock { $0.ranks[id]?.contains(rank) == true }
+    }
+
+    /// Whether a delete of a row came through at some time.
+    func wasDeleted(_ id: String) -> Bool { state.withLock { $0.deleted.contains(id) } }
 
     /// A request that took effect more than once.
     var doubled: String? {

@@ -1,6 +1,6 @@
 // World: several devices and one server in simulated time, with a network that loses, doubles and
 // delays, and apps that are killed. At the end the faults stop, everybody syncs, and the guarantees
-// are checked (docs/SYNC.md: 1 no acknowledged write is lost, 2 at most once, 3 convergence,
+// are checked (docs/ARCHITECTURE.md: 1 no acknowledged write is lost, 2 at most once, 3 convergence,
 // 4 liveness, 7 in-flight edits survive, 11 determinism).
 
 import Foundation

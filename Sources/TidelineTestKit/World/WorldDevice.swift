@@ -15,6 +15,7 @@ final class WorldDevice: Sendable {
     private struct State {
         var generator: SeededGenerator
         var lastEdits: [String: LastEdit] = [:]
+        var lastRanks: [String: Int] = [:]
         var edits = 0
         var client: SyncClient?
     }
@@ -51,6 +52,7 @@ final class WorldDevice: Sendable {
 
     var edits: Int { state.withLock { $0.edits } }
     var lastEdits: [String: LastEdit] { state.withLock { $0.lastEdits } }
+    var lastRanks: [String: Int] { state.withLock { $0.lastRanks } }
 
     /// Starts the app: a new client on the same disk.
     func start() async throws {
@@ -84,31 +86,41 @@ final class WorldDevice: Sendable {
             return "\(name)-\(state.edits)"
         }
         let todos = try client().syncTable(WorldItem.self)
-        let exists = try await todos.read(id: id) != nil
-        switch (exists, dice) {
+        let stored = try await client().syncTable(named: WorldItem.tableName).read(id: id)
+        switch (stored != nil, dice) {
         case (false, ..<70):
             try await todos.insert(WorldItem(id: id, text: text))
             note(id, .text(text))
+            noteRank(id, nil)
         case (false, _):
             break
         case (true, ..<15):
             try await todos.delete(id: id)
-            note(id, .deleted)
+            // A row that the server never gave may go without a word.
+            note(id, stored?.version == nil ? nil : .deleted)
+            noteRank(id, nil)
         case (true, ..<35):
-            try await todos.update(id: id) { $0.rank = dice }
+            let rank = edits * 10 + (Int(name.dropFirst()) ?? 0)
+            try await todos.update(id: id) { $0.rank = rank }
+            noteRank(id, rank)
         default:
             try await todos.update(id: id) { $0.text = text }
             note(id, .text(text))
         }
     }
 
-    private func note(_ id: String, _ edit: LastEdit) {
+    private func note(_ id: String, _ edit: LastEdit?) {
         state.withLock { $0.lastEdits[id] = edit }
+    }
+
+    private func noteRank(_ id: String, _ rank: Int?) {
+        state.withLock { $0.lastRanks[id] = rank }
     }
 
     /// The app gave the row up in favour of the server's.
     private func forget(_ id: String) {
-        state.withLock { $0.lastEdits[id] = nil }
+        note(id, nil)
+        noteRank(id, nil)
     }
 
     // MARK: - Sync

@@ -42,7 +42,7 @@ struct WorldJudge {
         let rows = try truth.map { try Row($0) }
         for device in devices {
             try await checkConvergence(device, rows)
-            try checkLoss(device, truth)
+            try checkLoss(device)
         }
         if let doubled = recorder.doubled {
             throw violation("at most once", "took effect twice: \(doubled)")
@@ -69,14 +69,25 @@ struct WorldJudge {
 
     /// Guarantees 1 and 7: the last thing that each user wrote to a row reached the server, unless
     /// its conflict was settled for the server's row, by the policy or by the app.
-    private func checkLoss(_ device: WorldDevice, _ truth: [WorldItem]) throws {
+    private func checkLoss(_ device: WorldDevice) throws {
         guard device.policy != .serverWins else { return }
-        for (id, edit) in device.lastEdits {
-            guard case .text(let text) = edit, !recorder.had(text, id) else { continue }
-            throw violation(
+        func lost(_ what: String, _ id: String) -> WorldViolation {
+            violation(
                 "no acknowledged write is lost",
-                "\(device.name) wrote '\(text)' to \(id), and the server never had it"
+                "\(device.name) \(what) \(id), and the server never heard of it"
             )
+        }
+        for (id, edit) in device.lastEdits {
+            switch edit {
+            case .text(let text) where !recorder.had(text, id):
+                throw lost("wrote '\(text)' to", id)
+            case .deleted where !recorder.wasDeleted(id):
+                throw lost("deleted", id)
+            default: break
+            }
+        }
+        for (id, rank) in device.lastRanks where !recorder.had(rank, id) {
+            throw lost("set rank \(rank) of", id)
         }
     }
 

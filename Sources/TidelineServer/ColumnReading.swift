@@ -1,0 +1,134 @@
+// ColumnReading: the `columns` of a table in a configuration file.
+
+import TidelineCore
+import TidelineServerCore
+
+enum ColumnReading {
+    private static let keys = [
+        "type", "enum", "nullable", "default", "maxLength", "min", "max", "pattern",
+    ]
+
+    static func columns(_ node: ConfigurationNode) -> [ColumnDefinition] {
+        var seen = Set(SystemColumn.names.map { $0.lowercased() })
+        return (node.object() ?? []).compactMap { name, node in
+            if let fault = TableDefinition.nameFault(name) {
+                node.problems.add(node.path, "the column's name cannot be used: \(fault)")
+            }
+            if !seen.insert(name.lowercased()).inserted {
+                node.problems.add(
+                    node.path,
+                    "a system column or another column has this name, letter case aside"
+                )
+            }
+            return column(name, node)
+        }
+    }
+
+    private static func column(_ name: String, _ node: ConfigurationNode) -> ColumnDefinition? {
+        if node.isString { return type(node).map { ColumnDefinition(name, $0) } }
+        var type: ColumnType?
+        var isNullable = true
+        var nodes: [String: ConfigurationNode] = [:]
+        for (key, node) in node.object(allowed: keys) {
+            switch key {
+            case "type": type = self.type(node)
+            case "enum": type = enumeration(node)
+            case "nullable": isNullable = node.bool() ?? true
+            default: nodes[key] = node
+            }
+        }
+        guard let type else {
+            node.wrong("an object with 'type' or 'enum'")
+            return nil
+        }
+        var column = ColumnDefinition(name, type, nullable: isNullable)
+        column.rules = rules(nodes, column)
+        column.defaultValue = nodes["default"].flatMap { defaultValue($0, column) }
+        return column
+    }
+
+    /// The default, which has to keep the column's own rules.
+    private static func defaultValue(
+        _ node: ConfigurationNode,
+        _ column: ColumnDefinition
+    ) -> Value? {
+        guard let value = node.value(of: column) else { return nil }
+        do {
+            try ColumnCheck(column)?.check(SQLValue(value, type: column.type), of: column)
+        } catch {
+            node.problems.add(node.path, (error as? ServerError)?.message ?? "\(error)")
+        }
+        return value
+    }
+
+    private static func rules(
+        _ nodes: [String: ConfigurationNode],
+        _ column: ColumnDefinition
+    ) -> ColumnRules {
+        var rules = ColumnRules()
+        for (key, node) in nodes.sorted(by: { $0.key < $1.key }) {
+            guard let rule = ColumnCheck.Rule(rawValue: key) else { continue }
+            guard rule.fits(column.type) else {
+                node.problems.add(
+                    node.path,
+                    "a column of type \(column.type.name) cannot have '\(key)'"
+                )
+                continue
+            }
+            switch rule {
+            case .maxLength: rules.maxLength = node.integer(0...1_000_000_000)
+            case .min: rules.min = bound(node, column)
+            case .max: rules.max = bound(node, column)
+            case .pattern: rules.pattern = pattern(node)
+            }
+        }
+        if let min = rules.min, let max = rules.max, let node = nodes["max"] {
+            let bounds = [min, max].map { SQLValue($0, type: column.type) }
+            if ColumnCheck.isLess(bounds[1], bounds[0], column.type) {
+                node.problems.add(node.path, "it is less than 'min'")
+            }
+        }
+        return rules
+    }
+
+    private static func bound(_ node: ConfigurationNode, _ column: ColumnDefinition) -> Value? {
+        var bare = column
+        bare.isNullable = false
+        return node.value(of: bare)
+    }
+
+    private static func pattern(_ node: ConfigurationNode) -> String? {
+        guard let text = node.string() else { return nil }
+        do {
+            _ = try TextPattern(text)
+        } catch {
+            node.problems.add(
+                node.path,
+                "the pattern cannot be read: \(error.message), at character \(error.position)"
+            )
+        }
+        return text
+    }
+
+    private static func type(_ node: ConfigurationNode) -> ColumnType? {
+        if node.isString, let text = node.string(),
+            let type = ColumnType.simple.first(where: { $0.name == text })
+        {
+            return type
+        }
+        node.wrong(
+            "one of " + ColumnType.simple.map { "'\($0.name)'" }.joined(separator: ", ")
+        )
+        return nil
+    }
+
+    private static func enumeration(_ node: ConfigurationNode) -> ColumnType? {
+        guard let elements = node.array() else { return nil }
+        let members = elements.compactMap { $0.string() }
+        guard !members.isEmpty, Set(members).count == members.count else {
+            node.wrong("a list of different texts, one at least,")
+            return nil
+        }
+        return .enumeration(members)
+    }
+}

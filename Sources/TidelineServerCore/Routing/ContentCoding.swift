@@ -1,0 +1,84 @@
+// ContentCoding: gzip for answers, when the caller asks for it (RFC 9110 section 12.5.3).
+
+import CZlib
+package import TidelineCore
+
+package enum ContentCoding {
+    /// Answers up to this size are sent as they are: they fit a packet.
+    package static let bytesMin = 1024
+
+    /// Faster than the network nearly everywhere; higher levels cost more than they save.
+    private static let level: Int32 = 1
+
+    /// Whether gzip is asked for, and not less than no coding at all.
+    package static func acceptsGzip(_ headers: HTTPFields) -> Bool {
+        guard let field = headers["Accept-Encoding"] else { return false }
+        var gzip: Int?
+        var others: Int?
+        var identity: Int?
+        for part in field.split(separator: ",") {
+            let words = part.split(separator: ";").map { $0.filter { $0 != " " && $0 != "\t" } }
+            guard let name = words.first else { continue }
+            guard let weight = weight(words.dropFirst()) else { return false }
+            if ASCII.equal(name, "gzip") || ASCII.equal(name, "x-gzip") {
+                gzip = max(gzip ?? 0, weight)
+            } else if name == "*" {
+                others = weight
+            } else if ASCII.equal(name, "identity") {
+                identity = weight
+            }
+        }
+        let wish = gzip ?? others ?? 0
+        return wish > 0 && wish >= identity ?? 0
+    }
+
+    /// The weight in thousandths; 1000 without `q`, nil when it is malformed.
+    private static func weight(_ parameters: ArraySlice<String>) -> Int? {
+        for parameter in parameters where parameter.lowercased().hasPrefix("q=") {
+            let text = parameter.dropFirst(2)
+            let digits = text.dropFirst(2)
+            guard text.utf8.first == UInt8(ascii: "0") || text.utf8.first == UInt8(ascii: "1"),
+                text.utf8.count < 2 || text.utf8.dropFirst().first == UInt8(ascii: "."),
+                digits.utf8.count <= 3, digits.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 })
+            else { return nil }
+            let scaled = digits + String(repeating: "0", count: 3 - digits.count)
+            let weight = (text.first == "1" ? 1000 : 0) + (Int(scaled) ?? 0)
+            return weight <= 1000 ? weight : nil
+        }
+        return 1000
+    }
+
+    /// The bytes as one gzip member, or nil when it would be no smaller.
+    package static func gzip(_ bytes: [UInt8]) -> [UInt8]? {
+        guard bytes.count < Int(UInt32.max) else { return nil }
+        var stream = z_stream()
+        guard tideline_gzip_begin(&stream, level) == Z_OK else { return nil }
+        defer { deflateEnd(&stream) }
+        let capacity = bytes.count
+        var isWhole = false
+        let result = [UInt8](unsafeUninitializedCapacity: capacity) { buffer, count in
+            bytes.withUnsafeBufferPointer { input in
+                // zlib does not write to its input; its type is older than const.
+                stream.next_in = UnsafeMutablePointer(mutating: input.baseAddress)
+                stream.avail_in = UInt32(input.count)
+                stream.next_out = buffer.baseAddress
+                stream.avail_out = UInt32(buffer.count)
+                isWhole = deflate(&stream, Z_FINISH) == Z_STREAM_END
+            }
+            count = isWhole ? Int(stream.total_out) : 0
+        }
+        return isWhole ? result : nil
+    }
+}
+
+extension ServerResponse {
+    /// Compresses the body when it is worth it and the caller asks for it.
+    mutating func compress(for request: ServerRequest) {
+        guard body.count > ContentCoding.bytesMin else { return }
+        headers.append("Vary", "Accept-Encoding")
+        guard ContentCoding.acceptsGzip(request.headers), let small = ContentCoding.gzip(body)
+        else { return }
+        body = small
+        headers.append("Content-Encoding", "gzip")
+    }
+}

@@ -1,0 +1,145 @@
+// ServerMetrics: what a server has done since its start, for `GET /metrics`.
+//
+// Counters are atomic and relaxed: a request takes no lock for them. They are read one after the
+// other, so a reading may be a request apart in itself.
+
+import Synchronization
+import TidelineCore
+
+package final class ServerMetrics: Sendable {
+    /// What a request wanted, by its path and method.
+    package enum Operation: Int, Sendable, CaseIterable {
+        case list
+        case read
+        case insert
+        case update
+        case replace
+        case delete
+        case undelete
+        case health
+        case metrics
+        case other
+
+        init(_ route: Route?, method: String) {
+            switch (route, method) {
+            case (.table, "GET"): self = .list
+            case (.table, "POST"): self = .insert
+            case (.table, "PATCH"), (.row, "PATCH"): self = .update
+            case (.row, "GET"): self = .read
+            case (.row, "PUT"): self = .replace
+            case (.row, "DELETE"): self = .delete
+            case (.row, "POST"): self = .undelete
+            case (.health, _): self = .health
+            case (.metrics, _): self = .metrics
+            default: self = .other
+            }
+        }
+    }
+
+    private final class Counter: Sendable {
+        private let value = Atomic<Int>(0)
+
+        func add(_ amount: Int) { value.wrappingAdd(amount, ordering: .relaxed) }
+
+        var current: Int { value.load(ordering: .relaxed) }
+    }
+
+    private static let statuses = [
+        200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 410, 412, 413, 415, 500, 503,
+    ]
+
+    /// The upper bounds of the histogram's parts in microseconds; one more has none.
+    private static let bounds = [
+        100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000,
+        10_000_000,
+    ]
+
+    private let requests: [Counter]
+    private let latencies: [Counter]
+    private let times: [Counter]
+    private let rowsSent = Counter()
+    private let rowsWritten = Counter()
+
+    package init() {
+        let operations = Operation.allCases.count
+        requests = (0..<operations * (Self.statuses.count + 1)).map { _ in Counter() }
+        latencies = (0..<operations * (Self.bounds.count + 1)).map { _ in Counter() }
+        times = (0..<operations).map { _ in Counter() }
+    }
+
+    package func record(_ operation: Operation, status: Int, microseconds: Int) {
+        let status = Self.statuses.firstIndex(of: status) ?? Self.statuses.count
+        requests[operation.rawValue * (Self.statuses.count + 1) + status].add(1)
+        let bucket = Self.bounds.firstIndex { microseconds <= $0 } ?? Self.bounds.count
+        latencies[operation.rawValue * (Self.bounds.count + 1) + bucket].add(1)
+        times[operation.rawValue].add(microseconds)
+    }
+
+    package func sent(rows: Int) { rowsSent.add(rows) }
+
+    package func wroteRow() { rowsWritten.add(1) }
+
+    // MARK: - Writing
+
+    /// The text format of Prometheus, version 0.0.4.
+    package func text(writeQueue: Int) -> [UInt8] {
+        var writer = JSONWriter(capacity: 16 << 10)
+        Self.head(&writer, "tideline_requests_total", "counter", "Requests answered.")
+        for operation in Operation.allCases {
+            for index in 0...Self.statuses.count {
+                let count = requests[operation.rawValue * (Self.statuses.count + 1) + index].current
+                guard count > 0 else { continue }
+                let status =
+                    index < Self.statuses.count ? String(Self.statuses[index]) : "other"
+                Self.line(
+                    &writer,
+                    "tideline_requests_total{route=\"\(operation)\",status=\"\(status)\"}",
+                    count
+                )
+            }
+        }
+        histogram(&writer)
+        Self.head(&writer, "tideline_rows_sent_total", "counter", "Rows sent in lists.")
+        Self.line(&writer, "tideline_rows_sent_total", rowsSent.current)
+        Self.head(&writer, "tideline_rows_written_total", "counter", "Rows changed by writes.")
+        Self.line(&writer, "tideline_rows_written_total", rowsWritten.current)
+        Self.head(&writer, "tideline_write_queue_length", "gauge", "Writes that wait.")
+        Self.line(&writer, "tideline_write_queue_length", writeQueue)
+        return writer.bytes
+    }
+
+    private func histogram(_ writer: inout JSONWriter) {
+        let name = "tideline_request_seconds"
+        Self.head(&writer, name, "histogram", "Time from the whole request to its answer.")
+        for operation in Operation.allCases {
+            let first = operation.rawValue * (Self.bounds.count + 1)
+            let counts = latencies[first...first + Self.bounds.count].map(\.current)
+            let total = counts.reduce(0, +)
+            guard total > 0 else { continue }
+            let label = "route=\"\(operation)\""
+            var sum = 0
+            for (bound, count) in zip(Self.bounds, counts) {
+                sum += count
+                let le = "le=\"\(Double(bound) / 1_000_000)\""
+                Self.line(&writer, "\(name)_bucket{\(label),\(le)}", sum)
+            }
+            Self.line(&writer, "\(name)_bucket{\(label),le=\"+Inf\"}", total)
+            writer.raw("\(name)_sum{\(label)} ")
+            writer.raw("\(Double(times[operation.rawValue].current) / 1_000_000)\n")
+            Self.line(&writer, "\(name)_count{\(label)}", total)
+        }
+    }
+
+    private static func head(
+        _ writer: inout JSONWriter,
+        _ name: String,
+        _ type: String,
+        _ help: String
+    ) {
+        writer.raw("# HELP \(name) \(help)\n# TYPE \(name) \(type)\n")
+    }
+
+    private static func line(_ writer: inout JSONWriter, _ name: String, _ value: Int) {
+        writer.raw("\(name) \(value)\n")
+    }
+}

@@ -1,0 +1,226 @@
+// JSONPatch: RFC 6902 on the members of one flat row.
+//
+// Reading needs the table only; applying is pure and needs the stored row, so a backend does it
+// inside its transaction. A path names a member, in any letter case; nothing lies below it, also
+// in a column of type json.
+
+import Foundation
+package import TidelineCore
+
+package struct JSONPatch: Sendable {
+    private enum Step: Sendable {
+        case set(Int, SQLValue)
+        case reset(Int)
+        case copy(from: Int, to: Int)
+        /// Nil for a value that the column can never hold.
+        case test(Int, SQLValue?)
+    }
+
+    /// What the patch says of system members, by name, checked like the members of a merge.
+    private(set) var claims = RowBody(values: [])
+    private var steps: [Step] = []
+    private let table: Table
+
+    /// Reads a body, an array of operations.
+    package init(_ bytes: [UInt8], for table: Table) throws {
+        self.table = table
+        do {
+            try bytes.withUnsafeBufferPointer { buffer in
+                var reader = JSONReader(buffer)
+                guard case .array = try reader.value() else {
+                    throw ServerError.badRequest("A JSON Patch must be an array of operations.")
+                }
+                try reader.beginArray()
+                while try reader.nextElement() { try read(try Operation(&reader), buffer) }
+                try reader.end()
+            }
+        } catch let error as JSONError {
+            throw ServerError.malformed(error)
+        }
+    }
+
+    private mutating func read(_ operation: Operation, _ bytes: UnsafeBufferPointer<UInt8>) throws {
+        let place = try self.place(operation.path, operation)
+        switch operation.name {
+        case "add", "replace":
+            try set(place, try operation.value(bytes), operation)
+        case "test":
+            let value = try operation.value(bytes)
+            steps.append(.test(place, Self.tested(definition(place), value)))
+        case "remove":
+            try onlyColumn(place, operation)
+            steps.append(.reset(place))
+        case "copy", "move":
+            let source = try self.place(operation.from, operation)
+            try onlyColumn(place, operation)
+            try onlyColumn(source, operation)
+            guard table.columns[source].type == table.columns[place].type else {
+                throw operation.fault("both members must be of one type")
+            }
+            steps.append(.copy(from: source, to: place))
+            if operation.name == "move", source != place { steps.append(.reset(source)) }
+        default:
+            throw operation.fault("'op' must be add, remove, replace, move, copy or test")
+        }
+    }
+
+    private mutating func set(
+        _ place: Int,
+        _ bytes: UnsafeBufferPointer<UInt8>,
+        _ operation: Operation
+    ) throws {
+        var reader = JSONReader(bytes)
+        if place < table.columns.count {
+            steps.append(.set(place, try table.read(place, &reader)))
+        } else {
+            guard !bytes.elementsEqual("null".utf8) else {
+                throw operation.fault("'\(definition(place).name)' is set by the server")
+            }
+            try claims.readSystem(definition(place).name, &reader)
+        }
+    }
+
+    private func definition(_ place: Int) -> ColumnDefinition {
+        let columns = table.columns
+        return place < columns.count
+            ? columns[place] : SystemColumn.definitions[place - columns.count]
+    }
+
+    private func onlyColumn(_ place: Int, _ operation: Operation) throws {
+        guard place < table.columns.count else {
+            throw operation.fault("'\(definition(place).name)' is set by the server")
+        }
+    }
+
+    /// The place of the member that a JSON Pointer names.
+    private func place(_ pointer: String?, _ operation: Operation) throws -> Int {
+        guard let pointer else { throw operation.fault("'path' or 'from' is missing") }
+        let name = String(pointer.dropFirst()).replacing("~1", with: "/").replacing("~0", with: "~")
+        guard pointer.utf8.first == UInt8(ascii: "/"), !pointer.dropFirst().contains("/") else {
+            throw operation.fault("a path is '/' and the name of a member of the row")
+        }
+        guard let place = table.member(named: name) else {
+            throw operation.fault("a path names a member that the table has no column for")
+        }
+        return place
+    }
+
+    private static func tested(
+        _ column: ColumnDefinition,
+        _ bytes: UnsafeBufferPointer<UInt8>
+    ) -> SQLValue? {
+        if bytes.elementsEqual("null".utf8) { return .null }
+        var reader = JSONReader(bytes)
+        guard column.name == SystemColumn.version else { return try? column.read(&reader) }
+        guard case .string(let span) = try? reader.value() else { return nil }
+        return RowVersion.stamp(reader.text(span)).map { .integer($0) }
+    }
+}
+
+// MARK: - Applying
+
+extension JSONPatch {
+    /// The columns that change, nil for the others; nil when a test fails.
+    ///
+    /// `stored` has the columns in their order, then the system columns.
+    package func apply(to stored: [SQLValue]) throws -> [SQLValue?]? {
+        var row = stored
+        var changed: Set<Int> = []
+        for step in steps {
+            switch step {
+            case .set(let place, let value):
+                row[place] = value
+                changed.insert(place)
+            case .reset(let place):
+                row[place] = table.columns[place].storedDefault
+                try table.check(place, row[place])
+                changed.insert(place)
+            case .copy(let source, let place):
+                guard row[source] != .null || table.columns[place].isNullable else {
+                    throw ServerError.badRequest(
+                        "Member '\(table.columns[place].name)': null is not allowed."
+                    )
+                }
+                row[place] = row[source]
+                try table.check(place, row[place])
+                changed.insert(place)
+            case .test(let place, let value):
+                guard let value, isEqual(row[place], value, definition(place)) else { return nil }
+            }
+        }
+        return table.columns.indices.map { changed.contains($0) ? row[$0] : nil }
+    }
+
+    private func isEqual(_ one: SQLValue, _ two: SQLValue, _ column: ColumnDefinition) -> Bool {
+        switch (column.type, one, two) {
+        // The wire has milliseconds.
+        case (.dateTime, .integer(let one), .integer(let two)):
+            Timestamp(microseconds: one).milliseconds == Timestamp(microseconds: two).milliseconds
+        case (.json, .text(let one), .text(let two)): one == two || Self.sameDocument(one, two)
+        default: one == two
+        }
+    }
+
+    private static func sameDocument(_ one: String, _ two: String) -> Bool {
+        let documents = [one, two].map {
+            try? JSONSerialization.jsonObject(with: Data($0.utf8), options: .fragmentsAllowed)
+                as? NSObject
+        }
+        guard let first = documents[0] else { return false }
+        return first == documents[1]
+    }
+}
+
+/// One operation as it stands in the body.
+private struct Operation {
+    var name = ""
+    var path: String?
+    var from: String?
+    private var span: Range<Int>?
+    private let position: Int
+
+    /// Reads the next element; members that mean nothing here are ignored, as the standard says.
+    init(_ reader: inout JSONReader) throws {
+        guard case .object = try reader.value() else {
+            throw ServerError.badRequest("An operation of a JSON Patch must be an object.")
+        }
+        position = reader.position
+        try reader.beginObject()
+        var names = MemberNames()
+        while let member = try reader.nextMember() {
+            try names.insert(member, reader)
+            let isText: Bool
+            switch reader.text(member) {
+            case "op": isText = try Self.text(&reader) { name = $0 }
+            case "path": isText = try Self.text(&reader) { path = $0 }
+            case "from": isText = try Self.text(&reader) { from = $0 }
+            case "value":
+                span = try reader.rawValue()
+                isText = true
+            default:
+                _ = try reader.rawValue()
+                isText = true
+            }
+            guard isText else { throw fault("'op', 'path' and 'from' must be strings") }
+        }
+    }
+
+    private static func text(_ reader: inout JSONReader, _ take: (String) -> Void) throws -> Bool {
+        let token = try reader.value()
+        guard case .string(let span) = token else {
+            try reader.skip(token)
+            return false
+        }
+        take(reader.text(span))
+        return true
+    }
+
+    func value(_ bytes: UnsafeBufferPointer<UInt8>) throws -> UnsafeBufferPointer<UInt8> {
+        guard let span else { throw fault("'value' is missing") }
+        return UnsafeBufferPointer(rebasing: bytes[span])
+    }
+
+    func fault(_ message: String) -> ServerError {
+        .badRequest("JSON Patch: \(message).", position: position)
+    }
+}

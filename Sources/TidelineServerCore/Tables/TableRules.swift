@@ -1,0 +1,62 @@
+// TableRules: who may do what with a table, and who wins a conflict.
+
+/// Who may do each operation on a table.
+public struct TablePermissions: Hashable, Sendable {
+    /// Who may do one operation.
+    public enum Access: String, Hashable, Sendable, CaseIterable {
+        /// Everybody.
+        case anonymous
+        /// Nobody: the operation is not there, 405.
+        case disabled
+    }
+
+    /// Lists and single rows.
+    public var read: Access
+    /// New rows.
+    public var insert: Access
+    /// Changes of rows, undelete too.
+    public var update: Access
+    /// Deletes.
+    public var delete: Access
+
+    /// Describes the permissions; everybody may do everything by default.
+    public init(
+        read: Access = .anonymous,
+        insert: Access = .anonymous,
+        update: Access = .anonymous,
+        delete: Access = .anonymous
+    ) {
+        self.read = read
+        self.insert = insert
+        self.update = update
+        self.delete = delete
+    }
+}
+
+/// What happens to a write whose version is not the stored one.
+public enum ConflictRule: String, Hashable, Sendable, CaseIterable {
+    /// It is refused with the stored row; the caller decides.
+    case reject
+    /// It is dropped, and the answer is the stored row as if it had been written; a delete is refused.
+    case serverWins
+    /// It is done as if it had carried no version.
+    case clientWins
+}
+
+extension TablePermissions {
+    /// The access that a request on the table or, with an id, on a row needs; nil for no verb of it.
+    func access(_ method: String, isRow: Bool) -> Access? {
+        switch (method, isRow) {
+        case ("GET", _): read
+        case ("POST", false): insert
+        case ("PATCH", _), ("PUT", true), ("POST", true): update
+        case ("DELETE", true): delete
+        default: nil
+        }
+    }
+
+    /// The verbs among these that are not disabled, for `Allow`.
+    func allowed(_ methods: [String], isRow: Bool) -> String {
+        methods.filter { access($0, isRow: isRow) == .anonymous }.joined(separator: ", ")
+    }
+}

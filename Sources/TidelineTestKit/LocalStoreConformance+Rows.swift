@@ -1,0 +1,147 @@
+// LocalStoreConformance: rows go in and come back.
+
+import Foundation
+import Tideline
+import TidelineCore
+
+extension LocalStoreConformance {
+    static let rowChecks: [Check] = [
+        Check("a row comes back with the type of every column") { probe in
+            let row = Sample.row("1")
+            try await probe.put([row])
+            let found = try await probe.row("1")
+            try probe.expect(found == row, "\(row) came back as \(String(describing: found))")
+            let listed = try await probe.rows()
+            try probe.expect(listed == [row], "in a list it came back as \(listed)")
+        },
+        Check("values at the edges come back") { probe in
+            for (column, value) in edges {
+                try await probe.put([Sample.row("1", column, value)])
+                let found = try await probe.row("1")?[column]
+                try probe.expect(
+                    found == value,
+                    "\(value) in '\(column)' came back as \(String(describing: found))"
+                )
+            }
+        },
+        Check("a column without a value is null") { probe in
+            try await probe.put([["id": "1"]])
+            let row = try await probe.row("1")
+            for column in Sample.columns {
+                try probe.expect(
+                    row?[column.name] == .null,
+                    "'\(column.name)' is \(String(describing: row?[column.name]))"
+                )
+            }
+            for name in ["createdAt", "updatedAt", "version"] {
+                try probe.expect(row?[name] == .null, "'\(name)' is not null")
+            }
+        },
+        Check("members that the schema does not know are kept") { probe in
+            var row = Sample.row("1")
+            row["new"] = 7
+            row["newer"] = .json(JSON(checked: #"{"a":1}"#))
+            row["newest"] = "text"
+            try await probe.put([row])
+            let found = try await probe.row("1")
+            try probe.expect(found == row, "they came back as \(String(describing: found))")
+        },
+        Check("a put replaces the whole row") { probe in
+            var row = Sample.row("1")
+            row["new"] = 7
+            try await probe.put([row])
+            try await probe.put([Sample.row("1", "text", "bread")])
+            let found = try await probe.row("1")
+            try probe.expect(found?["text"] == "bread", "the new value is not there")
+            try probe.expect(found?["whole"] == .null, "the old value of a column is there")
+            try probe.expect(found?["new"] == nil, "the old value of an unknown member is there")
+            try probe.expect(try await probe.rows().count == 1, "there are two rows")
+        },
+        Check("one put may have rows of several shapes, and the last of an id stays") { probe in
+            try await probe.put([
+                Sample.row("1", "text", "a"), Sample.row("2", "whole", 2),
+                Sample.row("1", "real", 0.5), ["id": "3", "new": "x"],
+            ])
+            let row = try await probe.row("1")
+            try probe.expect(row?["real"] == 0.5, "the last row of an id is not there")
+            try probe.expect(row?["text"] == .null, "the first row of an id is there")
+            try probe.expect(try await probe.row("2")?["whole"] == 2, "a second shape is lost")
+            try probe.expect(try await probe.row("3")?["new"] == "x", "a third shape is lost")
+        },
+        Check("an id is its bytes") { probe in
+            let ids = ["caf\u{e9}", "cafe\u{301}", "CAF\u{c9}", "cafe", " cafe"]
+            try await probe.put(ids.map { Sample.row($0, "text", .string($0)) })
+            for id in ids {
+                let text = try await probe.row(id)?["text"]
+                try probe.expect(text == .string(id), "'\(id)' is another row's id")
+            }
+            let gone = try await probe.store.write {
+                try $0.delete(ids: [.string(ids[1])], in: Sample.name)
+            }
+            try probe.expect(gone == 1, "a delete took \(gone) rows")
+            try probe.expect(try await probe.row(ids[0]) != nil, "a delete took another row")
+            try probe.expect(try await probe.row(ids[1]) == nil, "a deleted row is there")
+        },
+        Check("a missing row is nil") { probe in
+            try await probe.put([Sample.row("1")])
+            try probe.expect(try await probe.row("2") == nil, "a row that was never put is there")
+            try probe.expect(try await probe.row("") == nil, "there is a row without id")
+        },
+        Check("a delete says how many rows there were") { probe in
+            try await probe.put([["id": "1"], ["id": "2"], ["id": "3"]])
+            let counts = try await probe.store.write { writer in
+                [
+                    try writer.delete(ids: ["1", "9"], in: Sample.name),
+                    try writer.delete(ids: ["1"], in: Sample.name),
+                    try writer.delete(ids: [], in: Sample.name),
+                    try writer.delete(ids: ["2", "3", "2"], in: Sample.name),
+                ]
+            }
+            try probe.expect(counts == [1, 0, 0, 2], "the counts are \(counts)")
+            try probe.expect(try await probe.rows().isEmpty, "rows are left")
+        },
+        Check("a table of the store's own has an integer key") { probe in
+            try await probe.put(
+                [["id": 10, "a": "ten"], ["id": 9, "a": "nine"], ["id": 10, "a": "again"]],
+                in: Sample.local.name
+            )
+            let (row, rows) = try await probe.store.read { reader in
+                (
+                    try reader.row(id: 10, in: Sample.local.name),
+                    try reader.rows(TableQuery(), in: Sample.local.name)
+                )
+            }
+            try probe.expect(row == ["id": 10, "a": "again"], "it is \(String(describing: row))")
+            try probe.expect(rows.compactMap { $0["id"] } == [9, 10], "the order is \(rows)")
+        },
+        Check("a table that was not opened is an error") { probe in
+            let reads = await probe.throwsError {
+                _ = try await probe.store.read { try $0.rows(TableQuery(), in: "Nowhere") }
+            }
+            let writes = await probe.throwsError {
+                try await probe.store.write { try $0.put([["id": "1"]], in: "Nowhere") }
+            }
+            try probe.expect(reads && writes, "it can be used")
+        },
+    ]
+
+    /// Values that stores lose easily, each with a column for it.
+    private static let edges: [(String, Value)] =
+        [
+            ("text", ""), ("text", "a\u{0}b"), ("text", "e\u{301}"), ("text", "👩‍👩‍👧\r\n'\"\\"),
+            ("text", .string(String(repeating: "x", count: 100_000))),
+            ("whole", .integer(.max)), ("whole", .integer(.min)), ("whole", 0),
+            ("real", .number(.greatestFiniteMagnitude)), ("real", .number(.leastNonzeroMagnitude)),
+            ("real", 3.0), ("real", 0.1), ("flag", false), ("bytes", .data(Data())),
+            ("document", .json(JSON(checked: "null"))), ("document", .json(JSON(checked: "7"))),
+            ("level", "unheard of"), ("exact", .decimal(0)),
+        ] + dates + decimals
+
+    private static let dates: [(String, Value)] = [
+        -62_135_596_800.0, -0.001, 0, 0.001, 253_402_300_799.999,
+    ].map { ("instant", .date(Date(timeIntervalSince1970: $0))) }
+
+    private static let decimals: [(String, Value)] = [
+        "0.1", "-0.001", "12345678901234567890123456789012345678", "99999999999999.99",
+    ].compactMap { Decimal(string: $0) }.map { ("exact", .decimal($0)) }
+}

@@ -1,0 +1,152 @@
+// LocalStoreConformance: what the client needs of a LocalStore, as checks that any store can be put
+// to. The checks themselves are in the three files beside this one.
+
+import Foundation
+public import Tideline
+import TidelineCore
+
+/// The promises of `LocalStore` as a list of checks, for one's own stores too.
+///
+/// ```swift
+/// @Test(arguments: LocalStoreConformance.all)
+/// func conforms(check: LocalStoreConformance.Check) async throws {
+///     let folder = try makeTemporaryFolder()
+///     try await check.run { name in try MyStore(folder: folder, name: name) }
+/// }
+/// ```
+public enum LocalStoreConformance {
+    /// Opens the store with a name: empty the first time, later with what is in it.
+    ///
+    /// A store that lives only as long as its object hands out the same object again. Each run of a
+    /// check begins with no stores.
+    public typealias Stores = @Sendable (_ name: String) async throws -> any LocalStore
+
+    /// One promise.
+    public struct Check: Sendable, CustomStringConvertible {
+        /// What is promised.
+        public var description: String
+        /// Puts a store to the check; throws ``Failure`` when the promise is not kept.
+        public var run: @Sendable (_ stores: @escaping Stores) async throws -> Void
+
+        init(_ description: String, _ run: @escaping @Sendable (Probe) async throws -> Void) {
+            self.description = description
+            self.run = { stores in
+                let store = try await stores("first")
+                try await store.open(tables: tables)
+                try await run(Probe(store: store, stores: stores, check: description))
+            }
+        }
+    }
+
+    /// A promise that a store does not keep.
+    public struct Failure: Error, Sendable, CustomStringConvertible {
+        /// The check's description.
+        public var check: String
+        /// What was seen.
+        public var detail: String
+
+        /// Both.
+        public var description: String { "\(check): \(detail)" }
+    }
+
+    /// The tables that the store of a check is opened with.
+    package static let tables = [Sample.schema, Sample.other, Sample.local]
+
+    /// Every check.
+    public static let all: [Check] = rowChecks + queryChecks + transactionChecks
+}
+
+extension LocalStoreConformance {
+    /// The tables of the checks.
+    enum Sample {
+        static let name = "Sample"
+
+        static let schema = TableSchema(name: name, columns: columns)
+
+        static let columns = [
+            ColumnDefinition("text", .string),
+            ColumnDefinition("whole", .integer),
+            ColumnDefinition("real", .number),
+            ColumnDefinition("exact", .decimal),
+            ColumnDefinition("flag", .boolean),
+            ColumnDefinition("instant", .dateTime),
+            ColumnDefinition("day", .date),
+            ColumnDefinition("clock", .time),
+            ColumnDefinition("key", .guid),
+            ColumnDefinition("bytes", .binary),
+            ColumnDefinition("document", .json),
+            ColumnDefinition("level", .enumeration(["low", "high"])),
+        ]
+
+        static let other = TableSchema(name: "Other", columns: [ColumnDefinition("a", .string)])
+
+        /// A table like those of the queue: an integer key, no system columns.
+        static let local = TableSchema(
+            local: "Local",
+            key: .integer,
+            columns: [ColumnDefinition("a", .string)]
+        )
+
+        /// A row with a value in every column.
+        static func row(_ id: String) -> Row {
+            [
+                "id": .string(id), "text": "milk", "whole": 3, "real": 1.5,
+                "exact": .decimal(Decimal(sign: .plus, exponent: -2, significand: 1250)),
+                "flag": true, "instant": .date(Date(timeIntervalSince1970: 1_700_000_000.25)),
+                "day": "2026-11-20", "clock": "07:14:00.000",
+                "key": "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "bytes": .data(Data([0, 255])),
+                "document": .json(JSON(checked: #"{"a":[1,null]}"#)), "level": "high",
+                "version": "v1", "createdAt": .date(Date(timeIntervalSince1970: 0)),
+                "updatedAt": .date(Date(timeIntervalSince1970: 1)),
+            ]
+        }
+
+        static func row(_ id: String, _ column: String, _ value: Value) -> Row {
+            ["id": .string(id), column: value]
+        }
+    }
+
+    /// A store under a check.
+    struct Probe: Sendable {
+        var store: any LocalStore
+        var stores: Stores
+        var check: String
+
+        func put(_ rows: [Row], in table: String = Sample.name) async throws {
+            try await store.write { try $0.put(rows, in: table) }
+        }
+
+        func row(_ id: String) async throws -> Row? {
+            try await store.read { try $0.row(id: .string(id), in: Sample.name) }
+        }
+
+        func rows(_ query: TableQuery = TableQuery()) async throws -> [Row] {
+            try await store.read { try $0.rows(query, in: Sample.name) }
+        }
+
+        func ids(_ query: TableQuery) async throws -> [String] {
+            try await rows(query).map(\.id)
+        }
+
+        /// Throws the failure unless the condition holds.
+        func expect(_ condition: Bool, _ detail: @autoclosure () -> String) throws {
+            if !condition { throw Failure(check: check, detail: detail()) }
+        }
+
+        func expect(_ found: [String], _ wanted: [String], _ what: String) throws {
+            // Texts are compared by their bytes.
+            let isSame = found.map { Array($0.utf8) } == wanted.map { Array($0.utf8) }
+            try expect(isSame, "\(what): \(found) instead of \(wanted)")
+        }
+
+        /// Whether a call throws.
+        func throwsError(_ body: () async throws -> Void) async -> Bool {
+            do {
+                try await body()
+                return false
+            } catch {
+                return true
+            }
+        }
+    }
+}

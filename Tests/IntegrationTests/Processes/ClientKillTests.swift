@@ -1,0 +1,163 @@
+// ClientKillTests: a device dies by SIGKILL in the middle of push and of pull, again and again; and
+// the server dies under a device that lives. Afterwards nothing is lost and nothing doubled.
+
+import Foundation
+import Testing
+import Tideline
+
+extension ProcessTests {
+    struct ClientKillTests {
+        private static let killsWanted = 15
+
+        @Test func pushSurvivesKills() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let proxy = try SlowProxy(to: server.port)
+                defer { proxy.stop() }
+                let probe = Probe(workspace, server.url)
+                var expected = RequestCounts()
+                try await probe.run("fill", "400", "first")
+                expected.add(try probe.file.queue())
+                var (kills, inFlight, round) = (0, 0, 0)
+                while kills < Self.killsWanted {
+                    kills += try await probe.killed("push", at: proxy, bytes: 1...40_000)
+                    inFlight += try probe.file.hasOperationInFlight() ? 1 : 0
+                    guard try probe.file.queue().isEmpty else { continue }
+                    round += 1
+                    try await probe.run("edit", "150", "more\(round)")
+                    expected.add(try probe.file.queue())
+                }
+                #expect(inFlight > 0, "no kill met a request under way")
+                try await probe.run("push")
+                try await expectSame(probe, server)
+                #expect(RequestCounts(server.requests) == expected)
+            }
+        }
+
+        @Test func pullSurvivesKills() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let writer = Probe(workspace, server.url, store: "writer.sqlite")
+                try await writer.run("fill", "700", "row")
+                try await writer.run("push")
+                let proxy = try SlowProxy(to: server.port)
+                defer { proxy.stop() }
+                var kills = 0
+                for round in 0..<3 {
+                    let probe = Probe(workspace, server.url, store: "round\(round)")
+                    for _ in 0..<4 {
+                        kills += try await probe.killed("pull", at: proxy, bytes: 1...30_000)
+                    }
+                    try await writer.run("edit", "40", "round\(round)")
+                    try await writer.run("push")
+                    for _ in 0..<2 {
+                        kills += try await probe.killed("pull", at: proxy, bytes: 1...10_000)
+                    }
+                    try await probe.run("pull")
+                    try await expectSame(probe, server)
+                }
+                #expect(kills >= 9, "only \(kills) kills found a pull at work")
+            }
+        }
+
+        @Test func serverKillsUnderPushAndPull() async throws {
+            try await withWorkspace { workspace in
+                var server = try await ServerProcess.start(in: workspace)
+                let path = workspace.path("live.sqlite")
+                let device = try await Device(
+                    server.url,
+                    CurlTransport(),
+                    try SQLiteStore(path: path)
+                )
+                var failures = 0
+                for round in 0..<8 {
+                    for number in 0..<60 {
+                        try await device.notes.insert(Note(id: "r\(round)-\(number)", text: "0"))
+                        try await device.notes.update(id: "r\(round / 2)-\(number)") {
+                            $0.text = "\(round)"
+                        }
+                    }
+                    async let outcome = syncOrFail(device)
+                    try await Task.sleep(for: .milliseconds(Int.random(in: 5...150)))
+                    try await server.process.destroy()
+                    failures += try await outcome ? 0 : 1
+                    server = try await server.restart(samePort: true)
+                }
+                #expect(failures > 0, "no round was cut")
+                try await device.sync()
+                try await expectAgreement(device)
+                #expect(try await device.notes.count() == 480)
+                let fresh = try await Device(
+                    server.url,
+                    CurlTransport(),
+                    try SQLiteStore(path: ":memory:")
+                )
+                try await fresh.sync()
+                try await expectAgreement(fresh)
+                try DatabaseFile(path).expectIntact()
+            }
+        }
+
+        /// False when it ended as it should without a server.
+        private func syncOrFail(_ device: Device) async throws -> Bool {
+            do {
+                try await device.sync()
+                return true
+            } catch let error as PushError where error.status == .networkFailure {
+                return false
+            } catch let error as SyncError where error.code == .offline {
+                return false
+            }
+        }
+
+        private func expectSame(_ probe: Probe, _ server: ServerProcess) async throws {
+            let file = try probe.file
+            try file.expectIntact()
+            #expect(try file.queue().isEmpty)
+            #expect(try file.integer(#"SELECT count(*) FROM "MS_TableBases""#) == 0)
+            #expect(try file.integer(#"SELECT count(*) FROM "MS_TableOperationErrors""#) == 0)
+            let rows = try await server.wire.allRows("TodoItem")
+            let live = rows.filter { $0["deleted"] as? Bool == false }.map { row in
+                ["id", "text", "version"].map { row[$0] as? String ?? "?" }
+            }
+            #expect(Set(live.map { $0[1] }).count == live.count, "a text is there twice")
+            let local = try file.rows(#"SELECT "id", "text", "version" FROM "TodoItem""#)
+            #expect(Set(local) == Set(live))
+            #expect(local.count == live.count)
+            #expect(live.count > 100)
+        }
+    }
+}
+
+/// What took effect on the server, or has to.
+private struct RequestCounts: Equatable {
+    var inserts = 0
+    var updates: [String: Int] = [:]
+    var deletes: [String: Int] = [:]
+
+    init() {}
+
+    /// The requests that changed something.
+    init(_ requests: [LoggedRequest]) {
+        for request in requests {
+            let id = request.path.split(separator: "/").last.map(String.init) ?? ""
+            switch (request.method, request.status) {
+            case ("POST", 201): inserts += 1
+            case ("PATCH", 200): updates[id, default: 0] += 1
+            case ("DELETE", 204): deletes[id, default: 0] += 1
+            default: break
+            }
+        }
+    }
+
+    /// Operations of which each has to take effect once.
+    mutating func add(_ queue: [QueueEntry]) {
+        for entry in queue {
+            switch entry.kind {
+            case .insert: inserts += 1
+            case .update: updates[entry.itemID, default: 0] += 1
+            case .delete: deletes[entry.itemID, default: 0] += 1
+            }
+        }
+    }
+}

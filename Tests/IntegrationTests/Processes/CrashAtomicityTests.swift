@@ -1,0 +1,73 @@
+// CrashAtomicityTests: a device dies while it edits without a network. A row and its queue entry
+// are one transaction, so the one is never there without the other.
+
+import Foundation
+import Testing
+
+extension ProcessTests {
+    struct CrashAtomicityTests {
+        @Test func rowAndQueueEntryAreOne() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let probe = Probe(workspace, server.url)
+                try await probe.run("fill", "60", "base")
+                try await probe.run("push")
+                let pristine = try texts(probe)
+                #expect(pristine.count == 60)
+                var edits: Int64 = 0
+                for round in 0..<12 {
+                    let before = try probe.file.lastOperation()
+                    let child = try probe.start("edit", "0", "edit\(round)")
+                    try await Task.sleep(for: .milliseconds(Int.random(in: 30...220)))
+                    try await child.destroy()
+                    edits += try probe.file.lastOperation() - before
+                    try check(probe, pristine)
+                }
+                #expect(edits > 10, "the kills came before the edits")
+                try await probe.run("push")
+                #expect(try probe.file.queue().isEmpty)
+            }
+        }
+
+        /// Kills while the file itself is being made.
+        @Test func storeCanBeOpenedAfterAnyKill() async throws {
+            try await withWorkspace { workspace in
+                let nowhere = try #require(URL(string: "http://127.0.0.1:9"))
+                for round in 0..<12 {
+                    let probe = Probe(workspace, nowhere, store: "store\(round)")
+                    let child = try probe.start("fill", "20", "a")
+                    try await Task.sleep(for: .milliseconds(Int.random(in: 5...60)))
+                    try await child.destroy()
+                    try await probe.run("fill", "3", "b")
+                    try probe.file.expectIntact()
+                    try check(probe, [:])
+                }
+            }
+        }
+
+        private func texts(_ probe: Probe) throws -> [String: String] {
+            let rows = try probe.file.rows(#"SELECT "id", "text" FROM "TodoItem""#)
+            return Dictionary(rows.map { ($0[0], $0[1]) }) { first, _ in first }
+        }
+
+        /// Every edit writes a new text: a row differs from the pushed one exactly when it has an
+        /// entry, and the kind of the entry is what happened to it.
+        private func check(_ probe: Probe, _ pristine: [String: String]) throws {
+            let file = try probe.file
+            try file.expectIntact()
+            let rows = try texts(probe)
+            var expected: [String: QueueEntry.Kind] = [:]
+            for (id, text) in rows where pristine[id] != text {
+                expected[id] = pristine[id] == nil ? .insert : .update
+            }
+            for id in pristine.keys where rows[id] == nil { expected[id] = .delete }
+            let queue = try file.queue()
+            let found = Dictionary(queue.map { ($0.itemID, $0.kind) }) { first, _ in first }
+            #expect(found == expected)
+            #expect(queue.count == found.count, "a row has two entries")
+            // The server's side of a row is kept exactly for changes of server rows.
+            let bases = try file.rows(#"SELECT "itemId" FROM "MS_TableBases""#).map { $0[0] }
+            #expect(Set(bases) == Set(expected.filter { $0.value != .insert }.keys))
+        }
+    }
+}

@@ -1,0 +1,143 @@
+// NetworkTests: a network that is slow, and one that cuts connections anywhere, between a device
+// and the built server. Calls end well or cleanly, and nothing is doubled.
+
+import Foundation
+import Testing
+import Tideline
+
+extension ProcessTests {
+    struct NetworkTests {
+        /// A device behind a proxy, and the server behind that.
+        private func withProxy(
+            _ manners: SlowProxy.Manners,
+            _ body: (SlowProxy, ServerProcess, Workspace) async throws -> Void
+        ) async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let proxy = try SlowProxy(to: server.port, manners)
+                defer { proxy.stop() }
+                try await body(proxy, server, workspace)
+            }
+        }
+
+        private func device(_ url: URL) async throws -> Device {
+            try await Device(url, CurlTransport(), try SQLiteStore(path: ":memory:"))
+        }
+
+        @Test func slowNetwork() async throws {
+            let manners = SlowProxy.Manners(delay: 0...3, piece: 1...200)
+            try await withProxy(manners) { proxy, _, _ in
+                let (one, two) = (try await device(proxy.url), try await device(proxy.url))
+                for number in 0..<25 {
+                    try await one.notes.insert(Note(id: "n\(number)", text: "\(number)"))
+                }
+                try await one.sync()
+                try await two.sync()
+                try await two.notes.update(id: "n3") { $0.text = "changed" }
+                try await two.notes.delete(id: "n4")
+                try await two.sync()
+                try await one.sync()
+                try await expectAgreement(one, two)
+            }
+        }
+
+        @Test func cuttingNetwork() async throws {
+            let manners = SlowProxy.Manners(piece: 1...400, cut: 1...4000)
+            try await withProxy(manners) { proxy, server, _ in
+                let (one, two) = (try await device(proxy.url), try await device(proxy.url))
+                for number in 0..<80 {
+                    try await one.notes.insert(Note(id: "n\(number)", text: "\(number)"))
+                }
+                var cuts = try await persist { try await one.context.push() }
+                for number in 0..<40 {
+                    try await one.notes.update(id: "n\(number)") { $0.text = "changed" }
+                    try await one.notes.delete(id: "n\(number + 40)")
+                }
+                cuts += try await persist { try await one.context.push() }
+                #expect(cuts > 5, "the network was too good")
+                // A page does not fit into what a cut leaves of a connection.
+                proxy.behave(SlowProxy.Manners(piece: 1...400, cut: 1...60_000))
+                _ = try await persist { try await two.sync() }
+                proxy.behave(SlowProxy.Manners())
+                try await one.sync()
+                try await two.sync()
+                try await expectAgreement(one, two)
+                let changes = server.requests.filter { (200..<300).contains($0.status) }
+                #expect(changes.count { $0.method == "POST" } == 80)
+                #expect(changes.count { $0.method == "PATCH" } == 40)
+                #expect(changes.count { $0.method == "DELETE" } == 40)
+            }
+        }
+
+        /// Tries until it works; every failure has to be one of the network.
+        ///
+        /// - Returns: The number of failures.
+        private func persist(_ body: () async throws -> Void) async throws -> Int {
+            for failures in 0..<400 {
+                do {
+                    try await body()
+                    return failures
+                } catch let error as PushError where error.status == .networkFailure {
+                    #expect(error.errors.isEmpty)
+                } catch let error as SyncError where error.code == .offline {
+                }
+            }
+            throw TestFailure("no sync came through")
+        }
+
+        /// The program says that the network failed, and ends with 1; in the end it comes through.
+        @Test func todoOverACuttingNetwork() async throws {
+            let manners = SlowProxy.Manners(delay: 0...1, piece: 1...400, cut: 1...3000)
+            try await withProxy(manners) { proxy, server, workspace in
+                let store = workspace.path("todo.sqlite")
+                for number in 0..<12 {
+                    let added = try await workspace.run(
+                        .todo,
+                        ["--store", store, "add", "item \(number)"]
+                    )
+                    #expect(added.code == 0)
+                }
+                var code: Int32 = -1
+                for _ in 0..<100 where code != 0 {
+                    let finished = try await workspace.run(
+                        .todo,
+                        ["--store", store, "--server", proxy.url.absoluteString, "sync"]
+                    )
+                    code = finished.code
+                    guard code != 0 else { break }
+                    #expect(code == 1)
+                    #expect(finished.error.contains("could not be reached"))
+                }
+                #expect(code == 0)
+                let rows = try await server.wire.allRows("TodoItem")
+                #expect(Set(rows.compactMap { $0["text"] as? String }).count == 12)
+                #expect(rows.count == 12)
+            }
+        }
+
+        /// A server that takes connections and says nothing ends a call by its deadline.
+        @Test func silentServer() async throws {
+            let (listener, port) = try Loopback.listen()
+            defer { close(listener) }
+            var limits = SyncLimits()
+            limits.requestTimeMax = .milliseconds(400)
+            let client = SyncClient(
+                endpoint: try #require(URL(string: "http://127.0.0.1:\(port)")),
+                limits: limits
+            )
+            try await client.syncContext.initialize(
+                store: try SQLiteStore(path: ":memory:"),
+                tables: [Note.self]
+            )
+            let notes = try client.syncTable(Note.self)
+            try await notes.insert(Note(id: "a"))
+            let started = ContinuousClock.now
+            let error = await #expect(throws: PushError.self) {
+                try await client.syncContext.push()
+            }
+            #expect(error?.status == .networkFailure)
+            #expect(ContinuousClock.now - started < .seconds(5))
+            #expect(try await client.syncContext.pendingOperationCount == 1)
+        }
+    }
+}

@@ -1,0 +1,7 @@
+// ProcessTests: the suites that start processes of their own and kill them. They run one after
+// the other, since each keeps both cores of a small machine busy.
+
+import Testing
+
+@Suite(.serialized)
+enum ProcessTests {}

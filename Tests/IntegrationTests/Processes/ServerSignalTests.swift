@@ -1,0 +1,182 @@
+// ServerSignalTests: SIGTERM and SIGINT let the server finish what is under way.
+
+import Foundation
+import Testing
+import Tideline
+
+extension ProcessTests {
+    struct ServerSignalTests {
+        private static let body = #"{"id":"slow","text":"\#(String(repeating: "x", count: 5000))"}"#
+
+        private static let head = """
+            POST /tables/TodoItem HTTP/1.1\r
+            Host: a\r
+            Content-Type: application/json\r
+            Content-Length: \(body.utf8.count)\r
+            \r
+
+            """
+
+        /// A connection on which half of an insert was sent.
+        private func halfUpload(_ port: Int) throws -> RawConnection {
+            let connection = try RawConnection(port: port)
+            // An answer shows that the connection is in the server's hands.
+            try connection.send("GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+            _ = try connection.receive()
+            try connection.send(Self.head + Self.body.prefix(2000))
+            return connection
+        }
+
+        @Test(arguments: [SIGTERM, SIGINT])
+        func slowUploadIsFinished(signal: Int32) async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let (port, process) = (server.port, server.process)
+                let answer = try await blocking {
+                    let connection = try self.halfUpload(port)
+                    // The signal must not overtake the head.
+                    usleep(50_000)
+                    process.send(signal)
+                    try self.waitUntilRefused(port)
+                    try connection.send(String(Self.body.dropFirst(2000)))
+                    return String(decoding: try connection.rest(), as: UTF8.self)
+                }
+                #expect(answer.hasPrefix("HTTP/1.1 201 "))
+                #expect(answer.lowercased().contains("connection: close"))
+                let end = try await process.wait(within: .seconds(5))
+                #expect(end == .exit(0))
+                let again = try await server.restart()
+                let row = try await again.wire.send("GET", "/tables/TodoItem/slow")
+                #expect((row.object["text"] as? String)?.count == 5000)
+            }
+        }
+
+        private func waitUntilRefused(_ port: Int) throws {
+            let deadline = ContinuousClock.now + .seconds(10)
+            while Loopback.accepts(port: port) {
+                guard ContinuousClock.now < deadline else {
+                    throw TestFailure("the server still takes connections")
+                }
+                usleep(2000)
+            }
+        }
+
+        @Test func bigAnswerIsFinished() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let text = String(repeating: "y", count: 900_000)
+                for number in 0..<24 {
+                    let body = #"{"id":"n\#(number)","text":"\#(text)"}"#
+                    let answer = try await server.wire.send("POST", "/tables/TodoItem", body)
+                    #expect(answer.status == 201)
+                }
+                let (port, process) = (server.port, server.process)
+                let received = try await blocking {
+                    let connection = try RawConnection(port: port, receiveBuffer: 16 << 10)
+                    try connection.send("GET /tables/TodoItem HTTP/1.1\r\nHost: a\r\n\r\n")
+                    let first = try connection.receive(atMost: 1000)
+                    process.send(SIGTERM)
+                    try self.waitUntilRefused(port)
+                    return first + (try connection.rest())
+                }
+                #expect(received.count > 24 * 900_000)
+                #expect(received.suffix(2).elementsEqual(#"l}"#.utf8))
+                let end = try await process.wait(within: .seconds(5))
+                #expect(end == .exit(0))
+            }
+        }
+
+        /// Connections without a request are no reason to wait.
+        @Test func idleConnectionsAreEnded() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let port = server.port
+                let connection = try await blocking { SendableConnection(try self.idle(port)) }
+                let started = ContinuousClock.now
+                let end = try await server.stop()
+                #expect(end == .exit(0))
+                #expect(ContinuousClock.now - started < .seconds(5))
+                let rest = try await blocking { try connection.connection.rest() }
+                #expect(rest.isEmpty)
+            }
+        }
+
+        private func idle(_ port: Int) throws -> RawConnection {
+            let connection = try RawConnection(port: port)
+            try connection.send("GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+            _ = try connection.receive()
+            return connection
+        }
+
+        /// A request that does not come to its end is waited for, but not for ever.
+        @Test func drainHasALimit() async throws {
+            let configuration = ServerProcess.configuration.replacing(
+                "\"limits\": {",
+                with: "\"limits\": { \"drainTime\": 1,"
+            )
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(
+                    in: workspace,
+                    configuration: configuration
+                )
+                let port = server.port
+                let connection = try await blocking {
+                    SendableConnection(try self.halfUpload(port))
+                }
+                let started = ContinuousClock.now
+                let end = try await server.stop()
+                #expect(end == .exit(0))
+                #expect(ContinuousClock.now - started > .milliseconds(500))
+                withExtendedLifetime(connection) {}
+            }
+        }
+
+        /// The reader of the log leaves: the server works on, and ends as it should.
+        @Test func lostLogIsNoReasonToEnd() async throws {
+            try await withWorkspace { workspace in
+                let pipe = workspace.path("log")
+                #expect(mkfifo(pipe, 0o600) == 0)
+                let reader = open(pipe, O_RDONLY | O_NONBLOCK)
+                let file = try workspace.file("a.json", ServerProcess.configuration)
+                let server = try await ServerProcess.start(
+                    ["--config", file, "--database", "sqlite:" + workspace.path("a.db")],
+                    listen: "127.0.0.1:0",
+                    in: workspace,
+                    errors: pipe
+                )
+                close(reader)
+                for _ in 0..<3 {
+                    let answer = try await server.wire.send("POST", "/tables/Note", "{}")
+                    #expect(answer.status == 201)
+                }
+                let end = try await server.stop()
+                #expect(end == .exit(0))
+            }
+        }
+
+        /// A second signal does not wait for anybody.
+        @Test func secondSignalEndsAtOnce() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let (port, process) = (server.port, server.process)
+                let connection = try await blocking {
+                    SendableConnection(try self.halfUpload(port))
+                }
+                process.send(SIGTERM)
+                try await blocking { try self.waitUntilRefused(port) }
+                #expect(process.end == nil)
+                process.send(SIGINT)
+                let end = try await process.wait(within: .seconds(5))
+                #expect(end == .exit(1))
+                withExtendedLifetime(connection) {}
+            }
+        }
+    }
+}
+
+/// Unchecked because it is used by one thread at a time: handed from one to the next.
+private struct SendableConnection: @unchecked Sendable {
+    let connection: RawConnection
+
+    init(_ connection: RawConnection) { self.connection = connection }
+}

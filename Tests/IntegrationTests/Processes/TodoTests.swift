@@ -1,0 +1,299 @@
+// TodoTests: the program `todo` as its user has it: words in, lines and an exit code out.
+
+import Foundation
+import Testing
+
+extension ProcessTests {
+    struct TodoTests {
+        /// `todo` on a store of the workspace.
+        private struct Todo {
+            let workspace: Workspace
+            let store: String
+            var server = "http://127.0.0.1:9"
+
+            init(_ workspace: Workspace, _ store: String, _ server: URL? = nil) {
+                self.workspace = workspace
+                self.store = workspace.path(store)
+                if let server { self.server = server.absoluteString }
+            }
+
+            /// Runs it, expects success, and returns what it printed.
+            @discardableResult
+            func callAsFunction(
+                _ words: String...,
+                sourceLocation: SourceLocation = #_sourceLocation
+            ) async throws -> String {
+                let finished = try await run(words)
+                #expect(finished.code == 0, sourceLocation: sourceLocation)
+                #expect(finished.error == "", sourceLocation: sourceLocation)
+                return finished.output
+            }
+
+            /// Runs it, expects failure with nothing printed, and returns the message.
+            func fails(
+                _ words: String...,
+                code: Int32,
+                sourceLocation: SourceLocation = #_sourceLocation
+            ) async throws -> String {
+                let finished = try await run(words)
+                #expect(finished.code == code, sourceLocation: sourceLocation)
+                #expect(finished.output == "", sourceLocation: sourceLocation)
+                #expect(finished.error.hasPrefix("todo: "), sourceLocation: sourceLocation)
+                return finished.error
+            }
+
+            private func run(_ words: [String]) async throws -> Finished {
+                try await workspace.run(.todo, ["--store", store, "--server", server] + words)
+            }
+
+            /// Adds an item and returns its id as printed.
+            func add(_ text: String) async throws -> String {
+                let words = try await self("add", text).split(separator: " ")
+                try #require(words.count > 1)
+                return String(words[1])
+            }
+        }
+
+        @Test func worksWithNoServer() async throws {
+            try await withWorkspace { workspace in
+                let todo = Todo(workspace, "a.sqlite")
+                #expect(try await todo("list") == "nothing to do\n")
+                #expect(try await todo("list", "--all") == "no items\n")
+                let milk = try await todo.add("Buy milk")
+                let bread = try await todo.add("Buy bread")
+                #expect(
+                    try await todo("list") == "[ ] \(bread)  Buy bread\n[ ] \(milk)  Buy milk\n"
+                )
+                #expect(try await todo("done", milk) == "done \(milk)  Buy milk\n")
+                #expect(try await todo("list") == "[ ] \(bread)  Buy bread\n")
+                #expect(
+                    try await todo("list", "--all")
+                        == "[ ] \(bread)  Buy bread\n[x] \(milk)  Buy milk\n"
+                )
+                let edited = try await todo("edit", String(bread.prefix(6)), "Buy", "rye", "bread")
+                #expect(edited == "changed \(bread)  Buy rye bread\n")
+                #expect(try await todo("rm", milk) == "removed \(milk)\n")
+                #expect(try await todo("list", "--all") == "[ ] \(bread)  Buy rye bread\n")
+                let status = try await todo("status")
+                #expect(
+                    status == """
+                        pending operations: 1
+                          insert \(bread)
+                        last sync: never
+                        errors: 0
+
+                        """
+                )
+                #expect(try await todo("conflicts") == "no conflicts\n")
+                #expect(try await todo("--help").contains("usage: todo"))
+            }
+        }
+
+        @Test func twoStoresConverge() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let one = Todo(workspace, "one.sqlite", server.url)
+                let two = Todo(workspace, "two.sqlite", server.url)
+                let milk = try await one.add("Buy milk")
+                let bread = try await two.add("Buy bread")
+                #expect(try await one("sync").hasPrefix("sent 1, received "))
+                try await two("sync")
+                try await one("sync")
+                try await one("edit", bread, "Buy rye bread")
+                try await two("done", milk)
+                try await one("sync")
+                try await two("sync")
+                try await one("sync")
+                let list = "[x] \(milk)  Buy milk\n[ ] \(bread)  Buy rye bread\n"
+                #expect(try await one("list", "--all") == list)
+                #expect(try await two("list", "--all") == list)
+                #expect(try await two("list", "--remote") == list)
+                try await two("rm", milk)
+                try await two("sync")
+                #expect(try await one("sync").contains("removed 1"))
+                #expect(try await one("list", "--all") == "[ ] \(bread)  Buy rye bread\n")
+                let status = try await one("status")
+                #expect(status.contains("pending operations: 0\n"))
+                #expect(status.contains(/last sync: 20\d\d-\d\d-\d\dT/))
+            }
+        }
+
+        @Test(arguments: ["keep-mine", "take-theirs"])
+        func conflictIsSettled(by choice: String) async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let one = Todo(workspace, "one.sqlite", server.url)
+                let two = Todo(workspace, "two.sqlite", server.url)
+                let id = try await one.add("base")
+                try await one("sync")
+                try await two("sync")
+                try await one("edit", id, "mine of one")
+                try await two("edit", id, "mine of two")
+                try await one("sync")
+                let message = try await two.fails("sync", code: 1)
+                #expect(message.contains("todo conflicts"))
+                let conflicts = try await two("conflicts")
+                #expect(conflicts.contains(id))
+                #expect(conflicts.contains("mine:   [ ] mine of two\n"))
+                #expect(conflicts.contains("theirs: [ ] mine of one\n"))
+                #expect(try await two("status").contains("(rejected)"))
+                try await two("conflicts", choice, id)
+                #expect(try await two("conflicts") == "no conflicts\n")
+                try await two("sync")
+                try await one("sync")
+                let text = choice == "keep-mine" ? "mine of two" : "mine of one"
+                #expect(try await one("list") == "[ ] \(id)  \(text)\n")
+                #expect(try await two("list") == "[ ] \(id)  \(text)\n")
+            }
+        }
+
+        /// An item that the other side deleted.
+        @Test(arguments: ["keep-mine", "take-theirs"])
+        func conflictWithADelete(by choice: String) async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let one = Todo(workspace, "one.sqlite", server.url)
+                let two = Todo(workspace, "two.sqlite", server.url)
+                let id = try await one.add("base")
+                try await one("sync")
+                try await two("sync")
+                try await one("rm", id)
+                try await two("edit", id, "edited")
+                try await one("sync")
+                _ = try await two.fails("sync", code: 1)
+                #expect(try await two("conflicts").contains("theirs: deleted\n"))
+                try await two("conflicts", choice, id)
+                try await two("sync")
+                try await one("sync")
+                let list = choice == "keep-mine" ? "[ ] \(id)  edited\n" : "nothing to do\n"
+                #expect(try await one("list") == list)
+                #expect(try await two("list") == list)
+            }
+        }
+
+        @Test func mistakesSayWhatToDo() async throws {
+            try await withWorkspace { workspace in
+                let todo = Todo(workspace, "a.sqlite")
+                _ = try await todo.add("one")
+                _ = try await todo.add("two")
+                for words in [["done", "zzz"], ["edit", "zzz", "text"], ["rm", "zzz"]] {
+                    let finished = try await workspace.run(.todo, ["--store", todo.store] + words)
+                    #expect(finished.code == 1)
+                    #expect(finished.error.contains("'zzz'"))
+                    #expect(finished.error.contains("todo list --all"))
+                    #expect(!finished.error.contains("usage:"))
+                }
+                #expect(try await todo.fails("done", "", code: 2).contains("id"))
+                #expect(try await todo.fails("dnoe", "a", code: 2).contains("'dnoe'"))
+                #expect(try await todo.fails("done", code: 2).contains("usage:"))
+                #expect(try await todo.fails("add", code: 2).contains("usage:"))
+                #expect(try await todo.fails("add", "", code: 2).contains("text"))
+                #expect(try await todo.fails("list", "--al", code: 2).contains("'--al'"))
+                #expect(try await todo.fails(code: 2).contains("usage:"))
+                #expect(
+                    try await todo.fails("conflicts", "keep-mine", "zzz", code: 1).contains("zzz")
+                )
+                #expect(try await todo.fails("--flag", "list", code: 2).contains("'--flag'"))
+                #expect(try await todo.fails("status", "--store", code: 2).contains("--store"))
+                #expect(
+                    try await todo.fails("--server", "nowhere", "list", code: 2).contains("nowhere")
+                )
+                #expect(try await todo("list").split(separator: "\n").count == 2)
+            }
+        }
+
+        /// What the server refuses for itself says why, and can be mended or dropped.
+        @Test func refusedItem() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(
+                    in: workspace,
+                    configuration: ServerProcess.configuration.replacing(
+                        "\"limits\": {",
+                        with: "\"limits\": { \"rowBytes\": 2000,"
+                    )
+                )
+                let todo = Todo(workspace, "a.sqlite", server.url)
+                let long = try await todo.add(String(repeating: "long ", count: 1000))
+                let other = try await todo.add("short")
+                _ = try await todo.fails("sync", code: 1)
+                let conflicts = try await todo("conflicts")
+                #expect(conflicts.contains("\(long)  insert rejected (413)"))
+                #expect(!conflicts.contains("theirs:"))
+                try await todo("edit", long, "mended")
+                try await todo("sync")
+                let list = try await todo("list", "--remote")
+                #expect(list == "[ ] \(long)  mended\n[ ] \(other)  short\n")
+            }
+        }
+
+        /// Several at the same time on one store: it is made once, and nobody's item is lost.
+        @Test func programsAtTheSameTime() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let todo = Todo(workspace, "a.sqlite", server.url)
+                try await together(6) { number in _ = try await todo.add("item \(number)") }
+                #expect(try await todo("list").split(separator: "\n").count == 6)
+                try await together(4) { _ in try await todo("sync") }
+                try await together(6) { number in
+                    let line = try await todo("list", "--all").split(separator: "\n")[number]
+                    try await todo("done", String(line.dropFirst(4).prefix(8)))
+                }
+                try await together(4) { _ in try await todo("sync") }
+                let rows = try await server.wire.allRows("TodoItem")
+                #expect(rows.count == 6)
+                #expect(try await todo("status").contains("pending operations: 0\n"))
+                let added = server.requests.count { $0.method == "POST" && $0.status == 201 }
+                #expect(added == 6)
+            }
+        }
+
+        private func together(
+            _ count: Int,
+            _ body: @escaping @Sendable (Int) async throws -> Void
+        ) async throws {
+            try await withThrowingTaskGroup { group in
+                for number in 0..<count { group.addTask { try await body(number) } }
+                try await group.waitForAll()
+            }
+        }
+
+        @Test func ambiguousIDs() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                for id in ["ab", "abc", "abd"] {
+                    let body = #"{"id":"\#(id)","text":"\#(id)"}"#
+                    _ = try await server.wire.send("POST", "/tables/TodoItem", body)
+                }
+                let todo = Todo(workspace, "a.sqlite", server.url)
+                try await todo("sync")
+                let message = try await todo.fails("done", "a", code: 1)
+                #expect(message.contains("several"))
+                #expect(message.contains("'a'"))
+                // A whole id is meant, also where others begin with it.
+                #expect(try await todo("done", "ab") == "done ab  ab\n")
+            }
+        }
+
+        @Test func troubleOutside() async throws {
+            try await withWorkspace { workspace in
+                let todo = Todo(workspace, "a.sqlite")
+                let pull = try await todo.fails("sync", code: 1)
+                #expect(pull.contains("http://127.0.0.1:9"))
+                _ = try await todo.add("one")
+                let push = try await todo.fails("sync", code: 1)
+                #expect(push.contains("http://127.0.0.1:9"))
+                #expect(push.contains("lost"))
+                #expect(try await todo.fails("list", "--remote", code: 1).contains("127.0.0.1:9"))
+                #expect(try await todo("list").contains("one"))
+
+                let far = try await todo.fails("--server", "http://todo.example", "sync", code: 1)
+                #expect(far.contains("https"))
+                for store in ["none/a.sqlite", "text.txt", "."] {
+                    _ = try workspace.file("text.txt", String(repeating: "no database ", count: 99))
+                    let broken = Todo(workspace, store)
+                    #expect(try await broken.fails("list", code: 1).contains(broken.store))
+                }
+            }
+        }
+    }
+}

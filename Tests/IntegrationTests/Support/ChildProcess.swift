@@ -1,0 +1,123 @@
+// ChildProcess: a program started by a test. Its output goes to files, and its end is awaited on
+// a thread of its own, so that nothing blocks the pool.
+
+import Foundation
+import Synchronization
+
+final class ChildProcess: Sendable {
+    enum End: Hashable, Sendable {
+        case exit(Int32)
+        case signal(Int32)
+    }
+
+    let pid: pid_t
+    private let outputPath: String
+    private let errorPath: String
+    private let ended = Mutex<End?>(nil)
+
+    /// Output goes to `files` with `.out` and `.err` behind it, errors to `errors` if it is given.
+    init(
+        _ program: String,
+        _ arguments: [String],
+        environment: [String: String],
+        files: String,
+        errors: String?
+    ) throws {
+        outputPath = files + ".out"
+        errorPath = errors ?? files + ".err"
+        pid = try Self.spawn(program, arguments, environment, outputPath, errorPath)
+        Thread.detachNewThread { [self] in reap() }
+    }
+
+    // Closed for the child: other tests' sockets, which would outlive those tests in it. Signals
+    // are as in a fresh process, whatever the test runner was started with.
+    private static func spawn(
+        _ program: String,
+        _ arguments: [String],
+        _ environment: [String: String],
+        _ outputPath: String,
+        _ errorPath: String
+    ) throws -> pid_t {
+        var actions = posix_spawn_file_actions_t()
+        var attributes = posix_spawnattr_t()
+        posix_spawn_file_actions_init(&actions)
+        posix_spawnattr_init(&attributes)
+        defer {
+            posix_spawn_file_actions_destroy(&actions)
+            posix_spawnattr_destroy(&attributes)
+        }
+        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        let create = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND
+        posix_spawn_file_actions_addopen(&actions, 1, outputPath, create, 0o600)
+        posix_spawn_file_actions_addopen(&actions, 2, errorPath, create, 0o600)
+        for descriptor in Int32(3)..<1024 {
+            posix_spawn_file_actions_addclose(&actions, descriptor)
+        }
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        posix_spawnattr_setsigmask(&attributes, &signals)
+        for signal in [SIGINT, SIGTERM, SIGPIPE, SIGHUP] { sigaddset(&signals, signal) }
+        posix_spawnattr_setsigdefault(&attributes, &signals)
+        posix_spawnattr_setflags(
+            &attributes,
+            Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF)
+        )
+        let words = ([program] + arguments).map { strdup($0) } + [nil]
+        let variables = environment.map { strdup("\($0.key)=\($0.value)") } + [nil]
+        defer { for text in words + variables { free(text) } }
+        var pid: pid_t = 0
+        let code = posix_spawn(&pid, program, &actions, &attributes, words, variables)
+        guard code == 0 else {
+            throw TestFailure("cannot start \(program): \(String(cString: strerror(code)))")
+        }
+        return pid
+    }
+
+    private func reap() {
+        var info = siginfo_t()
+        // The process stays a zombie until the lock is held, so that no signal hits another one.
+        while waitid(P_PID, id_t(pid), &info, WEXITED | WNOWAIT) != 0, errno == EINTR {}
+        ended.withLock { ended in
+            var status: Int32 = 0
+            waitpid(pid, &status, 0)
+            let signal = status & 0x7F
+            ended = signal == 0 ? .exit(status >> 8 & 0xFF) : .signal(signal)
+        }
+    }
+
+    /// Sends a signal; nothing when the process has ended.
+    func send(_ signal: Int32) {
+        ended.withLock { ended in
+            if ended == nil { kill(pid, signal) }
+        }
+    }
+
+    var end: End? { ended.withLock { $0 } }
+
+    /// Waits for the end.
+    func wait(within limit: Duration = .seconds(20)) async throws -> End {
+        try await eventually("end of process \(pid); stderr: \(error)", within: limit) { end }
+    }
+
+    /// Kills the process at once and waits until it is gone.
+    ///
+    /// - Returns: How it ended, which may have been earlier and by itself.
+    @discardableResult
+    func destroy() async throws -> End {
+        send(SIGKILL)
+        return try await wait()
+    }
+
+    /// What it wrote to standard output so far.
+    var output: String { Self.text(outputPath) }
+
+    /// What it wrote to standard error so far.
+    var error: String { Self.text(errorPath) }
+
+    private static func text(_ path: String) -> String {
+        var status = stat()
+        // A pipe would be waited for.
+        guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return "" }
+        return String(decoding: FileManager.default.contents(atPath: path) ?? Data(), as: UTF8.self)
+    }
+}

@@ -1,0 +1,128 @@
+// Door: the two ways into a whole server, so that one test body goes through both.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineServer
+import TidelineTestKit
+
+enum Door: String, CaseIterable, Sendable {
+    /// The handler and its tables in this process.
+    case inProcess
+    /// The built program, over loopback and libcurl.
+    case socket
+}
+
+struct Note: SyncRecord, Equatable {
+    var id = UUID().uuidString.lowercased()
+    var text: String?
+    var done = false
+    var rank: Int?
+    var weight: Double?
+    var due: Date?
+    var version: String?
+}
+
+/// A server behind one of the doors.
+struct Backend: Sendable {
+    let endpoint: URL
+    let transport: any Transport
+
+    /// A new device with an empty store.
+    func device(
+        _ conflicts: ConflictPolicy = .fail,
+        store: (any LocalStore)? = nil,
+        through transport: (any Transport)? = nil
+    ) async throws -> Device {
+        try await Device(
+            endpoint,
+            transport ?? self.transport,
+            store ?? SQLiteStore(path: ":memory:"),
+            conflicts
+        )
+    }
+
+    var wire: Wire { Wire(endpoint: endpoint, transport: transport) }
+}
+
+func withBackend(_ door: Door, _ body: (Backend) async throws -> Void) async throws {
+    switch door {
+    case .inProcess:
+        let configuration = try ServerConfiguration(json: Array(ServerProcess.configuration.utf8))
+        let server = try await InProcessServer(tables: configuration.tables)
+        try await body(Backend(endpoint: server.endpoint, transport: server.transport))
+    case .socket:
+        try await withWorkspace { workspace in
+            let server = try await ServerProcess.start(in: workspace)
+            try await body(Backend(endpoint: server.url, transport: CurlTransport()))
+            let end = try await server.stop()
+            #expect(end == .exit(0))
+        }
+    }
+}
+
+struct Device: Sendable {
+    let client: SyncClient
+    let notes: SyncTable<Note>
+
+    var context: SyncContext { client.syncContext }
+
+    init(
+        _ endpoint: URL,
+        _ transport: any Transport,
+        _ store: any LocalStore,
+        _ conflicts: ConflictPolicy = .fail
+    ) async throws {
+        client = SyncClient(endpoint: endpoint, transport: transport)
+        try await client.syncContext.initialize(
+            store: store,
+            tables: [Note.self],
+            conflicts: conflicts
+        )
+        notes = try client.syncTable(Note.self)
+    }
+
+    /// Push and pull.
+    @discardableResult
+    func sync() async throws -> PullResult { try await notes.pull(queryID: "all") }
+
+    func text(_ id: String) async throws -> String? { try await notes.read(id: id)?.text }
+
+    /// The rows of the device.
+    func rows() async throws -> [[UInt8]: Row] {
+        Self.keyed(try await client.syncTable(named: Note.tableName).read())
+    }
+
+    /// The rows of the server, as this device reads them.
+    func serverRows() async throws -> [[UInt8]: Row] {
+        Self.keyed(try await client.table(named: Note.tableName).read())
+    }
+
+    /// By the bytes of the id: Swift takes some different texts for equal.
+    private static func keyed(_ rows: [Row]) -> [[UInt8]: Row] {
+        var result: [[UInt8]: Row] = [:]
+        for var row in rows {
+            row["deleted"] = nil
+            let previous = result.updateValue(row, forKey: Array(row.id.utf8))
+            #expect(previous == nil, "row '\(row.id)' comes twice")
+        }
+        return result
+    }
+}
+
+/// Every device holds exactly the server's rows, and has nothing to send.
+func expectAgreement(
+    _ devices: Device...,
+    sourceLocation: SourceLocation = #_sourceLocation
+) async throws {
+    guard let first = devices.first else { return }
+    let server = try await first.serverRows()
+    for device in devices {
+        let rows = try await device.rows()
+        let pending = try await device.context.pendingOperationCount
+        let errors = try await device.context.operationErrors()
+        #expect(rows == server, sourceLocation: sourceLocation)
+        #expect(pending == 0, sourceLocation: sourceLocation)
+        #expect(errors.isEmpty, sourceLocation: sourceLocation)
+    }
+}

@@ -1,0 +1,61 @@
+// Probe: a device in a process of its own, which can be killed.
+
+import Foundation
+import Testing
+
+struct Probe {
+    private let workspace: Workspace
+    private let server: URL
+    let path: String
+
+    init(_ workspace: Workspace, _ server: URL, store: String = "probe.sqlite") {
+        self.workspace = workspace
+        self.server = server
+        path = workspace.path(store)
+    }
+
+    /// The store, opened anew.
+    var file: DatabaseFile {
+        get throws { try DatabaseFile(path) }
+    }
+
+    func start(_ words: String...) throws -> ChildProcess {
+        try workspace.start(.probe, [path, server.absoluteString] + words)
+    }
+
+    /// Runs a command to its end.
+    func run(_ words: String...) async throws {
+        let finished = try await workspace.run(.probe, [path, server.absoluteString] + words)
+        guard finished.code == 0 else {
+            throw TestFailure("SyncProbe \(words) failed: \(finished.error)")
+        }
+    }
+
+    /// Starts a command and kills it when a random number of bytes has passed the proxy that leads
+    /// to the server.
+    ///
+    /// - Returns: 1, or 0 when the command came to its end before.
+    func killed(_ word: String, at proxy: SlowProxy, bytes: ClosedRange<Int>) async throws -> Int {
+        let child = try workspace.start(.probe, [path, proxy.url.absoluteString, word])
+        proxy.after(bytes: Int.random(in: bytes)) { child.send(SIGKILL) }
+        switch try await child.wait() {
+        case .signal(SIGKILL): return 1
+        case .exit(0): return 0
+        case let end: throw TestFailure("SyncProbe \(word): \(end) \(child.error)")
+        }
+    }
+}
+
+extension DatabaseFile {
+    /// Whether an operation was sent without an answer.
+    func hasOperationInFlight() throws -> Bool {
+        try integer(#"SELECT count(*) FROM "MS_TableOperations" WHERE "state" = 1"#) != 0
+    }
+
+    /// The id of the last operation ever queued.
+    func lastOperation() throws -> Int64 {
+        try integer(
+            #"SELECT CAST("value" AS INTEGER) FROM "MS_TableConfig" WHERE "key" = 'operation'"#
+        ) ?? 0
+    }
+}

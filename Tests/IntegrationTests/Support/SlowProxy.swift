@@ -1,0 +1,127 @@
+// SlowProxy: a TCP proxy on loopback that delays, cuts into pieces, and cuts off; or calls when so
+// many bytes have passed.
+//
+// Blocking POSIX sockets, two threads per connection: nothing here is shared with what is tested.
+
+import Foundation
+import Synchronization
+
+final class SlowProxy: Sendable {
+    struct Manners: Sendable {
+        /// Before each piece, in milliseconds.
+        var delay = 0...0
+        /// The bytes of a piece.
+        var piece = 1...16_384
+        /// A direction is cut off after so many bytes; nil for never.
+        var cut: ClosedRange<Int>?
+    }
+
+    let port: Int
+    private let listener: Int32
+    private let target: Int
+    private let manners: Mutex<Manners>
+    private let pairs = Mutex<[SocketPair]>([])
+    private let trigger = Mutex<(bytes: Int, action: @Sendable () -> Void)?>(nil)
+
+    /// Leads to `target`, a port on loopback.
+    init(to target: Int, _ manners: Manners = Manners()) throws {
+        (listener, port) = try Loopback.listen()
+        self.target = target
+        self.manners = Mutex(manners)
+        Thread.detachNewThread { [self] in acceptAll() }
+    }
+
+    var url: URL { URL(string: "http://127.0.0.1:\(port)") ?? URL(filePath: "/") }
+
+    /// Cuts the connections that there are; the next ones have these manners.
+    func behave(_ manners: Manners) {
+        self.manners.withLock { $0 = manners }
+        for pair in pairs.withLock({ $0 }) { pair.cut() }
+    }
+
+    /// Calls `action` once, when so many more bytes have passed in both directions together.
+    func after(bytes: Int, _ action: @escaping @Sendable () -> Void) {
+        trigger.withLock { $0 = (bytes, action) }
+    }
+
+    private func passed(_ count: Int) {
+        let action = trigger.withLock { trigger -> (@Sendable () -> Void)? in
+            guard let (bytes, action) = trigger else { return nil }
+            trigger = bytes > count ? (bytes - count, action) : nil
+            return bytes > count ? nil : action
+        }
+        action?()
+    }
+
+    /// Ends all connections, and takes no more.
+    func stop() {
+        shutdown(listener, Int32(SHUT_RDWR))
+        for pair in pairs.withLock({ $0 }) { pair.cut() }
+    }
+
+    private func acceptAll() {
+        while true {
+            let client = accept(listener, nil, nil)
+            guard client >= 0 else {
+                close(listener)
+                return
+            }
+            let server = socket(AF_INET, Loopback.stream, 0)
+            let pair = SocketPair(client, server)
+            guard Loopback.connect(server, port: target) else { continue }
+            pairs.withLock { pairs in
+                pairs.removeAll { $0.isOver }
+                pairs.append(pair)
+            }
+            Thread.detachNewThread { [self] in pump(client, server, pair) }
+            Thread.detachNewThread { [self] in pump(server, client, pair) }
+        }
+    }
+
+    private func pump(_ from: Int32, _ to: Int32, _ pair: SocketPair) {
+        defer { pair.leave() }
+        var one: Int32 = 1
+        setsockopt(to, Int32(IPPROTO_TCP), TCP_NODELAY, &one, 4)
+        var budget = manners.withLock { $0.cut.map { Int.random(in: $0) } } ?? .max
+        var buffer = [UInt8](repeating: 0, count: 16_384)
+        while true {
+            let manners = manners.withLock { $0 }
+            let size = min(Int.random(in: manners.piece), buffer.count, budget)
+            let count = recv(from, &buffer, size, 0)
+            guard count > 0 else { break }
+            let delay = Int.random(in: manners.delay)
+            if delay > 0 { usleep(UInt32(delay) * 1000) }
+            guard send(to, buffer, count, Int32(MSG_NOSIGNAL)) == count else { break }
+            passed(count)
+            budget -= count
+            if budget == 0 { return pair.cut() }
+        }
+        shutdown(to, Int32(SHUT_WR))
+    }
+}
+
+/// The two sockets of a connection; closed by the last of those that use them.
+private final class SocketPair: Sendable {
+    private let one: Int32
+    private let two: Int32
+    private let users = Mutex(2)
+
+    init(_ one: Int32, _ two: Int32) {
+        self.one = one
+        self.two = two
+    }
+
+    deinit {
+        close(one)
+        close(two)
+    }
+
+    var isOver: Bool { users.withLock { $0 == 0 } }
+
+    func leave() { users.withLock { $0 -= 1 } }
+
+    func cut() {
+        shutdown(one, Int32(SHUT_RDWR))
+        shutdown(two, Int32(SHUT_RDWR))
+    }
+}

@@ -1,0 +1,179 @@
+// ConflictTests: two devices change the same row, under each policy, through both doors.
+
+import Foundation
+import Testing
+import Tideline
+
+struct ConflictTests {
+    static let policies: [ConflictPolicy] = [.fail, .serverWins, .clientWins]
+
+    /// Two devices that hold the row "a"; the second has the policy.
+    private func withTwo(
+        _ door: Door,
+        _ policy: ConflictPolicy,
+        _ body: (Device, Device) async throws -> Void
+    ) async throws {
+        try await withBackend(door) { backend in
+            let (one, two) = (try await backend.device(), try await backend.device(policy))
+            try await one.notes.insert(Note(id: "a", text: "base", rank: 1))
+            try await one.sync()
+            try await two.sync()
+            try await body(one, two)
+            try await one.sync()
+            try await two.sync()
+            try await expectAgreement(one, two)
+        }
+    }
+
+    private func rejection(_ device: Device) async throws -> TableOperationError {
+        let error = await #expect(throws: PushError.self) { try await device.context.push() }
+        #expect(error?.status == .operationErrors)
+        #expect(error?.errors.count == 1)
+        #expect(try await device.context.pendingOperationCount == 1)
+        // A pull goes on, and leaves the row alone.
+        try await device.sync()
+        return try #require(try await device.context.operationErrors().first)
+    }
+
+    enum Action: CaseIterable, Sendable { case discard, retry, update }
+
+    @Test(arguments: Door.allCases, Action.allCases)
+    func editMeetsEdit(through door: Door, settledBy action: Action) async throws {
+        try await withTwo(door, .fail) { one, two in
+            try await one.notes.update(id: "a") { $0.text = "one" }
+            try await one.context.push()
+            try await two.notes.update(id: "a") { $0.text = "two" }
+            let error = try await rejection(two)
+            #expect(error.statusCode == 412)
+            #expect(error.kind == .update)
+            #expect(error.item?["text"] == "two")
+            #expect(error.serverItem?["text"] == "one")
+            #expect(try await two.text("a") == "two")
+            switch action {
+            case .discard:
+                try await error.cancelOperationAndDiscardItem()
+                #expect(try await two.text("a") == "one")
+            case .retry:
+                var mine = try #require(error.item)
+                mine["text"] = "merged"
+                try await error.updateOperationAndRetry(with: mine)
+                try await two.context.push()
+                try await one.sync()
+                #expect(try await one.text("a") == "merged")
+            case .update:
+                try await error.cancelOperationAndUpdateItem(try #require(error.serverItem))
+                #expect(try await two.text("a") == "one")
+            }
+            await #expect(throws: SyncError.self) {
+                try await error.cancelOperationAndDiscardItem()
+            }
+        }
+    }
+
+    @Test(arguments: Door.allCases, [ConflictPolicy.serverWins, .clientWins])
+    func editMeetsEdit(through door: Door, under policy: ConflictPolicy) async throws {
+        try await withTwo(door, policy) { one, two in
+            try await one.notes.update(id: "a") { $0.text = "one" }
+            try await one.context.push()
+            try await two.notes.update(id: "a") { $0.text = "two" }
+            try await two.context.push()
+            try await one.sync()
+            #expect(try await one.text("a") == (policy == .serverWins ? "one" : "two"))
+        }
+    }
+
+    @Test(arguments: Door.allCases, policies)
+    func editMeetsDelete(through door: Door, under policy: ConflictPolicy) async throws {
+        try await withTwo(door, policy) { one, two in
+            try await one.notes.delete(id: "a")
+            try await one.context.push()
+            try await two.notes.update(id: "a") { $0.text = "two" }
+            if policy == .fail {
+                let error = try await rejection(two)
+                #expect(error.statusCode == 410)
+                #expect(error.serverItem == nil)
+                try await error.cancelOperationAndDiscardItem()
+            } else {
+                try await two.context.push()
+            }
+            try await one.sync()
+            #expect(try await one.text("a") == (policy == .clientWins ? "two" : nil))
+            if policy == .clientWins { #expect(try await one.notes.read(id: "a")?.rank == 1) }
+        }
+    }
+
+    /// An edit whose row is deleted on the server can be kept, too.
+    @Test(arguments: Door.allCases)
+    func editMeetsDeleteAndIsSentAgain(through door: Door) async throws {
+        try await withTwo(door, .fail) { one, two in
+            try await one.notes.delete(id: "a")
+            try await one.context.push()
+            try await two.notes.update(id: "a") { $0.text = "two" }
+            let error = try await rejection(two)
+            try await error.updateOperationAndRetry(with: try #require(error.item))
+            try await two.context.push()
+            try await one.sync()
+            #expect(try await one.text("a") == "two")
+        }
+    }
+
+    @Test(arguments: Door.allCases, policies)
+    func deleteMeetsEdit(through door: Door, under policy: ConflictPolicy) async throws {
+        try await withTwo(door, policy) { one, two in
+            try await one.notes.update(id: "a") { $0.text = "one" }
+            try await one.context.push()
+            try await two.notes.delete(id: "a")
+            if policy == .fail {
+                let error = try await rejection(two)
+                #expect(error.statusCode == 412)
+                #expect(error.serverItem?["text"] == "one")
+                #expect(try await two.notes.read(id: "a") == nil)
+                try await error.cancelOperationAndDiscardItem()
+            } else {
+                try await two.context.push()
+            }
+            try await two.sync()
+            #expect(try await two.text("a") == (policy == .clientWins ? nil : "one"))
+        }
+    }
+
+    @Test(arguments: Door.allCases, policies)
+    func insertMeetsInsert(through door: Door, under policy: ConflictPolicy) async throws {
+        try await withTwo(door, policy) { one, two in
+            try await one.notes.insert(Note(id: "b", text: "one", rank: 7))
+            try await one.context.push()
+            try await two.notes.insert(Note(id: "b", text: "two"))
+            if policy == .fail {
+                let error = try await rejection(two)
+                #expect(error.statusCode == 409)
+                #expect(error.kind == .insert)
+                #expect(error.serverItem?["text"] == "one")
+                try await error.cancelOperationAndDiscardItem()
+            } else {
+                try await two.context.push()
+            }
+            try await one.sync()
+            #expect(try await one.text("b") == (policy == .clientWins ? "two" : "one"))
+        }
+    }
+
+    /// A conflict delays its own row only.
+    @Test(arguments: Door.allCases)
+    func otherRowsGoOn(through door: Door) async throws {
+        try await withTwo(door, .fail) { one, two in
+            try await one.notes.update(id: "a") { $0.text = "one" }
+            try await one.context.push()
+            try await two.notes.update(id: "a") { $0.text = "two" }
+            for number in 0..<5 { try await two.notes.insert(Note(id: "n\(number)")) }
+            let error = try await rejection(two)
+            try await one.sync()
+            #expect(try await one.notes.count() == 6)
+            // An edit of the row releases it, and meets the conflict again.
+            try await two.notes.update(id: "a") { $0.text = "two again" }
+            let second = try await rejection(two)
+            #expect(second.id != error.id)
+            #expect(second.item?["text"] == "two again")
+            try await second.cancelOperationAndDiscardItem()
+        }
+    }
+}

@@ -1,0 +1,68 @@
+// SyncProbe: a device as a process of its own, for tests that kill it.
+//
+//     SyncProbe STORE SERVER fill N PREFIX    inserts N items
+//     SyncProbe STORE SERVER edit N SEED      N random changes; 0 for changes without end
+//     SyncProbe STORE SERVER push | pull
+
+import Foundation
+import Tideline
+
+struct TodoItem: SyncRecord {
+    var id = UUID().uuidString.lowercased()
+    var text: String
+    var complete = false
+}
+
+@main
+struct SyncProbe {
+    static func main() async {
+        do {
+            try await run(Array(CommandLine.arguments.dropFirst()))
+        } catch {
+            FileHandle.standardError.write(Data("\(error)\n".utf8))
+            exit(1)
+        }
+    }
+
+    private static func run(_ words: [String]) async throws {
+        guard words.count >= 3, let server = URL(string: words[1]) else { exit(2) }
+        let client = SyncClient(endpoint: server)
+        try await client.syncContext.initialize(
+            store: try SQLiteStore(path: words[0]),
+            tables: [TodoItem.self]
+        )
+        let items = try client.syncTable(TodoItem.self)
+        switch (words[2], words.count) {
+        case ("push", 3): try await client.syncContext.push()
+        case ("pull", 3): try await items.pull(queryID: "all")
+        case ("fill", 5):
+            for number in 0..<(Int(words[3]) ?? 0) {
+                let name = "\(words[4])-\(number)"
+                try await items.insert(TodoItem(id: name, text: name))
+            }
+        case ("edit", 5):
+            try await edit(items, times: Int(words[3]) ?? 0, seed: words[4])
+        default: exit(2)
+        }
+    }
+
+    /// Every change writes a text that no other writes.
+    private static func edit(_ items: SyncTable<TodoItem>, times: Int, seed: String) async throws {
+        var ids = try await items.read().map(\.id)
+        var number = 0
+        while times == 0 || number < times {
+            number += 1
+            let name = "\(seed)-\(number)"
+            switch Int.random(in: 0..<10) {
+            case 0..<3:
+                try await items.insert(TodoItem(id: name, text: name))
+                ids.append(name)
+            case 3..<5 where !ids.isEmpty:
+                try await items.delete(id: ids.remove(at: .random(in: ids.indices)))
+            default:
+                guard let id = ids.randomElement() else { continue }
+                try await items.update(id: id) { $0.text = name }
+            }
+        }
+    }
+}

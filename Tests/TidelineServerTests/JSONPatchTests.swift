@@ -1,0 +1,162 @@
+// JSON Patch (RFC 6902) on the members of a row, in the datasync dialect.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelineServerCore
+
+@Suite struct JSONPatchTests {
+    private static let table = TableDefinition(
+        "TodoItem",
+        columns: [
+            ColumnDefinition("text", .string),
+            ColumnDefinition("note", .string, rules: ColumnRules(maxLength: 5)),
+            ColumnDefinition("complete", .boolean, nullable: false),
+            ColumnDefinition("rank", .integer, default: 7),
+            ColumnDefinition("due", .dateTime),
+            ColumnDefinition("tags", .json),
+        ]
+    )
+
+    private static let row = #"""
+        {"id":"a","text":"x","note":"n","complete":true,"rank":1,
+         "due":"2026-11-20T20:32:22.404999Z","tags":{"b":[1,2.0],"a":null}}
+        """#
+
+    private func door() async throws -> Door {
+        let door = try await Door([Self.table])
+        let made = await door.send("POST", "/tables/TodoItem", Self.row)
+        #expect(made.status == 201, "\(made.text)")
+        return door
+    }
+
+    private func patch(
+        _ door: Door,
+        _ body: String,
+        type: String = "application/json-patch+json",
+        headers: HTTPFields = [:],
+        classic: Bool = false
+    ) async -> ServerResponse {
+        var headers = headers
+        headers.append("Content-Type", type)
+        return await door.send(
+            "PATCH",
+            "/tables/TodoItem/a",
+            body,
+            classic: classic,
+            headers: headers
+        )
+    }
+
+    /// Operations, and members that the row has afterwards.
+    private static let changes: [(String, String)] = [
+        ("[]", #""text":"x","note":"n""#),
+        (#"[{"op":"replace","path":"/text","value":"y"}]"#, #""text":"y""#),
+        (#"[{"op":"replace","path":"/TEXT","value":"y"}]"#, #""text":"y""#),
+        (#"[{"value":null,"extra":{"a":[]},"path":"/text","op":"add"}]"#, #""text":null"#),
+        (#"[{"op":"remove","path":"/text"}]"#, #""text":null"#),
+        (#"[{"op":"remove","path":"/rank"}]"#, #""rank":7"#),
+        (#"[{"op":"remove","path":"/complete"}]"#, #""complete":false"#),
+        (#"[{"op":"copy","from":"/text","path":"/note"}]"#, #""text":"x","note":"x""#),
+        (#"[{"op":"move","from":"/text","path":"/note"}]"#, #""text":null,"note":"x""#),
+        (#"[{"op":"move","from":"/text","path":"/text"}]"#, #""text":"x""#),
+        (
+            #"[{"op":"replace","path":"/text","value":"1"},{"op":"copy","from":"/text","path":"/note"},{"op":"replace","path":"/text","value":"2"}]"#,
+            #""text":"2","note":"1""#
+        ),
+        (
+            #"[{"op":"test","path":"/text","value":"x"},{"op":"replace","path":"/rank","value":2}]"#,
+            #""rank":2"#
+        ),
+        (#"[{"op":"test","path":"/due","value":"2026-11-20T20:32:22.404Z"}]"#, #""rank":1"#),
+        (#"[{"op":"test","path":"/tags","value":{"a":null,"b":[1,2]}}]"#, #""rank":1"#),
+        (#"[{"op":"test","path":"/id","value":"a"}]"#, #""rank":1"#),
+        (#"[{"op":"test","path":"/deleted","value":false}]"#, #""rank":1"#),
+        (#"[{"op":"replace","path":"/tags","value":[1, 2]}]"#, #""tags":[1,2]"#),
+        (#"[{"op":"replace","path":"/id","value":"a"}]"#, #""rank":1"#),
+        (#"[{"op":"replace","path":"/deleted","value":true}]"#, #""deleted":true"#),
+    ]
+
+    @Test(arguments: changes)
+    func changesTheRow(_ body: String, _ expected: String) async throws {
+        let door = try await door()
+        let answer = await patch(door, body)
+        #expect(answer.status == 200, "\(answer.text)")
+        #expect(answer.text.contains(expected), "\(answer.text)")
+        let target = "/tables/TodoItem/a?__includedeleted=true"
+        #expect(await door.send("GET", target).body == answer.body)
+    }
+
+    private static let refusals: [(String, Int)] = [
+        ("", 400), ("{}", 400), ("null", 400), ("[1]", 400), ("[", 400), ("[{}]", 400),
+        (#"[{"op":"replace","path":"/text"}]"#, 400),
+        (#"[{"op":"replace","value":"y"}]"#, 400),
+        (#"[{"op":"put","path":"/text","value":"y"}]"#, 400),
+        (#"[{"op":5,"path":"/text","value":"y"}]"#, 400),
+        (#"[{"op":"test","op":"test","path":"/text","value":"y"}]"#, 400),
+        (#"[{"op":"replace","path":"text","value":"y"}]"#, 400),
+        (#"[{"op":"replace","path":"","value":{}}]"#, 400),
+        (#"[{"op":"replace","path":"/","value":"y"}]"#, 400),
+        (#"[{"op":"replace","path":"/other","value":"y"}]"#, 400),
+        (#"[{"op":"replace","path":"/tags/b","value":"y"}]"#, 400),
+        (#"[{"op":"replace","path":"/text","value":5}]"#, 400),
+        (#"[{"op":"replace","path":"/complete","value":null}]"#, 400),
+        (#"[{"op":"replace","path":"/note","value":"toolong"}]"#, 400),
+        (#"[{"op":"copy","path":"/text"}]"#, 400),
+        (#"[{"op":"copy","from":"/rank","path":"/text"}]"#, 400),
+        (#"[{"op":"copy","from":"/id","path":"/text"}]"#, 400),
+        (#"[{"op":"remove","path":"/version"}]"#, 400),
+        (#"[{"op":"replace","path":"/id","value":"b"}]"#, 400),
+        (#"[{"op":"replace","path":"/id","value":null}]"#, 400),
+        (#"[{"op":"replace","path":"/version","value":"x"}]"#, 400),
+        (#"[{"op":"replace","path":"/updatedAt","value":"2020-01-01T00:00:00Z"}]"#, 400),
+        (#"[{"op":"test","path":"/text","value":"y"}]"#, 409),
+        (#"[{"op":"test","path":"/text","value":null}]"#, 409),
+        (#"[{"op":"test","path":"/text","value":5}]"#, 409),
+        (#"[{"op":"test","path":"/version","value":"x"}]"#, 409),
+        (
+            #"[{"op":"replace","path":"/text","value":"z"},{"op":"test","path":"/text","value":"x"}]"#,
+            409
+        ),
+        (
+            #"[{"op":"replace","path":"/text","value":"toolong"},{"op":"copy","from":"/text","path":"/note"}]"#,
+            400
+        ),
+    ]
+
+    @Test(arguments: refusals)
+    func refusesAndLeavesTheRow(_ body: String, _ status: Int) async throws {
+        let door = try await door()
+        let before = await door.send("GET", "/tables/TodoItem/a")
+        let answer = await patch(door, body)
+        #expect(answer.status == status, "\(answer.text)")
+        #expect((answer.body == before.body) == (status == 409))
+        #expect(await door.send("GET", "/tables/TodoItem/a").body == before.body)
+    }
+
+    @Test func followsTheOrderOfChecks() async throws {
+        let door = try await door()
+        let replace = #"[{"op":"replace","path":"/text","value":"y"}]"#
+        let tag = await door.send("GET", "/tables/TodoItem/a").headers["ETag"] ?? ""
+        #expect(await patch(door, replace, headers: ["If-Match": "\"x\""]).status == 412)
+        #expect(await patch(door, replace, headers: ["If-Match": tag]).status == 200)
+        let version = await door.send("GET", "/tables/TodoItem/a").row["version"] as? String ?? ""
+        let own = #"[{"op":"replace","path":"/version","value":"\#(version)"}]"#
+        #expect(await patch(door, own).status == 200)
+        #expect(await patch(door, replace, type: "application/json").status == 400)
+        #expect(await patch(door, replace, type: "text/json").status == 415)
+        #expect(await patch(door, replace, classic: true).status == 415)
+        let put = await door.send(
+            "PUT",
+            "/tables/TodoItem/a",
+            "[]",
+            headers: ["Content-Type": "application/json-patch+json"]
+        )
+        #expect(put.status == 415)
+        #expect(await door.send("DELETE", "/tables/TodoItem/a").status == 204)
+        #expect(await patch(door, replace).status == 410)
+        let undelete = #"[{"op":"replace","path":"/deleted","value":false}]"#
+        #expect(await patch(door, undelete).status == 200)
+        #expect(await door.send("GET", "/tables/TodoItem/a").status == 200)
+    }
+}

@@ -1,0 +1,175 @@
+// What an operator sees: request ids, metrics, epoch, compressed answers, format of the database.
+
+import CZlib
+import Foundation
+import Synchronization
+import Testing
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+import TidelineServerSQLite
+
+@Suite struct OperationTests {
+    // MARK: - Request ids
+
+    @Test func everyAnswerHasAnID() async throws {
+        let door = try await Door()
+        var seen: Set<String> = []
+        for target in ["/health", "/tables/TodoItem", "/tables/none", "/", "/tables/%zz"] {
+            let answer = await door.send("GET", target)
+            seen.insert(answer.headers["X-Request-ID"] ?? "")
+        }
+        #expect(seen.count == 5 && !seen.contains(""))
+    }
+
+    @Test(arguments: [
+        ("abc-1", true), ("a/b+c=.:_@", true), (String(repeating: "x", count: 128), true),
+        (String(repeating: "x", count: 129), false), ("", false), ("a b", false), ("a\"", false),
+        ("é", false), ("a,b", false),
+    ])
+    func theCallersIDIsKeptWhenWellFormed(_ id: String, _ isKept: Bool) async throws {
+        let answer = try await Door().send("GET", "/health", headers: ["x-request-id": id])
+        #expect((answer.headers["X-Request-ID"] == id) == isKept)
+        #expect(answer.headers["X-Request-ID"]?.isEmpty == false)
+    }
+
+    @Test func linesOfTheLogNameTheRequest() async throws {
+        let lines = Mutex("")
+        let log = ServerLog(
+            level: .debug,
+            now: { 0 },
+            sink: { line in lines.withLock { $0 += String(decoding: line, as: UTF8.self) } }
+        )
+        let door = try await Door(log: log)
+        let answer = await door.send("GET", "/health", headers: ["X-Request-ID": "mine"])
+        #expect(answer.headers["X-Request-ID"] == "mine")
+        #expect(lines.withLock { $0 }.contains(#"request="mine""#))
+    }
+
+    // MARK: - Epoch
+
+    @Test func listsCarryTheEpochOfTheDatabase() async throws {
+        try await withTemporaryDirectory { directory in
+            var epochs: Set<String> = []
+            for name in ["a", "a", "b"] {
+                let door = try await Door(path: "\(directory)/\(name).db")
+                for isClassic in [true, false] {
+                    let list = await door.send("GET", "/tables/TodoItem", classic: isClassic)
+                    epochs.insert(list.headers["Tideline-Epoch"] ?? "")
+                }
+                let row = await door.send("POST", "/tables/TodoItem", "{}")
+                #expect(row.headers["Tideline-Epoch"] == nil)
+                await door.store.stop()
+            }
+            #expect(epochs.count == 2 && !epochs.contains(""))
+        }
+    }
+
+    @Test func aNewerDatabaseIsRefusedUntouched() async throws {
+        try await withTemporaryDirectory { directory in
+            let path = directory + "/a.db"
+            try await Door(path: path).store.stop()
+            try Database(path: path).execute("PRAGMA user_version = 99")
+            let error = await #expect(throws: SchemaError.self) { try await Door(path: path) }
+            #expect(error?.description.contains("Install the newer server") == true)
+            let version = try Database(path: path).integer("PRAGMA user_version")
+            #expect(version == 99)
+        }
+    }
+
+    // MARK: - Compressed answers
+
+    @Test(arguments: [
+        ("gzip", true), ("GZIP", true), ("x-gzip", true), ("deflate, gzip;q=0.5", true),
+        ("*", true), ("*;q=0.1", true), ("gzip; q=1.000", true),
+        ("gzip;q=0.5,identity;q=0.5", true),
+        ("identity, gzip;q=0.5", false), ("gzip;q=0", false), ("gzip;q=0.000, *", false),
+        ("*;q=0", false), ("", false), ("br", false), ("gzip;q=2", false), ("gzip;q=x", false),
+    ])
+    func acceptEncoding(_ field: String, _ isAccepted: Bool) {
+        #expect(ContentCoding.acceptsGzip(["Accept-Encoding": field]) == isAccepted)
+    }
+
+    @Test func largeAnswersAreCompressed() async throws {
+        let door = try await Door()
+        for index in 0..<40 {
+            _ = await door.send("POST", "/tables/TodoItem", #"{"text":"row \#(index)"}"#)
+        }
+        let plain = await door.send("GET", "/tables/TodoItem")
+        let small = await door.send(
+            "GET",
+            "/tables/TodoItem",
+            headers: ["Accept-Encoding": "gzip, deflate"]
+        )
+        #expect(plain.headers["Content-Encoding"] == nil && plain.headers["Vary"] != nil)
+        #expect(small.headers["Content-Encoding"] == "gzip")
+        #expect(small.body.count * 3 < plain.body.count)
+        #expect(unzipped(small.body, count: plain.body.count) == plain.body)
+        let tiny = await door.send(
+            "GET",
+            "/tables/TodoItem?$top=1",
+            headers: ["Accept-Encoding": "gzip"]
+        )
+        #expect(tiny.headers["Content-Encoding"] == nil)
+    }
+
+    @Test func whatDoesNotShrinkIsSentAsItIs() {
+        var dice = Dice(1)
+        let noise = (0..<5000).map { _ in UInt8(dice.roll(256)) }
+        #expect(ContentCoding.gzip(noise) == nil)
+    }
+
+    private func unzipped(_ bytes: [UInt8], count: Int) -> [UInt8] {
+        var bytes = bytes
+        var result = [UInt8](repeating: 0, count: count + 1)
+        var stream = z_stream()
+        guard inflateInit2_(&stream, 31, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK
+        else { return [] }
+        defer { inflateEnd(&stream) }
+        bytes.withUnsafeMutableBufferPointer { input in
+            result.withUnsafeMutableBufferPointer { output in
+                stream.next_in = input.baseAddress
+                stream.avail_in = UInt32(input.count)
+                stream.next_out = output.baseAddress
+                stream.avail_out = UInt32(output.count)
+                _ = inflate(&stream, Z_FINISH)
+            }
+        }
+        return Array(result.prefix(Int(stream.total_out)))
+    }
+
+    // MARK: - Metrics
+
+    @Test func metricsCount() async throws {
+        let door = try await Door()
+        for index in 0..<3 {
+            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(index)"}"#)
+        }
+        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"1"}"#)
+        _ = await door.send("GET", "/tables/TodoItem")
+        _ = await door.send("GET", "/tables/TodoItem/9")
+        _ = await door.send("DELETE", "/tables/TodoItem/1")
+        let answer = await door.send("GET", "/metrics")
+        #expect(answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8")
+        for line in [
+            #"tideline_requests_total{route="insert",status="201"} 3"#,
+            #"tideline_requests_total{route="insert",status="409"} 1"#,
+            #"tideline_requests_total{route="list",status="200"} 1"#,
+            #"tideline_requests_total{route="read",status="404"} 1"#,
+            #"tideline_requests_total{route="delete",status="204"} 1"#,
+            #"tideline_request_seconds_bucket{route="insert",le="+Inf"} 4"#,
+            #"tideline_request_seconds_count{route="insert"} 4"#,
+            "tideline_rows_sent_total 3", "tideline_rows_written_total 4",
+            "tideline_write_queue_length 0",
+        ] {
+            #expect(answer.text.split(separator: "\n").contains(Substring(line)), "\(answer.text)")
+        }
+        #expect(await door.send("POST", "/metrics").status == 405)
+    }
+
+    @Test func metricsStayOnTheMachine() async throws {
+        let door = try await Door(exposesMetrics: false)
+        #expect(await door.send("GET", "/metrics").status == 403)
+        #expect(await door.send("GET", "/health").status == 200)
+    }
+}

@@ -1,0 +1,157 @@
+// Rules of tables: permissions, conflicts, how long tombstones are kept.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelineServerCore
+import TidelineServerSQLite
+
+@Suite struct TableRuleTests {
+    private func door(_ change: (inout TableDefinition) -> Void) async throws -> Door {
+        var table = Door.todo
+        change(&table)
+        return try await Door([table])
+    }
+
+    @Test func disabledOperationsAreNotThere() async throws {
+        let readOnly = try await door {
+            $0.permissions = TablePermissions(
+                insert: .disabled,
+                update: .disabled,
+                delete: .disabled
+            )
+        }
+        for (method, target, isClassic) in [
+            ("POST", "/tables/TodoItem", false), ("PATCH", "/tables/TodoItem", true),
+            ("PATCH", "/tables/todoitem/a", false), ("PUT", "/tables/TodoItem/a", true),
+            ("DELETE", "/tables/TodoItem/a", false), ("POST", "/tables/TodoItem/a", true),
+        ] {
+            let answer = await readOnly.send(method, target, "{}", classic: isClassic)
+            #expect(answer.status == 405)
+            #expect(answer.headers["Allow"] == "GET")
+            #expect(answer.headers["Content-Type"] == "application/problem+json")
+        }
+        #expect(await readOnly.send("GET", "/tables/TodoItem").status == 200)
+        #expect(await readOnly.send("GET", "/tables/TodoItem/a").status == 404)
+    }
+
+    @Test func withoutReadNoRowIsShown() async throws {
+        let door = try await door { $0.permissions.read = .disabled }
+        #expect(await door.send("GET", "/tables/TodoItem").status == 405)
+        #expect(
+            await door.send("GET", "/tables/TodoItem/a").headers["Allow"] == "PATCH, PUT, DELETE"
+        )
+        #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+        let twice = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+        #expect(twice.status == 409 && twice.body.isEmpty && twice.headers["ETag"] == nil)
+        let stale = await door.send(
+            "PATCH",
+            "/tables/TodoItem/a",
+            "{}",
+            headers: ["If-Match": "\"x\""]
+        )
+        #expect(stale.status == 412 && stale.body.isEmpty)
+    }
+
+    /// What a stale write leads to: verb, status, and the text of the row afterwards.
+    @Test(arguments: [
+        (ConflictRule.reject, "PATCH", 412, "stored"), (.reject, "PUT", 412, "stored"),
+        (.reject, "DELETE", 412, "stored"), (.serverWins, "PATCH", 200, "stored"),
+        (.serverWins, "PUT", 200, "stored"), (.serverWins, "DELETE", 412, "stored"),
+        (.clientWins, "PATCH", 200, "sent"), (.clientWins, "PUT", 200, "sent"),
+        (.clientWins, "DELETE", 204, ""),
+    ])
+    func conflictsAreDecided(
+        _ rule: ConflictRule,
+        _ method: String,
+        _ status: Int,
+        _ text: String
+    ) async throws {
+        let door = try await door { $0.conflict = rule }
+        let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
+        let tag = made.headers["ETag"] ?? ""
+        let stored = await door.send("PATCH", "/tables/TodoItem/a", #"{"text":"stored"}"#)
+        let answer = await door.send(
+            method,
+            "/tables/TodoItem/a",
+            method == "DELETE" ? nil : #"{"text":"sent"}"#,
+            headers: ["If-Match": tag]
+        )
+        #expect(answer.status == status, "\(answer.text)")
+        let after = await door.send("GET", "/tables/TodoItem/a")
+        #expect(after.row["text"] as? String ?? "" == text)
+        if text == "stored" { #expect(after.body == stored.body && answer.body == stored.body) }
+        // Other preconditions are no matter of conflicts.
+        let other = await door.send(
+            "PUT",
+            "/tables/TodoItem/a?__includeDeleted=true",
+            "{}",
+            headers: ["If-None-Match": "*"]
+        )
+        #expect(other.status == 412)
+    }
+
+    @Test(arguments: [(ConflictRule.reject, 409), (.serverWins, 200), (.clientWins, 200)])
+    func classicVersionsInTheBodyToo(_ rule: ConflictRule, _ status: Int) async throws {
+        let door = try await door { $0.conflict = rule }
+        let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+        _ = await door.send("PATCH", "/tables/TodoItem/a", #"{"text":"stored"}"#)
+        let version = made.row["version"] as? String ?? ""
+        let answer = await door.send(
+            "PATCH",
+            "/tables/TodoItem/a",
+            #"{"text":"sent","version":"\#(version)"}"#,
+            classic: true
+        )
+        #expect(answer.status == status)
+        #expect(answer.row["text"] as? String == (rule == .clientWins ? "sent" : "stored"))
+    }
+
+    @Test func tombstonesAreRemovedAfterTheirDays() async throws {
+        let clock = TestClock()
+        var table = Door.todo
+        table.tombstoneDays = 2
+        let door = try await Door([table], clock: clock)
+        for id in ["old", "young", "live"] {
+            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+        }
+        _ = await door.send("DELETE", "/tables/TodoItem/old")
+        clock.move(by: 86_400_000_000)
+        _ = await door.send("DELETE", "/tables/TodoItem/young")
+        try await door.store.purgeTombstones()
+        #expect(await door.send("GET", "/tables/TodoItem/old").status == 410)
+        clock.move(by: 86_400_000_000 + 1_000_000)
+        try await door.store.purgeTombstones()
+        #expect(await door.send("GET", "/tables/TodoItem/old").status == 404)
+        #expect(await door.send("GET", "/tables/TodoItem/young").status == 410)
+        #expect(await door.send("GET", "/tables/TodoItem/live").status == 200)
+    }
+
+    @Test func theWriterRemovesThemByItself() async throws {
+        try await withTemporaryDirectory { directory in
+            let clock = TestClock()
+            var table = Door.todo
+            table.tombstoneDays = 1
+            let path = directory + "/a.db"
+            let door = try await Door([table], path: path, clock: clock)
+            for id in 0..<600 {
+                _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+                _ = await door.send("DELETE", "/tables/TodoItem/\(id)")
+            }
+            await door.store.stop()
+            clock.move(by: 2 * 86_400_000_000)
+            let again = try await Door([table], path: path, clock: clock)
+            var left = 600
+            for _ in 0..<200 where left > 0 {
+                let list = await again.send(
+                    "GET",
+                    "/tables/TodoItem?__includeDeleted=true&$count=true&$top=0"
+                )
+                left = list.row["count"] as? Int ?? 600
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            #expect(left == 0)
+            await again.store.stop()
+        }
+    }
+}

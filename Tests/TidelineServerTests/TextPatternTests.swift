@@ -1,0 +1,45 @@
+// Patterns of columns: what they match, what cannot be read, and that their time is bounded.
+
+import Testing
+import TidelineServerCore
+
+@Suite struct TextPatternTests {
+    @Test(
+        arguments: [
+            ("", [""], ["a"]), ("abc", ["abc"], ["ab", "abcd", "xabc"]),
+            ("^abc$", ["abc"], ["abcd"]), ("a|bc|", ["a", "bc", ""], ["ab", "b"]),
+            ("a*b+c?", ["b", "aabb", "abc"], ["a", "c", "bcc"]), ("a{2}", ["aa"], ["a", "aaa"]),
+            ("a{2,}", ["aa", "aaaa"], ["a"]), ("a{1,3}", ["a", "aaa"], ["", "aaaa"]),
+            ("(ab){2}", ["abab"], ["ab"]), ("(?:a|b)*", ["", "abba"], ["abc"]),
+            (".", ["a", "é", "\n"], ["", "ab"]), ("[a-c]", ["b"], ["d", "-"]),
+            ("[^a-c]", ["d", "😀"], ["a"]), ("[-a]", ["-", "a"], ["b"]), ("[a-]", ["-"], ["b"]),
+            ("[]a]", ["]", "a"], ["b"]), (#"\d+"#, ["0123"], ["a", "١"]),
+            (#"\w+"#, ["aZ_9"], ["é"]),
+            (#"[\d.]+"#, ["1.5"], ["1,5"]), (#"\."#, ["."], ["a"]), (#"[^\s]+"#, ["ab"], ["a b"]),
+            (#"\S\D\W"#, ["aa-"], ["a1-"]), (#"[^\D]"#, ["5"], ["a"]),
+            ("(a*)*", ["", "aaa"], ["b"]),
+            ("[^@]+@[^@]+\\.[a-z]{2,}", ["a@b.de"], ["a@b", "a@@b.de"]),
+        ] as [(String, [String], [String])]
+    )
+    func match(_ pattern: String, _ yes: [String], _ no: [String]) throws {
+        let matcher = try TextPattern(pattern)
+        for text in yes { #expect(matcher.matches(text), "\(pattern) \(text)") }
+        for text in no { #expect(!matcher.matches(text), "\(pattern) \(text)") }
+    }
+
+    @Test(arguments: [
+        "(", ")", "a)", "[", "[]", "[b-a]", "*", "a**", "a{", "a{2", "a{3,2}", "a{,2}", "a{501}",
+        "\\", "\\q", "\\1", "(?=a)", "(?<n>a)", "(a{100}){100}", "((){500}){500}",
+        String(repeating: "(", count: 100), String(repeating: "a", count: 600),
+    ])
+    func cannotBeRead(_ pattern: String) {
+        #expect(throws: TextPattern.Fault.self) { try TextPattern(pattern) }
+    }
+
+    @Test func takesNoMoreThanLinearTime() throws {
+        let matcher = try TextPattern("(a*)*(a|aa)+(a+)+b")
+        let text = String(repeating: "a", count: 10_000)
+        let time = ContinuousClock().measure { #expect(!matcher.matches(text)) }
+        #expect(time < .seconds(5))
+    }
+}

@@ -1,0 +1,261 @@
+// Attempts: what a lost, late or strange answer does to an operation and to the edits behind it.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+
+@Suite struct AttemptTests {
+    private let transport = ScriptedTransport()
+
+    private func device(_ policy: ConflictPolicy = .fail) async throws -> Device {
+        try await Device(transport, conflicts: policy)
+    }
+
+    /// Guarantees 2 and 7: the retry has the same bytes although the row was edited, and the edit
+    /// goes behind it, based on the answer.
+    @Test func theFirstAttemptFreezesAnOperation() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "one", rank: 1))
+        transport.add(.lost)
+        #expect(try await device.push()?.status == .networkFailure)
+        #expect(try await device.queue() == ["insert a attempted"])
+        try await device.todos().update(id: "a") { $0.text = "two" }
+        #expect(try await device.queue() == ["insert a attempted", "update a"])
+        transport.add(
+            .json(409, serverRow("a", 1, text: "one", rank: 1)),
+            .json(200, serverRow("a", 2, text: "two", rank: 1))
+        )
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.count == 3)
+        #expect(transport.sent[0] == transport.sent[1])
+        #expect(transport.sent[2].description == "PATCH /tables/Todo/a \"v1\" {\"text\":\"two\"}")
+        #expect(try await device.rows() == [localRow("a", 2, text: "two", rank: 1)])
+        #expect(try await device.queue() == [])
+    }
+
+    @Test func anUpdateIsFrozenWithItsVersion() async throws {
+        let device = try await device()
+        try await device.seed([localRow("a", 1)])
+        try await device.todos().update(id: "a") { $0.text = "one" }
+        transport.add(.lost)
+        _ = try await device.push()
+        try await device.todos().update(id: "a") { $0.rank = 9 }
+        try await device.todos().update(id: "a") { $0.rank = 10 }
+        #expect(try await device.queue() == ["update a attempted", "update a"])
+        transport.add(
+            .json(200, serverRow("a", 2, text: "one")),
+            .json(200, serverRow("a", 3, text: "one", rank: 10))
+        )
+        #expect(try await device.push() == nil)
+        #expect(transport.sent[0] == transport.sent[1])
+        #expect(transport.sent[2].description == "PATCH /tables/Todo/a \"v2\" {\"rank\":10}")
+    }
+
+    @Test func aDeleteBehindAnAttemptIsItsOwnOperation() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "one"))
+        transport.add(.lost)
+        _ = try await device.push()
+        try await device.todos().delete(id: "a")
+        #expect(try await device.queue() == ["insert a attempted", "delete a"])
+        transport.add(.json(201, serverRow("a", 4, text: "one")), .status(204))
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.map(\.method) == ["POST", "POST", "DELETE"])
+        #expect(transport.sent[2].ifMatch == "\"v4\"")
+        #expect(try await device.rows() == [])
+    }
+
+    @Test func anInsertBehindAnAttemptedDelete() async throws {
+        let device = try await device()
+        try await device.seed([localRow("a", 1)])
+        try await device.todos().delete(id: "a")
+        transport.add(.lost)
+        _ = try await device.push()
+        try await device.todos().insert(Todo(id: "a", text: "anew"))
+        #expect(try await device.queue() == ["delete a attempted", "insert a"])
+        transport.add(
+            .status(204),
+            .json(409, serverRow("a", 2, deleted: true)),
+            .json(200, serverRow("a", 3, text: "anew"))
+        )
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.map(\.method) == ["DELETE", "DELETE", "POST", "PUT"])
+        #expect(transport.sent[3].target == "/tables/Todo/a?__includedeleted=true")
+        #expect(transport.sent[3].ifMatch == "\"v2\"")
+        #expect(try await device.rows() == [localRow("a", 3, text: "anew")])
+    }
+
+    /// Guarantee 7: a row that is edited while its operation is on the wire keeps the edit, and the
+    /// edit is pushed next.
+    @Test func anEditDuringThePushIsKept() async throws {
+        let device = try await device()
+        try await device.seed([localRow("a", 1)])
+        try await device.todos().update(id: "a") { $0.text = "sent" }
+        let todos = try device.todos()
+        transport.add(
+            .run { _ in
+                try await todos.update(id: "a") { $0.rank = 5 }
+                return .json(200, serverRow("a", 2, text: "sent", #","by":"server""#))
+            },
+            .run { request in
+                let local = try await todos.read(id: "a")
+                #expect(local?.text == "sent")
+                #expect(local?.rank == 5)
+                #expect(local?.version == "v2")
+                #expect(request.description == "PATCH /tables/Todo/a \"v2\" {\"rank\":5}")
+                return .json(200, serverRow("a", 3, text: "sent", rank: 5))
+            }
+        )
+        #expect(try await device.push() == nil)
+        #expect(transport.unused == 0)
+        #expect(try await device.rows() == [localRow("a", 3, text: "sent", rank: 5)])
+    }
+
+    @Test func anEditDuringThePushMeetsTheServersChanges() async throws {
+        let device = try await device()
+        try await device.seed([localRow("a", 1)])
+        try await device.todos().update(id: "a") { $0.text = "sent" }
+        let todos = try device.todos()
+        transport.add(
+            .run { _ in
+                try await todos.update(id: "a") { $0.complete = true }
+                return .json(200, serverRow("a", 2, text: "trimmed by server", rank: 7))
+            },
+            .json(200, serverRow("a", 3, text: "trimmed by server", rank: 7))
+        )
+        #expect(try await device.push() == nil)
+        #expect(transport.sent[1].body == #"{"complete":true}"#)
+    }
+
+    @Test func unauthorizedParksNothing() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a"))
+        try await device.todos().insert(Todo(id: "b"))
+        transport.add(.status(401))
+        let error = try await device.push()
+        #expect(error?.status == .unauthorized)
+        #expect(error?.errors.isEmpty == true)
+        #expect(try await device.queue() == ["insert a attempted", "insert b"])
+        #expect(device.waits.all.isEmpty)
+    }
+
+    @Test(arguments: [408, 429, 500, 503, 302])
+    func busyServersAreAskedAgainAndParkNothing(status: Int) async throws {
+        let transport = ScriptedTransport(otherwise: .status(status))
+        let device = try await Device(transport)
+        try await device.todos().insert(Todo(id: "a"))
+        try await device.todos().insert(Todo(id: "b"))
+        let error = try await device.push()
+        #expect(error?.status == .networkFailure)
+        #expect(error?.errors.isEmpty == true)
+        #expect(transport.sent.count == 4)
+        #expect(Set(transport.sent).count == 1)
+        #expect(device.waits.all == [.milliseconds(500), .seconds(1), .seconds(2)])
+        #expect(try await device.queue() == ["insert a attempted", "insert b"])
+    }
+
+    @Test func theServerMayAskForMoreTime() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a"))
+        transport.add(
+            .status(503, ["Retry-After": "7"]),
+            .status(429, ["retry-after": "30"]),
+            .status(503, ["Retry-After": "Fri, 20 Nov 2026 20:32:22 GMT"]),
+            .json(201, serverRow("a", 1))
+        )
+        #expect(try await device.push() == nil)
+        #expect(device.waits.all == [.seconds(7), .seconds(30), .seconds(2)])
+    }
+
+    @Test func aLongerWaitThanAPushLastsEndsIt() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a"))
+        transport.add(.status(429, ["Retry-After": "9999"]))
+        #expect(try await device.push()?.status == .networkFailure)
+        #expect(device.waits.all.isEmpty)
+        #expect(try await device.queue() == ["insert a attempted"])
+    }
+
+    @Test(arguments: [ScriptedTransport.Answer.lost, .broken])
+    func noAnswerEndsThePush(answer: ScriptedTransport.Answer) async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a"))
+        transport.add(answer)
+        let error = try await device.push()
+        #expect(error?.status == .networkFailure)
+        #expect(error?.cause is TransportError)
+        #expect(try await device.queue() == ["insert a attempted"])
+    }
+
+    /// A portal's page, another row, a text: none of them is a success.
+    static let strange: [(Int, String)] = [
+        (200, "<html>Sign in to the hotel</html>"), (200, "{\"ok\":true}"), (201, ""),
+        (200, "[]"), (200, serverRow("another", 1)), (200, "null"), (200, serverRow("", 1)),
+    ]
+
+    @Test(arguments: strange)
+    func aStrangeSuccessIsNone(status: Int, body: String) async throws {
+        let transport = ScriptedTransport(otherwise: .json(status, body))
+        let device = try await Device(transport)
+        try await device.seed([localRow("b", 1), localRow("c", 1)])
+        try await device.todos().insert(Todo(id: "a"))
+        #expect(try await device.push()?.status == .networkFailure)
+        #expect(try await device.queue() == ["insert a attempted"])
+    }
+
+    @Test func aPortalsPageIsNoDelete() async throws {
+        let transport = ScriptedTransport(otherwise: .json(200, "<html></html>"))
+        let device = try await Device(transport)
+        try await device.seed([localRow("a", 1)])
+        try await device.todos().delete(id: "a")
+        #expect(try await device.push()?.status == .networkFailure)
+        #expect(try await device.queue() == ["delete a attempted"])
+    }
+
+    @Test func aDeleteMayBeAnsweredWithTheRow() async throws {
+        let device = try await device()
+        try await device.seed([localRow("a", 1)])
+        try await device.todos().delete(id: "a")
+        transport.add(.json(200, serverRow("a", 2, deleted: true)))
+        #expect(try await device.push() == nil)
+    }
+
+    @Test(arguments: [404, 410])
+    func aDeleteOfWhatIsGoneIsSuccess(status: Int) async throws {
+        let device = try await device()
+        try await device.seed([localRow("a", 1)])
+        try await device.todos().delete(id: "a")
+        transport.add(.status(status))
+        #expect(try await device.context.push().completed == 1)
+        #expect(try await device.queue() == [])
+    }
+
+    @Test func cancellingEndsThePushAndLosesNothing() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a"))
+        transport.add(
+            .run { _ in
+                withUnsafeCurrentTask { $0?.cancel() }
+                return .status(503)
+            }
+        )
+        let error = try await Task { try await device.push() }.value
+        #expect(error?.status == .cancelled)
+        #expect(try await device.queue() == ["insert a attempted"])
+    }
+
+    @Test func theVersionMayComeInTheETag() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a"))
+        transport.add(
+            .json(201, #"{"id":"a","text":""}"#, ["ETag": "\"v\\\"5\""]),
+            .json(200, #"{"id":"a","text":"x"}"#, ["ETag": "\"v6\""])
+        )
+        #expect(try await device.push() == nil)
+        try await device.todos().update(id: "a") { $0.text = "x" }
+        #expect(try await device.push() == nil)
+        #expect(transport.sent[1].ifMatch == "\"v\\\"5\"")
+        #expect(try await device.rows().first?.version == "v6")
+    }
+}

@@ -1,0 +1,203 @@
+// Parked operations: what rejects, who releases, and what is there after a restart.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+
+@Suite struct ParkedTests {
+    private let transport = ScriptedTransport()
+
+    private func device(_ policy: ConflictPolicy = .fail) async throws -> Device {
+        try await Device(transport, conflicts: policy)
+    }
+
+    /// Guarantee 9: a poisoned operation delays only what depends on it.
+    @Test(arguments: [400, 402, 403, 405, 409, 412, 413, 415, 422])
+    func rejectedOnesAreParkedAndOthersGoOn(status: Int) async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "bad"))
+        try await device.todos().insert(Todo(id: "b", text: "good"))
+        transport.add(
+            .json(status, #"{"error":"too long"}"#),
+            .json(201, serverRow("b", 1, text: "good"))
+        )
+        let error = try #require(try await device.push())
+        #expect(error.status == .operationErrors)
+        #expect(error.completed == 1)
+        let one = try #require(error.errors.first)
+        #expect(error.errors.count == 1)
+        #expect(one.table == "Todo")
+        #expect(one.itemID == "a")
+        #expect(one.kind == .insert)
+        #expect(one.statusCode == status)
+        #expect(one.item?["text"] == "bad")
+        #expect(one.serverItem == nil)
+        #expect(one.message.contains("too long"))
+        #expect(!one.message.contains("bad"))
+        #expect(try await device.queue() == ["insert a attempted parked"])
+        #expect(try await device.context.pendingOperationCount == 1)
+    }
+
+    @Test func aParkedOneIsNotSentAgainAndEveryPushSaysSo() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a"))
+        transport.add(.status(400))
+        _ = try await device.push()
+        #expect(try await device.push()?.status == .operationErrors)
+        #expect(transport.sent.count == 1)
+    }
+
+    @Test func aNewEditReleasesIt() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "bad"))
+        transport.add(.status(422), .json(201, serverRow("a", 1, text: "better")))
+        _ = try await device.push()
+        try await device.todos().update(id: "a") { $0.text = "better" }
+        #expect(try await device.queue() == ["insert a"])
+        #expect(try await device.context.operationErrors().isEmpty)
+        #expect(try await device.push() == nil)
+        #expect(transport.sent[1].method == "POST")
+        #expect(transport.sent[1].body?.contains("better") == true)
+    }
+
+    @Test func anEditThatChangesNothingReleasesItToo() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "x"))
+        transport.add(.status(403), .json(201, serverRow("a", 1, text: "x")))
+        _ = try await device.push()
+        try await device.todos().update(id: "a") { _ in }
+        #expect(try await device.push() == nil)
+    }
+
+    @Test func anEditDuringTheRejectedPushReleasesItAtOnce() async throws {
+        let device = try await device()
+        let todos = try device.todos()
+        try await todos.insert(Todo(id: "a", text: "bad"))
+        transport.add(
+            .run { _ in
+                try await todos.update(id: "a") { $0.text = "better" }
+                return .status(400)
+            },
+            .json(201, serverRow("a", 1, text: "better"))
+        )
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.map(\.method) == ["POST", "POST"])
+        #expect(try await device.rows() == [localRow("a", 1, text: "better")])
+    }
+
+    @Test func aDeletedInsertThatWasRejectedIsGone() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a"))
+        transport.add(.status(400))
+        _ = try await device.push()
+        try await device.todos().delete(id: "a")
+        #expect(try await device.queue() == [])
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.count == 1)
+    }
+
+    @Test func aMissingTableParksAnInsertUnderEveryPolicy() async throws {
+        for policy in [ConflictPolicy.fail, .serverWins, .clientWins] {
+            let transport = ScriptedTransport([.json(404, #"{"error":"no such table"}"#)])
+            let device = try await Device(transport, conflicts: policy)
+            try await device.todos().insert(Todo(id: "a", text: "mine"))
+            #expect(try await device.push()?.status == .operationErrors)
+            #expect(try await device.todos().read(id: "a")?.text == "mine")
+        }
+    }
+
+    /// The three actions, on a new client over the same file.
+    enum Action: CaseIterable {
+        case discard
+        case update
+        case updateRecord
+        case retry
+        case retryRecord
+    }
+
+    @Test(arguments: Action.allCases)
+    func actionsWorkAfterARestart(action: Action) async throws {
+        try await withTemporaryFile { path in
+            try await parkConflict(path)
+            let device = try await Device(transport, store: SQLiteStore(path: path))
+            let errors = try await device.context.operationErrors()
+            let error = try #require(errors.first)
+            #expect(errors.count == 1)
+            #expect(error.statusCode == 412)
+            #expect(error.item?["text"] == "mine")
+            #expect(error.serverItem?["text"] == "theirs")
+            #expect(error.serverItem?.version == "v2")
+            switch action {
+            case .discard:
+                try await error.cancelOperationAndDiscardItem()
+                #expect(try await device.rows() == [localRow("a", 2, text: "theirs")])
+            case .update:
+                try await error.cancelOperationAndUpdateItem(["id": "a", "text": "both"])
+                #expect(try await device.rows() == [localRow("a", 2, text: "both")])
+            case .updateRecord:
+                try await error.cancelOperationAndUpdateItem(Todo(id: "a", text: "both"))
+                #expect(try await device.rows() == [localRow("a", 2, text: "both")])
+            case .retry:
+                try await error.updateOperationAndRetry(with: ["id": "a", "text": "both"])
+            case .retryRecord:
+                try await error.updateOperationAndRetry(with: Todo(id: "a", text: "both"))
+            }
+            #expect(try await device.context.operationErrors().isEmpty)
+            let isRetry = action == .retry || action == .retryRecord
+            #expect(try await device.queue() == (isRetry ? ["update a"] : []))
+            if isRetry { transport.add(.json(200, serverRow("a", 3, text: "both"))) }
+            #expect(try await device.push() == nil)
+            guard isRetry else { return }
+            #expect(transport.sent.last?.ifMatch == "\"v2\"")
+            #expect(transport.sent.last?.body?.contains("both") == true)
+            #expect(try await device.rows() == [localRow("a", 3, text: "both")])
+        }
+    }
+
+    private func parkConflict(_ path: String) async throws {
+        let device = try await Device(transport, store: SQLiteStore(path: path))
+        try await device.seed([localRow("a", 1)])
+        try await device.todos().update(id: "a") { $0.text = "mine" }
+        transport.add(.json(412, serverRow("a", 2, text: "theirs")))
+        #expect(try await device.push()?.status == .operationErrors)
+    }
+
+    @Test func discardingWithoutAServerRowDeletesTheLocalOne() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a"))
+        transport.add(.status(400))
+        let error = try #require(try await device.push()?.errors.first)
+        try await error.cancelOperationAndDiscardItem()
+        #expect(try await device.rows() == [])
+        #expect(try await device.queue() == [])
+    }
+
+    @Test func discardingADeletePutsTheRowBack() async throws {
+        let device = try await device()
+        try await device.seed([localRow("a", 1)])
+        try await device.todos().delete(id: "a")
+        transport.add(.status(403))
+        let error = try #require(try await device.push()?.errors.first)
+        #expect(error.item == nil)
+        try await error.cancelOperationAndDiscardItem()
+        #expect(try await device.rows() == [localRow("a", 1)])
+    }
+
+    @Test func aSettledErrorSaysSo() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "x"))
+        transport.add(.status(400), .status(400))
+        let old = try #require(try await device.push()?.errors.first)
+        try await device.todos().update(id: "a") { $0.text = "y" }
+        let stale = await #expect(throws: SyncError.self) {
+            try await old.cancelOperationAndDiscardItem()
+        }
+        #expect(stale?.code == .notFound)
+        #expect(stale?.message.contains("settled") == true)
+        let new = try #require(try await device.push()?.errors.first)
+        #expect(await code { try await old.updateOperationAndRetry(with: Row()) } == .notFound)
+        try await new.cancelOperationAndDiscardItem()
+        #expect(await code { try await new.cancelOperationAndDiscardItem() } == .notFound)
+    }
+}

@@ -1,0 +1,119 @@
+// OperationRequest: operation, local row and base -> method, If-Match and body.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+
+@Suite struct OperationRequestTests {
+    private static let schema = TableSchema(
+        name: "T",
+        columns: [
+            ColumnDefinition("text", .string, nullable: false),
+            ColumnDefinition("rank", .integer),
+        ]
+    )
+    private static let base: Row = [
+        "id": "a", "text": "one", "rank": 1, "extra": "x", "version": "v\"1",
+    ]
+    private static let local: Row = [
+        "id": "a", "text": "two", "rank": 1, "extra": "x", "version": "v\"1",
+    ]
+
+    private func frozen(
+        _ kind: OperationKind,
+        local: Row? = OperationRequestTests.local,
+        base: Row? = OperationRequestTests.base,
+        _ change: (inout QueuedOperation) -> Void = { _ in }
+    ) -> QueuedOperation.Frozen? {
+        var operation = QueuedOperation(id: 1, table: "T", itemID: "a", kind: kind)
+        change(&operation)
+        return OperationRequest.frozen(
+            operation,
+            local: local,
+            basis: base.map { RowBasis(base: $0) },
+            schema: Self.schema,
+            requestID: "r1",
+            now: Date(timeIntervalSince1970: 0)
+        )
+    }
+
+    @Test func anInsertSendsEverythingButSystemColumns() {
+        let request = frozen(.insert, base: nil)
+        #expect(request?.method == "POST")
+        #expect(request?.ifMatch == nil)
+        #expect(request?.body == #"{"id":"a","text":"two","rank":1,"extra":"x"}"#)
+        #expect(request?.requestID == "r1")
+        #expect(request?.firstSent == "1970-01-01T00:00:00.000Z")
+        #expect(request?.sentRow == Self.local)
+    }
+
+    @Test func anInsertLeavesNullOutWhereNoneIsHeld() {
+        let request = frozen(.insert, local: ["id": "a", "text": nil, "rank": nil], base: nil)
+        #expect(request?.body == #"{"id":"a","rank":null}"#)
+    }
+
+    @Test func anUpdateSendsWhatDiffers() {
+        let request = frozen(.update)
+        #expect(request?.method == "PATCH")
+        #expect(request?.query == "")
+        #expect(request?.ifMatch == "\"v\\\"1\"")
+        #expect(request?.body == #"{"text":"two"}"#)
+    }
+
+    @Test func anUpdateThatChangesNothingIsNotSent() {
+        #expect(frozen(.update, local: Self.base) == nil)
+    }
+
+    @Test func anUpdateOnAnOlderVersionSendsAllThatTheAppKnows() {
+        let request = frozen(.update) {
+            $0.basisVersion = "v0"
+            $0.sendsWholeRow = true
+        }
+        #expect(request?.ifMatch == "\"v0\"")
+        #expect(request?.body == #"{"text":"two","rank":1}"#)
+    }
+
+    @Test func aWholeRowKeepsChangesOfUnknownColumns() {
+        let request = frozen(.update, local: ["id": "a", "text": "two", "extra": "y"]) {
+            $0.sendsWholeRow = true
+        }
+        #expect(request?.body == #"{"text":"two","extra":"y"}"#)
+    }
+
+    @Test func aRevivalReplacesTheTombstone() {
+        let request = frozen(.update) {
+            $0.revives = true
+            $0.basisVersion = "v7"
+        }
+        #expect(request?.method == "PUT")
+        #expect(request?.query == "?__includedeleted=true")
+        #expect(request?.ifMatch == "\"v7\"")
+        #expect(
+            request?.body == #"{"id":"a","text":"two","rank":1,"extra":"x","deleted":false}"#
+        )
+    }
+
+    @Test func aDeleteHasNoBody() {
+        let request = frozen(.delete, local: nil)
+        #expect(request?.method == "DELETE")
+        #expect(request?.ifMatch == "\"v\\\"1\"")
+        #expect(request?.body == nil)
+        #expect(request?.sentRow == nil)
+    }
+
+    @Test func withoutRowOrBaseThereIsNothingToSend() {
+        #expect(frozen(.delete, local: nil, base: nil) == nil)
+        #expect(frozen(.insert, local: nil, base: nil) == nil)
+        #expect(frozen(.update, local: nil) == nil)
+    }
+
+    @Test func thePayloadComesBackFromTheBytes() {
+        var operation = QueuedOperation(id: 1, table: "T", itemID: "a", kind: .insert)
+        operation.frozen = frozen(.insert, base: nil)
+        let payload = OperationRequest.payload(operation, schema: Self.schema)
+        #expect(payload == ["text": "two", "rank": 1, "extra": "x"])
+        operation.kind = .delete
+        #expect(OperationRequest.payload(operation, schema: Self.schema) == nil)
+    }
+}

@@ -1,0 +1,151 @@
+// QueueRules: every last operation, in every state, under every change.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+
+@Suite struct QueueRulesTests {
+    private typealias Effect = QueueRules.Effect
+
+    /// A last operation and what insert, update and delete do behind it.
+    struct Line: Sendable, CustomTestStringConvertible {
+        var last: OperationKind?
+        var states: [QueuedOperation.State]
+        /// Whether the row is there, which the last operation decides; nil: both.
+        var rowExists: Bool
+        var insert: QueueRules.Effect
+        var update: QueueRules.Effect
+        var delete: QueueRules.Effect
+
+        var testDescription: String { "\(last.map { "\($0)" } ?? "none") \(states) \(rowExists)" }
+    }
+
+    static let lines: [Line] = [
+        Line(
+            last: nil,
+            states: [.pending],
+            rowExists: false,
+            insert: .append(.insert),
+            update: .notFound,
+            delete: .nothing
+        ),
+        Line(
+            last: nil,
+            states: [.pending],
+            rowExists: true,
+            insert: .alreadyExists,
+            update: .append(.update),
+            delete: .append(.delete)
+        ),
+        Line(
+            last: .insert,
+            states: [.pending, .parked],
+            rowExists: true,
+            insert: .alreadyExists,
+            update: .collapse(into: .insert),
+            delete: .remove
+        ),
+        Line(
+            last: .update,
+            states: [.pending, .parked],
+            rowExists: true,
+            insert: .alreadyExists,
+            update: .collapse(into: .update),
+            delete: .collapse(into: .delete)
+        ),
+        Line(
+            last: .delete,
+            states: [.pending, .parked],
+            rowExists: false,
+            insert: .replaceDeleted,
+            update: .notFound,
+            delete: .nothing
+        ),
+        Line(
+            last: .insert,
+            states: [.attempted],
+            rowExists: true,
+            insert: .alreadyExists,
+            update: .append(.update),
+            delete: .append(.delete)
+        ),
+        Line(
+            last: .update,
+            states: [.attempted],
+            rowExists: true,
+            insert: .alreadyExists,
+            update: .append(.update),
+            delete: .append(.delete)
+        ),
+        Line(
+            last: .delete,
+            states: [.attempted],
+            rowExists: false,
+            insert: .append(.insert),
+            update: .notFound,
+            delete: .nothing
+        ),
+    ]
+
+    @Test(arguments: lines)
+    func effects(line: Line) {
+        for state in line.states {
+            let last = line.last.map {
+                QueuedOperation(id: 1, table: "Todo", itemID: "a", kind: $0, state: state)
+            }
+            let changes: [(QueueRules.Change, QueueRules.Effect)] = [
+                (.insert, line.insert), (.update, line.update), (.delete, line.delete),
+            ]
+            for (change, expected) in changes {
+                let effect = QueueRules.effect(of: change, rowExists: line.rowExists, last: last)
+                #expect(effect == expected, "\(change) behind \(state)")
+            }
+        }
+    }
+
+    /// What a rejected operation and the one behind it come to; nil: nothing is left.
+    static let merges: [(OperationKind, OperationKind, OperationKind?, Bool)] = [
+        (.insert, .update, .insert, false),
+        (.insert, .delete, nil, false),
+        (.update, .update, .update, false),
+        (.update, .delete, .delete, false),
+        (.delete, .insert, .update, true),
+    ]
+
+    @Test(arguments: merges)
+    func rejectedOnesCollapse(
+        rejected: OperationKind,
+        later: OperationKind,
+        expected: OperationKind?,
+        isWhole: Bool
+    ) {
+        let one = operation(rejected, id: 4, .attempted)
+        let result = QueueRules.merge(rejected: one, behind: operation(later, id: 9, .pending))
+        #expect(result?.kind == expected)
+        guard let result else { return }
+        #expect(result.id == 4)
+        #expect(result.state == .pending)
+        #expect(result.frozen == nil)
+        #expect(result.sendsWholeRow == isWhole)
+    }
+
+    private func operation(
+        _ kind: OperationKind,
+        id: Int64,
+        _ state: QueuedOperation.State
+    ) -> QueuedOperation {
+        var result = QueuedOperation(id: id, table: "Todo", itemID: "a", kind: kind, state: state)
+        if state == .attempted { result.frozen = sampleRequest }
+        return result
+    }
+}
+
+/// Something that was sent once.
+let sampleRequest = OperationRequest.frozen(
+    QueuedOperation(id: 1, table: "T", itemID: "a", kind: .update),
+    local: ["id": "a", "text": "mine"],
+    basis: RowBasis(base: ["id": "a", "text": "base", "version": "v1"]),
+    requestID: "r",
+    now: Date(timeIntervalSince1970: 0)
+)

@@ -1,0 +1,104 @@
+// SQLiteStore and its file: what it is called to open, and what is in it afterwards.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineSQLite
+
+@Suite struct SQLiteFileTests {
+    @Test func aNewerFileIsRefusedAndUntouched() async throws {
+        try await withTemporaryFile { path in
+            try Self.makeFile(path, "CREATE TABLE t (a); PRAGMA user_version = 999")
+            let before = try Data(contentsOf: URL(filePath: path))
+            let error = #expect(throws: SyncError.self) { try SQLiteStore(path: path) }
+            #expect(error?.code == .newerStore)
+            #expect(error?.message.contains("999") == true)
+            #expect(try Data(contentsOf: URL(filePath: path)) == before)
+        }
+    }
+
+    @Test func aFileThatIsNoDatabaseIsRefusedAndUntouched() async throws {
+        try await withTemporaryFile { path in
+            let text = Data(String(repeating: "This is a letter. ", count: 100).utf8)
+            try text.write(to: URL(filePath: path))
+            let error = #expect(throws: SyncError.self) { try SQLiteStore(path: path) }
+            #expect(error?.code == .storeFailure)
+            #expect(error?.message.contains("not a SQLite database") == true)
+            #expect(try Data(contentsOf: URL(filePath: path)) == text)
+        }
+    }
+
+    @Test func anEmptyFileIsANewStore() async throws {
+        try await withTemporaryFile { path in
+            try Data().write(to: URL(filePath: path))
+            let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
+            #expect(try await device.context.pendingOperationCount == 0)
+        }
+    }
+
+    @Test func aFolderThatIsNotThereIsAClearError() {
+        let error = #expect(throws: SyncError.self) {
+            try SQLiteStore(path: "/nowhere/at/all/todo.sqlite")
+        }
+        #expect(error?.code == .storeFailure)
+        #expect(error?.message.contains("/nowhere/at/all") == true)
+    }
+
+    @Test func theTablesOfTheOriginalAreThere() async throws {
+        try await withTemporaryFile { path in
+            let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
+            try await device.todos().insert(Todo(id: "a", text: "milk", rank: 3))
+            let database = try Database(path: path, mode: .readOnly)
+            let wanted = [
+                "MS_TableOperations": ["id", "itemId", "properties", "table", "tableKind"],
+                "MS_TableOperationErrors": ["id", "operationId", "properties", "tableKind"],
+                "MS_TableConfig": ["id", "key", "keyType", "table", "value"],
+                "Todo": ["id", "text", "complete", "rank", "version", "createdAt", "updatedAt"],
+            ]
+            for (table, columns) in wanted {
+                for column in columns {
+                    let sql = "SELECT count(*) FROM pragma_table_info(?1) WHERE name = ?2"
+                    let count = try database.integer(sql, [.text(table), .text(column)])
+                    #expect(count == 1, "\(table).\(column)")
+                }
+            }
+            #expect(try database.integer("SELECT rank FROM Todo WHERE id = 'a'") == 3)
+            #expect(try database.integer("SELECT complete FROM Todo WHERE id = 'a'") == 0)
+            #expect(try database.integer("SELECT tableKind FROM MS_TableOperations") == 0)
+        }
+    }
+
+    @Test func aWriteIsSyncedToTheDisk() async throws {
+        try await withTemporaryFile { path in
+            _ = try SQLiteStore(path: path)
+            let database = try Database(path: path)
+            #expect(try database.integer("PRAGMA synchronous") == 2)
+            #expect(try database.integer("PRAGMA user_version") == 1)
+        }
+    }
+
+    /// Guarantee 8, as far as one process can show it: what a second connection sees in between is
+    /// the state before or after a transaction, queue and row together.
+    @Test func rowAndQueueEntryAreOneTransaction() async throws {
+        try await withTemporaryFile { path in
+            let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
+            let database = try Database(path: path, mode: .readOnly)
+            for number in 1...10 {
+                try await device.todos().insert(Todo(id: "\(number)", text: "x"))
+                let sql = """
+                    SELECT (SELECT count(*) FROM Todo) * 1000
+                        + (SELECT count(*) FROM MS_TableOperations)
+                    """
+                #expect(try database.integer(sql) == Int64(number * 1001))
+            }
+        }
+    }
+
+    private static func makeFile(_ path: String, _ sql: String) throws {
+        let database = try Database(path: path + "-made")
+        try database.execute("PRAGMA journal_mode = DELETE")
+        try database.execute(sql)
+        try FileManager.default.copyItem(atPath: path + "-made", toPath: path)
+    }
+}

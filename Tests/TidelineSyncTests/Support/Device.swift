@@ -1,0 +1,198 @@
+// Device: a client with its store, in front of a script or a server in this process.
+
+import Foundation
+import Synchronization
+import Tideline
+import TidelineCore
+import TidelineServerCore
+import TidelineTestKit
+
+/// The record of these tests: all system properties.
+struct Todo: SyncRecord, Hashable {
+    var id = ""
+    var text = ""
+    var complete = false
+    var rank: Int?
+    var version: String?
+    var updatedAt: Date?
+}
+
+/// The same table without system properties.
+struct Plain: SyncRecord, Hashable {
+    static let tableName = "Todo"
+    var id = ""
+    var text = ""
+    var complete = false
+    var rank: Int?
+}
+
+/// A second table.
+struct Note: SyncRecord, Hashable {
+    var id = ""
+    var body = ""
+}
+
+/// A device of a test.
+struct Device: Sendable {
+    let client: SyncClient
+    let store: any LocalStore
+    let waits: Waits
+
+    static let endpoint = URL(string: "http://localhost") ?? URL(filePath: "/")
+
+    /// Opens a client; the tables are `Todo` and `Note`.
+    init(
+        _ transport: any Transport,
+        store: any LocalStore = MemoryStore(),
+        conflicts: ConflictPolicy = .fail,
+        limits: SyncLimits = SyncLimits(),
+        tables: [any SyncRecord.Type] = [Todo.self, Note.self],
+        schemas: [TableSchema] = []
+    ) async throws {
+        let waits = Waits()
+        self.waits = waits
+        self.store = store
+        client = SyncClient(
+            endpoint: Self.endpoint,
+            transport: transport,
+            limits: limits,
+            environment: waits.environment
+        )
+        try await client.syncContext.initialize(
+            store: store,
+            tables: tables,
+            schemas: schemas,
+            conflicts: conflicts
+        )
+    }
+
+    var context: SyncContext { client.syncContext }
+
+    func todos() throws -> SyncTable<Todo> { try client.syncTable(Todo.self) }
+
+    /// The push's error; nil when it went well.
+    func push() async throws -> PushError? {
+        do {
+            try await context.push()
+            return nil
+        } catch let error as PushError {
+            return error
+        }
+    }
+
+    /// The queue, one text for each operation.
+    func queue() async throws -> [String] {
+        try await context.pendingOperations().map { operation in
+            let marks =
+                (operation.isAttempted ? " attempted" : "") + (operation.isParked ? " parked" : "")
+            return "\(operation.kind) \(operation.itemID)\(marks)"
+        }
+    }
+
+    /// The rows of a table as the store has them.
+    func rows(_ table: String = "Todo") async throws -> [Row] {
+        try await store.read { try $0.rows(TableQuery(), in: table) }
+    }
+
+    /// A row that the server has, without the push of an insert.
+    func seed(_ rows: [Row], _ table: String = "Todo") async throws {
+        try await store.write { try $0.put(rows, in: table) }
+    }
+}
+
+/// The waits of a client, none of which takes time.
+final class Waits: Sendable {
+    private let state = Mutex<[Duration]>([])
+
+    var all: [Duration] { state.withLock { $0 } }
+
+    var environment: SyncEnvironment {
+        SyncEnvironment(
+            now: { Date(timeIntervalSince1970: 1_800_000_000) },
+            makeID: { UUID().uuidString.lowercased() },
+            fraction: { 0 },
+            sleep: { [self] duration in
+                try Task.checkCancellation()
+                state.withLock { $0.append(duration) }
+            }
+        )
+    }
+}
+
+/// The server's row `id`, as text.
+func serverRow(
+    _ id: String,
+    _ version: Int,
+    text: String = "server",
+    rank: Int? = nil,
+    deleted: Bool = false,
+    _ more: String = ""
+) -> String {
+    """
+    {"id":"\(id)","text":"\(text)","complete":false,"rank":\(rank.map(String.init) ?? "null"),\
+    "createdAt":"2026-01-01T00:00:00.000Z","updatedAt":"\(stamp(version))",\
+    "version":"v\(version)","deleted":\(deleted)\(more)}
+    """
+}
+
+/// The time at which a version was stored: so many seconds into the year 2026.
+func stamp(_ version: Int) -> String {
+    Timestamp(microseconds: 1_767_225_600_000_000 + Int64(version) * 1_000_000).text
+}
+
+/// A page of rows.
+func page(_ rows: [String], next: String? = nil) -> ScriptedTransport.Answer {
+    .json(
+        200,
+        "{\"items\":[\(rows.joined(separator: ","))]"
+            + (next.map { ",\"nextLink\":\"\($0)\"" } ?? "") + "}"
+    )
+}
+
+/// The row `id` as the store has it after a pull of `version`.
+func localRow(_ id: String, _ version: Int, text: String = "server", rank: Int? = nil) -> Row {
+    [
+        "id": .string(id), "text": .string(text), "complete": false,
+        "rank": rank.map { .integer(Int64($0)) } ?? .null,
+        "createdAt": .date(Date(timeIntervalSince1970: 1_767_225_600)),
+        "updatedAt": .date(Date(timeIntervalSince1970: 1_767_225_600 + Double(version))),
+        "version": .string("v\(version)"),
+    ]
+}
+
+/// A server in this process with the tables of these tests.
+func makeServer(pageSize: Int? = nil) async throws -> InProcessServer {
+    try await InProcessServer(tables: [
+        TableDefinition(
+            "Todo",
+            columns: [
+                ColumnDefinition("text", .string),
+                ColumnDefinition("complete", .boolean),
+                ColumnDefinition("rank", .integer),
+            ],
+            pageSize: pageSize
+        ),
+        TableDefinition("Note", columns: [ColumnDefinition("body", .string)]),
+    ])
+}
+
+/// A path that nothing is at yet; the folder goes when the test ends.
+func withTemporaryFile<Result>(
+    _ body: (String) async throws -> Result
+) async throws -> Result {
+    let folder = FileManager.default.temporaryDirectory
+        .appending(path: "tideline-" + UUID().uuidString.lowercased())
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    return try await body(folder.appending(path: "store.sqlite").path())
+}
+
+/// The error's code, where a call throws a ``SyncError``.
+func code(_ body: () async throws -> Void) async -> SyncError.Code? {
+    do {
+        try await body()
+        return nil
+    } catch {
+        return (error as? SyncError)?.code
+    }
+}

@@ -1,0 +1,101 @@
+// ScriptedTransport: a server made of a list: each request takes the next answer.
+
+import Foundation
+import Synchronization
+import Tideline
+import TidelineCore
+
+/// Records requests and answers them from a list.
+final class ScriptedTransport: Transport {
+    /// One answer.
+    enum Answer: Sendable {
+        case response(Int, HTTPFields, String)
+        /// No answer comes.
+        case lost
+        /// Something that is no error of transports.
+        case broken
+        /// What a closure says, after it has done what it likes.
+        case run(@Sendable (Recorded) async throws -> Answer)
+
+        static func json(_ status: Int, _ body: String, _ headers: HTTPFields = [:]) -> Answer {
+            .response(status, headers, body)
+        }
+
+        static func status(_ status: Int, _ headers: HTTPFields = [:]) -> Answer {
+            .response(status, headers, "")
+        }
+    }
+
+    /// A request as it was sent.
+    struct Recorded: Sendable, Hashable, CustomStringConvertible {
+        var method: String
+        /// Path and query, percent-encoded.
+        var target: String
+        var ifMatch: String?
+        var body: String?
+
+        var description: String { "\(method) \(target) \(ifMatch ?? "-") \(body ?? "-")" }
+
+        /// The query without its percent-encoding.
+        var query: String {
+            let parts = target.split(separator: "?", maxSplits: 1)
+            return parts.count < 2 ? "" : String(parts[1]).removingPercentEncoding ?? ""
+        }
+    }
+
+    struct Unscripted: Error {
+        var request: Recorded
+    }
+
+    private struct Odd: Error {}
+
+    private let state: Mutex<(answers: [Answer], sent: [Recorded])>
+    private let otherwise: Answer?
+
+    /// `otherwise` answers what the list has no answer for.
+    init(_ answers: [Answer] = [], otherwise: Answer? = nil) {
+        state = Mutex((answers, []))
+        self.otherwise = otherwise
+    }
+
+    var sent: [Recorded] { state.withLock { $0.sent } }
+
+    /// How many answers nobody asked for.
+    var unused: Int { state.withLock { $0.answers.count } }
+
+    func add(_ answers: Answer...) { state.withLock { $0.answers += answers } }
+
+    func send(_ request: TransportRequest) async throws -> TransportResponse {
+        let recorded = Recorded(
+            method: request.method,
+            target: Self.target(request.url),
+            ifMatch: request.headers["If-Match"],
+            body: request.body.map { String(decoding: $0, as: UTF8.self) }
+        )
+        let answer = state.withLock { state -> Answer? in
+            state.sent.append(recorded)
+            return state.answers.isEmpty ? otherwise : state.answers.removeFirst()
+        }
+        guard let answer else { throw Unscripted(request: recorded) }
+        return try await respond(answer, recorded)
+    }
+
+    private func respond(_ answer: Answer, _ request: Recorded) async throws -> TransportResponse {
+        switch answer {
+        case .response(let status, let headers, let body):
+            TransportResponse(status: status, headers: headers, body: Array(body.utf8))
+        case .lost:
+            throw TransportError(.connectionLost, "Lost.", outcomeIsUnknown: true)
+        case .broken:
+            throw Odd()
+        case .run(let body):
+            try await respond(try await body(request), request)
+        }
+    }
+
+    private static func target(_ url: URL) -> String {
+        let components = URLComponents(url: url, resolvingAgainstBaseURL: false)
+        let path = components?.percentEncodedPath ?? ""
+        return path + (components?.percentEncodedQuery.map { "?" + $0 } ?? "")
+    }
+}

@@ -1,0 +1,116 @@
+// observe and events: what comes, what does not come, and when it ends.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+
+@Suite(.timeLimit(.minutes(1))) struct ObserveTests {
+    private let transport = ScriptedTransport()
+
+    @Test(arguments: StoreKind.allCases)
+    func nowAndAfterEveryChange(kind: StoreKind) async throws {
+        try await withTemporaryFile { path in
+            let device = try await Device(transport, store: try await kind.stores(in: path)("one"))
+            let todos = try device.todos()
+            try await todos.insert(Todo(id: "a", text: "one"))
+            var open = todos.observe(where: { !$0.complete }).makeAsyncIterator()
+            #expect(try await open.next()?.map(\.id) == ["a"])
+            try await todos.insert(Todo(id: "b", text: "two"))
+            #expect(try await open.next()?.map(\.id) == ["a", "b"])
+            try await todos.update(id: "a") { $0.complete = true }
+            #expect(try await open.next()?.map(\.id) == ["b"])
+            transport.add(page([serverRow("c", 1)]))
+            try await todos.purge(force: true)
+            #expect(try await open.next()?.isEmpty == true)
+            try await todos.pull(queryID: nil)
+            #expect(try await open.next()?.map(\.id) == ["c"])
+        }
+    }
+
+    @Test func whatLeavesTheResultAsItWasIsNoNews() async throws {
+        let device = try await Device(transport, tables: [Plain.self, Note.self])
+        let todos = try device.client.syncTable(Plain.self)
+        let notes = try device.client.syncTable(Note.self)
+        var open = todos.observe(where: { !$0.complete }).makeAsyncIterator()
+        #expect(try await open.next()?.isEmpty == true)
+        try await notes.insert(Note(id: "n"))
+        try await todos.insert(Plain(id: "x", complete: true))
+        try await todos.insert(Plain(id: "a", text: "one"))
+        #expect(try await open.next()?.map(\.id) == ["a"])
+        // The push gives the row a version, which the record does not show.
+        transport.add(
+            .json(201, #"{"id":"n","body":""}"#),
+            .json(201, serverRow("x", 1).replacing("false,\"rank", with: "true,\"rank")),
+            .json(201, serverRow("a", 2, text: "one"))
+        )
+        #expect(try await device.push() == nil)
+        try await todos.insert(Plain(id: "b", text: "two"))
+        #expect(try await open.next()?.map(\.id) == ["a", "b"])
+    }
+
+    @Test func ordersAndLimitsHold() async throws {
+        let device = try await Device(transport)
+        let todos = try device.todos()
+        var top = todos.observe(sortedBy: [.descending(\.rank)], limit: 2).makeAsyncIterator()
+        #expect(try await top.next()?.isEmpty == true)
+        for rank in [1, 5] { try await todos.insert(Todo(id: "\(rank)", rank: rank)) }
+        var last: [String] = []
+        while last.count < 2, let next = try await top.next() { last = next.map(\.id) }
+        #expect(last == ["5", "1"])
+        try await todos.insert(Todo(id: "9", rank: 9))
+        #expect(try await top.next()?.map(\.id) == ["9", "5"])
+    }
+
+    @Test func itEndsWhenTheTaskIsCancelled() async throws {
+        let device = try await Device(transport)
+        let todos = try device.todos()
+        let task = Task {
+            var count = 0
+            for try await _ in todos.observe(where: { !$0.complete }) {
+                count += 1
+                withUnsafeCurrentTask { $0?.cancel() }
+            }
+            return count
+        }
+        #expect(try await task.value == 1)
+    }
+
+    @Test func anErrorOfTheQueryIsThrown() async throws {
+        let device = try await Device(transport)
+        let rows = try device.client.syncTable(named: "Todo")
+        var stream = rows.observe(where: { $0["nowhere"] == 1 }).makeAsyncIterator()
+        let error = await #expect(throws: SyncError.self) { try await stream.next() }
+        #expect(error?.code == .unsupportedQuery)
+    }
+
+    @Test func eventsTellTheProgress() async throws {
+        let device = try await Device(transport)
+        let events = device.context.events
+        try await device.todos().insert(Todo(id: "a"))
+        try await device.todos().insert(Todo(id: "b"))
+        transport.add(
+            .status(400),
+            .json(201, serverRow("b", 1)),
+            page([serverRow("b", 1), serverRow("c", 2)], next: "x"),
+            page([serverRow("c", 2), serverRow("b", 3, deleted: true)])
+        )
+        try await device.todos().pull(queryID: "all")
+        let wanted: [SyncEvent] = [
+            .pushStarted(pending: 2),
+            .operationParked(table: "Todo", itemID: "a", kind: .insert),
+            .operationCompleted(table: "Todo", itemID: "b", kind: .insert),
+            .pushFinished(completed: 1, parked: 1),
+            .pullStarted(table: "Todo"),
+            .pageApplied(table: "Todo", applied: 2, removed: 0),
+            .pageApplied(table: "Todo", applied: 0, removed: 1),
+            .pullFinished(table: "Todo", applied: 2, removed: 1),
+        ]
+        var seen: [SyncEvent] = []
+        for await event in events {
+            seen.append(event)
+            if seen.count == wanted.count { break }
+        }
+        #expect(seen == wanted)
+    }
+}
