@@ -121,7 +121,9 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         var rowCount = 0
         var total: Int?
         for _ in 0..<remote.limits.pagesMax {
-            let response = try await Self.reached { try await remote.page(url) }
+            let response = try await Self.reached {
+                try await remote.page(url, rows: remote.limits.pageRowsMax)
+            }
             guard response.status == 200, let page = PulledPage(response, schema: coder.table)
             else {
                 _ = try Self.checked(response, coder)

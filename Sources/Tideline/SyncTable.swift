@@ -97,6 +97,9 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     }
 
     /// The records of a query, and their total count when the query asks for it.
+    ///
+    /// Runs beside the caller: a long list must not hold up the main actor.
+    @concurrent
     public func read(_ query: Query<Record>, misfits: Misfits) async throws -> Page<Record> {
         let (table, query) = (name, query.table)
         let (rows, count) = try await engine.read { reader in

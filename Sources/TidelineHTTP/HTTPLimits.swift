@@ -41,6 +41,12 @@ public struct HTTPLimits: Sendable, Hashable {
     /// not keep callers waiting for ever.
     public var handlerTimeMax: Duration = .seconds(30)
 
+    /// The longest time for a peer to read an answer.
+    ///
+    /// Who reads a byte now and then would hold an answer in memory for ever otherwise. Long enough
+    /// for a page of 4 MB over a slow mobile network.
+    public var answerTimeMax: Duration = .seconds(300)
+
     /// The longest time for requests under way to end once the server is drained.
     ///
     /// Shorter than the patience of the usual supervisors, which kill after 30 to 90 seconds.

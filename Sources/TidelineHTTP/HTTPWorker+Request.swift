@@ -129,7 +129,7 @@ extension HTTPWorker {
             return send(HTTPProblem.invalidAnswer, on: connection, isLast: isLast)
         }
         connection.phase = .answering
-        connection.deadline = nil
+        connection.deadline = now + limits.answerTimeMax
         guard let response = Self.response(answer) else { return .NO }
         defer { MHD_destroy_response(response) }
         for field in answer.headers {

@@ -3,6 +3,7 @@
 // A connection has one owner, which lends it to one thread at a time (DatabaseThreads, or a lock).
 // It is opened without SQLite's own mutex.
 
+import Foundation
 package import TidelineCore
 
 #if canImport(SQLite3)
@@ -45,6 +46,8 @@ package final class Database: @unchecked Sendable {
         if mode == .readWrite {
             try execute("PRAGMA journal_mode = WAL")
             try execute("PRAGMA synchronous = FULL")
+            try execute("PRAGMA cache_size = -\(Self.writerCacheKibibytes)")
+            try execute("PRAGMA wal_autocheckpoint = \(Self.checkpointPages)")
         }
         try execute("PRAGMA foreign_keys = ON")
         let functions = registerTidelineFunctions(on: pointer)
@@ -95,6 +98,14 @@ package final class Database: @unchecked Sendable {
         statements[sql] = statement
         return statement
     }
+
+    /// What a writer keeps in memory: the pages that a large transaction changes in an index of
+    /// random ids. With SQLite's default of 2 MiB they are written out and read back meanwhile.
+    private static let writerCacheKibibytes = 8192
+
+    /// How many pages the log holds before they go to the database (16 MiB): the same page changes
+    /// in many transactions and is copied once.
+    private static let checkpointPages = 4000
 
     /// The most statements kept prepared; filters differ without bound, so the cache is emptied.
     private static let statementsMax = 256
@@ -174,14 +185,14 @@ package final class Database: @unchecked Sendable {
         return try body()
     }
 
-    /// Calls `changed` with the table's name for each row written through this connection.
+    /// Tells the observer each row written through this connection.
     package func observeWrites(_ observer: TableWriteObserver) {
         sqlite3_update_hook(
             handle,
             { context, _, _, table, _ in
                 guard let context, let table else { return }
                 Unmanaged<TableWriteObserver>.fromOpaque(context).takeUnretainedValue()
-                    .wrote(String(cString: table))
+                    .wrote(table)
             },
             Unmanaged.passUnretained(observer).toOpaque()
         )
@@ -191,16 +202,23 @@ package final class Database: @unchecked Sendable {
 /// The tables written since it was last asked; lives as long as its connection.
 package final class TableWriteObserver {
     private var tables: Set<String> = []
+    /// The table of the last row, so that a page of rows makes one name of it.
+    private var last: [CChar] = []
 
     package init() {}
 
-    func wrote(_ table: String) {
-        if !tables.contains(table) { tables.insert(table) }
+    func wrote(_ table: UnsafePointer<CChar>) {
+        if !last.isEmpty, strcmp(table, last) == 0 { return }
+        last = Array(UnsafeBufferPointer(start: table, count: strlen(table) + 1))
+        tables.insert(String(cString: table))
     }
 
     /// The tables written since the last call.
     package func take() -> Set<String> {
-        defer { tables.removeAll() }
+        defer {
+            tables.removeAll()
+            last.removeAll()
+        }
         return tables
     }
 }

@@ -56,7 +56,8 @@ extension ServerConfiguration {
         let bytes = 1024...(1 << 30)
         let allowed = [
             "pageBytes", "rowBytes", "queryTime", "writeQueue", "bodyBytes", "headerBytes",
-            "connections", "headerTime", "requestTime", "idleTime", "handlerTime", "drainTime",
+            "connections", "headerTime", "requestTime", "idleTime", "handlerTime", "answerTime",
+            "drainTime",
         ]
         for (name, node) in node.object(allowed: allowed) {
             switch name {
@@ -71,6 +72,7 @@ extension ServerConfiguration {
             case "requestTime": Self.put(node.seconds(), &http.requestTimeMax)
             case "idleTime": Self.put(node.seconds(), &http.idleTimeMax)
             case "handlerTime": Self.put(node.seconds(), &http.handlerTimeMax)
+            case "answerTime": Self.put(node.seconds(), &http.answerTimeMax)
             default: Self.put(node.seconds(), &http.drainTimeMax)
             }
         }

@@ -28,6 +28,8 @@ final class GroupWriter: Sendable {
 
     private struct State {
         var queue: [Work] = []
+        /// Whether tables were named whose tombstones nobody has looked at yet.
+        var isPurgeNew = false
         var isStopped = false
         var purge = TombstonePurge()
     }
@@ -115,13 +117,16 @@ final class GroupWriter: Sendable {
         var isPurgeDue = true
         while true {
             if !isPurgeDue { isPurgeDue = waitForWork() }
-            let (queue, isStopped) = state.withLock { state in
-                defer { state.queue = [] }
-                return (state.queue, state.isStopped)
+            let (queue, isStopped, isPurgeNew) = state.withLock { state in
+                defer {
+                    state.queue = []
+                    state.isPurgeNew = false
+                }
+                return (state.queue, state.isStopped, state.isPurgeNew)
             }
             perform(queue, database)
             if isStopped { return }
-            if isPurgeDue { isPurgeDue = purge(database) }
+            if isPurgeDue || isPurgeNew { isPurgeDue = purge(database) }
         }
     }
 
@@ -141,6 +146,7 @@ final class GroupWriter: Sendable {
     func purge(tombstonesOf tables: [TableDefinition]) {
         let hasTombstones = state.withLock { state in
             state.purge.take(tables)
+            state.isPurgeNew = true
             return !state.purge.days.isEmpty
         }
         if hasTombstones { wake.signal() }

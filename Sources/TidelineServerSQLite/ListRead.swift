@@ -59,11 +59,29 @@ struct ListRead {
         return select.compactMap { table.places.firstIndex(of: $0) }
     }
 
-    /// The cells, and behind them the keys of the row.
-    private func statement(_ cells: [Int], offset: Int64) -> SQL {
-        var columns = cells.map { SQL(verbatim: table.cells[$0].quoted) }
-        columns += keyset.keys.map { renderer.value($0.expression) }
-        var sql: SQL = "SELECT \(columns.joined(separator: ", ")) FROM \(Identifier(table.name))"
+    /// The cells, and behind them those keys of the row that are no cells; and where each key is.
+    private func columns(_ cells: [Int]) -> (sql: SQL, keys: [Int32]) {
+        let names =
+            request.select == nil
+            ? table.cellNames : cells.map { table.cells[$0].quoted }.joined(separator: ", ")
+        var sql = SQL(verbatim: names)
+        var count = cells.count
+        let keys = keyset.keys.map { key in
+            if case .field(let name) = key.expression.kind,
+                let place = cells.firstIndex(where: { table.cells[$0].name == name })
+            {
+                return Int32(place)
+            }
+            if count > 0 { sql.append(", ") }
+            sql.append(renderer.value(key.expression))
+            count += 1
+            return Int32(count - 1)
+        }
+        return (sql, keys)
+    }
+
+    private func statement(_ columns: SQL, offset: Int64) -> SQL {
+        var sql: SQL = "SELECT \(columns) FROM \(Identifier(table.name))"
         sql.append(condition(pages: true))
         sql.append(" ORDER BY \(renderer.orderBy(request.order))")
         sql.append(" LIMIT \(SQLValue.integer(Int64(request.rowsMax) + 1))")
@@ -87,12 +105,13 @@ struct ListRead {
     // MARK: - The rows
 
     private func page(_ database: Database) throws -> ListPage {
-        var writer = JSONWriter(capacity: 64 + request.rowsMax * 256)
-        writer.raw(request.opening)
-        guard request.rowsMax > 0 else { return ListPage(bytes: writer.bytes, rows: 0) }
-        let indexes = cells
-        let cells = indexes.map { table.cells[$0] }
-        let sql = statement(indexes, offset: try offset(database))
+        var json = RowBytes(capacity: 256 + min(request.rowsMax, 1000) * 256)
+        json.append(request.opening)
+        guard request.rowsMax > 0 else { return ListPage(bytes: json.bytes, rows: 0) }
+        let cells = cells
+        let form = request.select == nil ? table.form : RowForm(cells.map { table.cells[$0] })
+        let (columns, keyPlaces) = columns(cells)
+        let sql = statement(columns, offset: try offset(database))
         let statement = try database.prepare(sql.text(for: .sqlite))
         defer { statement.reset() }
         try statement.bind(sql.bindings)
@@ -100,26 +119,22 @@ struct ListRead {
         var next: [SQLValue]?
         while try statement.step() {
             if rows == request.rowsMax {
-                return ListPage(bytes: writer.bytes, rows: rows, next: next)
+                return ListPage(bytes: json.bytes, rows: rows, next: next)
             }
-            let end = writer.bytes.count
-            if rows > 0 { writer.byte(",") }
-            Cell.write(cells, statement, to: &writer)
-            if rows > 0, writer.bytes.count - request.opening.count > request.bytesMax {
-                writer.bytes.removeLast(writer.bytes.count - end)
-                return ListPage(bytes: writer.bytes, rows: rows, next: next)
+            let end = json.count
+            if rows > 0 { json.byte(UInt8(ascii: ",")) }
+            json.row(form, statement)
+            if rows > 0, json.count - request.opening.count > request.bytesMax {
+                json.cut(to: end)
+                return ListPage(bytes: json.bytes, rows: rows, next: next)
             }
             rows += 1
             // Keys are read only where the page may end.
-            if rows == request.rowsMax || writer.bytes.count > request.bytesMax / 2 {
-                next = keys(statement, from: Int32(cells.count))
+            if rows == request.rowsMax || json.count > request.bytesMax / 2 {
+                next = keyPlaces.map(statement.value)
             }
         }
-        return ListPage(bytes: writer.bytes, rows: rows)
-    }
-
-    private func keys(_ statement: Statement, from column: Int32) -> [SQLValue] {
-        keyset.keys.indices.map { statement.value(column + Int32($0)) }
+        return ListPage(bytes: json.bytes, rows: rows)
     }
 
     /// The keys of the page before as values of their expressions.

@@ -1,6 +1,5 @@
 // SQLiteTable: what is derived once from a table: SQL texts, and how its cells become JSON.
 
-import Foundation
 import Synchronization
 import TidelineCore
 import TidelineSQLite
@@ -12,14 +11,19 @@ final class SQLiteTable: Sendable {
     let table: Table
     let name: String
     /// The columns of a row in the order of the wire: id, columns, other system columns.
-    let cells: [Cell]
+    let cells: [CellColumn]
+    /// All cells of a row as JSON.
+    let form: RowForm
     /// The places of the cells among columns and system columns, as a selection counts them.
     let places: [Int]
+    /// The names of the cells as SQL.
+    let cellNames: String
     let selectState: String
     let selectRow: String
     let insert: String
     let delete: String
-    private let returning: String
+    private let updateHead: String
+    private let updateTail: String
 
     init(_ table: Table) {
         self.table = table
@@ -28,10 +32,15 @@ final class SQLiteTable: Sendable {
         let all = columns + SystemColumn.definitions
         let id = columns.count
         places = [id] + Array(0..<columns.count) + Array((id + 1)..<all.count)
-        cells = places.map { Cell(all[$0], isSystem: $0 >= id) }
+        cells = places.map { CellColumn(all[$0], isSystem: $0 >= id) }
+        form = RowForm(cells)
         let quoted = ServerSchema.quoted(table.name)
         let names = cells.map(\.quoted).joined(separator: ", ")
-        returning = "RETURNING " + names
+        cellNames = names
+        let returning = "RETURNING " + names
+        updateHead =
+            "UPDATE \(quoted) SET \"updatedAt\" = ?2, \"version\" = ?3, \"deleted\" = ?4"
+        updateTail = " WHERE \"id\" = ?1 " + returning
         selectState = """
             SELECT "version", "updatedAt", "deleted" FROM \(quoted) WHERE "id" = ?1
             """
@@ -43,22 +52,20 @@ final class SQLiteTable: Sendable {
 
     /// Sets these columns, in their order from `?5` on; `?1` to `?4` are id and system values.
     func update(_ columns: [Int]) -> String {
-        var text = "UPDATE " + ServerSchema.quoted(name)
-        text += " SET \"updatedAt\" = ?2, \"version\" = ?3, \"deleted\" = ?4"
+        var text = updateHead
         for (offset, column) in columns.enumerated() {
-            text += ", " + cells[column + 1].quoted + " = ?\(offset + 5)"
+            text += ", \(cells[column + 1].quoted) = ?\(offset + 5)"
         }
-        text += " WHERE \"id\" = ?1 " + returning
-        return text
+        return text + updateTail
     }
 
     /// The row that the statement stands on, its columns those of `selectRow`.
     func row(_ statement: Statement) -> StoredRow {
-        var writer = JSONWriter(capacity: 256)
-        Cell.write(cells, statement, to: &writer)
+        var json = RowBytes(capacity: 512)
+        json.row(form, statement)
         let count = Int32(cells.count)
         return StoredRow(
-            json: writer.bytes,
+            json: json.bytes,
             state: RowState(
                 version: statement.integer(count - 2),
                 updatedAt: statement.integer(count - 3),
@@ -68,32 +75,16 @@ final class SQLiteTable: Sendable {
     }
 }
 
-/// How one column becomes a JSON member.
-struct Cell: Sendable {
-    private enum Form: Sendable {
-        case string
-        case integer
-        case real
-        case boolean
-        case date
-        case base64
-        case raw
-        case version
-    }
-
+/// One column of a row, as SQL and JSON know it.
+struct CellColumn: Sendable {
+    let name: String
+    let form: CellForm
     /// The name as an SQL identifier.
     let quoted: String
-    /// The bytes `,"name":`.
-    private let prefix: [UInt8]
-    private let form: Form
 
     init(_ column: ColumnDefinition, isSystem: Bool) {
+        name = column.name
         quoted = ServerSchema.quoted(column.name)
-        var writer = JSONWriter()
-        writer.byte(",")
-        writer.string(column.name)
-        writer.byte(":")
-        prefix = writer.bytes
         if isSystem && column.name == SystemColumn.version {
             form = .version
             return
@@ -108,37 +99,5 @@ struct Cell: Sendable {
             case .binary: .base64
             case .decimal, .json: .raw
             }
-    }
-
-    /// Writes an object of the first columns of the statement's row.
-    static func write(_ cells: [Cell], _ statement: Statement, to writer: inout JSONWriter) {
-        let start = writer.bytes.count
-        var index: Int32 = 0
-        for cell in cells {
-            cell.write(statement, index, to: &writer)
-            index += 1
-        }
-        // The comma of the first member.
-        if index > 0 { writer.bytes[start] = UInt8(ascii: "{") } else { writer.byte("{") }
-        writer.byte("}")
-    }
-
-    @inline(__always)
-    private func write(_ statement: Statement, _ index: Int32, to writer: inout JSONWriter) {
-        writer.raw(prefix)
-        guard !statement.isNull(index) else { return writer.null() }
-        switch form {
-        case .string: writer.string(utf8: statement.utf8(index))
-        case .integer: writer.integer(statement.integer(index))
-        case .real: writer.number(statement.real(index))
-        case .boolean: writer.bool(statement.integer(index) != 0)
-        case .date: writer.date(Timestamp(microseconds: statement.integer(index)))
-        case .base64: writer.string(Data(statement.blob(index)).base64EncodedString())
-        case .raw: writer.raw(statement.utf8(index))
-        case .version:
-            writer.byte("\"")
-            RowVersion.write(statement.integer(index), to: &writer.bytes)
-            writer.byte("\"")
-        }
     }
 }

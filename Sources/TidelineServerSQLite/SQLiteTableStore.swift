@@ -1,4 +1,8 @@
 // SQLiteTableStore: tables in one SQLite file: a writer thread and a few readers.
+//
+// A small read is tried on the caller's thread first, which is that of its connection's event loop,
+// with a bound of about a millisecond of SQLite's work: most end far below it, and the change to a
+// reader's thread and back costs as much as they do. What passes the bound starts anew on a reader.
 
 import Foundation
 import Synchronization
@@ -22,6 +26,8 @@ package final class SQLiteTableStore: TableStore {
     private let writer: GroupWriter
     /// Nil in inline mode, which reads on the writing connection.
     private let readers: DatabaseThreads?
+    /// The connections of small reads; nil in inline mode.
+    private let brief: LentDatabases?
     private let tables = Mutex<[String: SQLiteTable]>([:])
     private let isStopped = Mutex(false)
     private let queryTime: Duration
@@ -41,12 +47,14 @@ package final class SQLiteTableStore: TableStore {
         )
         guard !options.inline else {
             readers = nil
+            brief = nil
             return
         }
         let connections = try (0..<max(1, options.readers)).map { _ in
             try Database(path: path, mode: .readOnly)
         }
         readers = DatabaseThreads(connections, name: "tideline-reader")
+        brief = LentDatabases { try Database(path: path, mode: .readOnly) }
     }
 
     package func prepare(_ definitions: [TableDefinition]) async throws -> [TableDefinition] {
@@ -57,12 +65,16 @@ package final class SQLiteTableStore: TableStore {
 
     package func list(_ request: ListRequest, in table: Table) async throws -> ListPage {
         let read = ListRead(request, derived(table))
-        return try await self.read { try read.run($0) }
+        let isSmall = request.rowsMax <= Self.smallRowsMax && !request.wantsCount
+        return try await self.read(isSmall: isSmall) { try read.run($0) }
     }
+
+    /// The most rows of a page that is tried on the caller's thread.
+    private static let smallRowsMax = 100
 
     package func read(_ id: String, in table: Table) async throws -> StoredRow? {
         let table = derived(table)
-        return try await read { try RowWrites.row(id, table, $0) }
+        return try await read(isSmall: true) { try RowWrites.row(id, table, $0) }
     }
 
     package func write(_ operation: WriteOperation, in table: Table) async throws -> WriteOutcome {
@@ -109,11 +121,13 @@ package final class SQLiteTableStore: TableStore {
         }
     }
 
-    /// Runs on a reader, for `limits.queryTime` at most.
+    /// Reads for `limits.queryTime` at most.
     private func read<Result: Sendable>(
+        isSmall: Bool,
         _ body: @escaping @Sendable (Database) throws -> Result
     ) async throws -> Result {
         guard !isStopped.withLock({ $0 }) else { throw ServerError.stopping }
+        if isSmall, let result = try readBriefly(body) { return result }
         guard let readers else { return try await writer.run(body) }
         let queryTime = queryTime
         return try await readers.run { database in
@@ -122,6 +136,19 @@ package final class SQLiteTableStore: TableStore {
             } catch let error as SQLiteError where error.isInterrupt {
                 throw ServerError.queryTooSlow
             }
+        }
+    }
+
+    /// Nil when the read takes longer than the caller's thread may be held up.
+    private func readBriefly<Result>(_ body: (Database) throws -> Result) throws -> Result? {
+        guard let brief else { return nil }
+        do {
+            // The first look at the clock ends it, after about a millisecond.
+            return try brief.lend { database in
+                try database.limitTime(.zero) { try body(database) }
+            }
+        } catch let error as SQLiteError where error.isInterrupt {
+            return nil
         }
     }
 }

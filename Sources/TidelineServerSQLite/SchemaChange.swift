@@ -94,7 +94,8 @@ struct SchemaChange {
         else { return }
         throw SchemaError(
             "Table '\(table)', column '\(new.name)': it is declared as not nullable, but rows "
-                + "hold null. Fill them first, or declare it as nullable."
+                + "hold null. Declare it as nullable, or fill them with sqlite3 and start again: "
+                + ServerSchema.fillNulls(new, in: table) + ";"
         )
     }
 

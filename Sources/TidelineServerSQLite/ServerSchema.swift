@@ -88,6 +88,12 @@ enum ServerSchema {
         "SELECT EXISTS (SELECT 1 FROM \(quoted(table)) WHERE \(quoted(column)) IS NULL)"
     }
 
+    /// Puts the column's default in the place of null.
+    static func fillNulls(_ column: ColumnDefinition, in table: String) -> String {
+        let name = quoted(column.name)
+        return "UPDATE \(quoted(table)) SET \(name) = \(literal(column)) WHERE \(name) IS NULL"
+    }
+
     /// The name of an index, made of what it holds, so that a changed one has another name.
     static func indexName(_ table: String, _ columns: [String]) -> String {
         "tideline_" + ([table] + columns).joined(separator: "_")

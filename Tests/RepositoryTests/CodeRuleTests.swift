@@ -14,9 +14,11 @@ struct CodeRuleTests {
         "Sources/Tideline/Transport/": "Ends calls on real sockets by their own deadlines.",
         "Sources/TidelineHTTP/": "Bounds the time that a real connection may take.",
         "Sources/TidelineServerCore/Routing/RequestHandler.swift":
-            "Measures the time of a request, for its log line only.",
+            "Measures the time of a request, for its log line and the metrics.",
         "Sources/TidelineServerCore/Tables/ServerLimits.swift":
             "Holds ServerEnvironment, where the server's clock and ids come in.",
+        "Sources/TidelineServerSQLite/GroupWriter.swift":
+            "Waits for work; now and then it looks for old tombstones instead.",
         "Sources/TidelineSQLite/QueryDeadline.swift":
             "Bounds the time that a statement on a real database may run.",
     ]

@@ -26,7 +26,10 @@ struct SyncProbe {
 
     private static func run(_ words: [String]) async throws {
         guard words.count >= 3, let server = URL(string: words[1]) else { exit(2) }
-        let client = SyncClient(endpoint: server)
+        // Small pages, so that a pull of few rows can be cut in many places.
+        var limits = SyncLimits()
+        limits.pageRowsMax = 40
+        let client = SyncClient(endpoint: server, limits: limits)
         try await client.syncContext.initialize(
             store: try SQLiteStore(path: words[0]),
             tables: [TodoItem.self]

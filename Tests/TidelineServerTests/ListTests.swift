@@ -56,6 +56,32 @@ import TidelineServerCore
         #expect(some.text.hasPrefix(#"{"items":[{"rank":0,"id":"1000"}],"#))
     }
 
+    @Test(arguments: [
+        ("odata.maxpagesize=3", 3, "odata.maxpagesize=3"),
+        ("MaxPageSize=120", 110, "maxpagesize=120"),
+        ("return=minimal, maxpagesize = \"4\";a=b, maxpagesize=9", 4, "maxpagesize=4"),
+        ("maxpagesize=900", 110, "maxpagesize=500"),
+        ("maxpagesize=0, odata.maxpagesize=", 100, nil),
+    ])
+    func pageSizeOfTheCaller(prefer: String, rows: Int, applied: String?) async throws {
+        var table = Door.todo
+        table.maxTop = 500
+        let door = try await Door([table])
+        for index in 0..<110 {
+            _ = await door.send("POST", "/tables/TodoItem", #"{"rank":\#(index)}"#)
+        }
+        let headers: HTTPFields = ["Prefer": prefer]
+        let page = await door.send("GET", "/tables/TodoItem", headers: headers)
+        #expect(page.ids.count == rows)
+        #expect(page.headers["Preference-Applied"] == applied)
+        #expect((next(page) == nil) == (rows == 110))
+        let few = await door.send("GET", "/tables/TodoItem?$top=2", headers: headers)
+        #expect(few.ids.count == 2)
+        let classic = await door.send("GET", "/tables/TodoItem", classic: true, headers: headers)
+        #expect(classic.ids.count == 50)
+        #expect(classic.headers["Preference-Applied"] == nil)
+    }
+
     @Test(
         arguments: [true, false],
         [

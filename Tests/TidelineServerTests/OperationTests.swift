@@ -104,6 +104,8 @@ import TidelineServerSQLite
         #expect(plain.headers["Content-Encoding"] == nil && plain.headers["Vary"] != nil)
         #expect(small.headers["Content-Encoding"] == "gzip")
         #expect(small.body.count * 3 < plain.body.count)
+        // The frame says 4 for the fastest level.
+        #expect(small.body[8] == 4)
         #expect(unzipped(small.body, count: plain.body.count) == plain.body)
         let tiny = await door.send(
             "GET",

@@ -84,9 +84,12 @@ import TidelineServerSQLite
                 ColumnDefinition("text", .integer),
                 ColumnDefinition("text", .string, nullable: false),
             ] {
-                await #expect(throws: SchemaError.self) {
+                let error = await #expect(throws: SchemaError.self) {
                     try await Door([TableDefinition("TodoItem", columns: [column])], path: path)
                 }
+                guard column.type == .string else { continue }
+                let text = error?.description ?? ""
+                #expect(text.hasSuffix(#"UPDATE "TodoItem" SET "text" = '' WHERE "text" IS NULL;"#))
             }
         }
     }

@@ -115,20 +115,6 @@ private struct WriterObserver: @unchecked Sendable {
     func take() -> Set<String> { observer.take() }
 }
 
-/// Connections handed out one at a time.
-final class LentDatabases: Sendable {
-    private let free = Mutex<[Database]>([])
-    private let open: @Sendable () throws -> Database
-
-    init(open: @escaping @Sendable () throws -> Database) { self.open = open }
-
-    func lend<Result>(_ body: (Database) throws -> Result) throws -> Result {
-        let database = try free.withLock { $0.popLast() } ?? open()
-        defer { free.withLock { $0.append(database) } }
-        return try body(database)
-    }
-}
-
 /// Tells listeners which tables changed.
 final class ChangeHub: Sendable {
     private struct State {

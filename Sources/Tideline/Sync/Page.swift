@@ -105,8 +105,9 @@ package struct PulledPage: Sendable {
     /// What the pull machine wants to know.
     package var summary: PageSummary {
         var latest: Date?
+        var updatedAt = RowMember(SystemColumn.updatedAt)
         for row in rows {
-            guard case .date(let date) = row[SystemColumn.updatedAt] else { continue }
+            guard case .date(let date) = updatedAt.value(in: row) else { continue }
             if latest.map({ date > $0 }) ?? true { latest = date }
         }
         return PageSummary(

@@ -24,49 +24,52 @@ struct PageApply {
         var puts: [Row] = []
         puts.reserveCapacity(rows.count)
         var deletes: [Value] = []
-        var seen: Set<ItemKey> = []
+        var (ids, deleted) = (RowMember(SystemColumn.id), RowMember(SystemColumn.deleted))
+        var updatedAt = RowMember(SystemColumn.updatedAt)
         for row in rows {
-            guard let id = row[SystemColumn.id], case .string(let text) = id, !text.isEmpty else {
+            guard let id = ids.value(in: row), case .string(let text) = id, !text.isEmpty else {
                 continue
             }
-            let key = ItemKey(text)
-            if !pending.isEmpty, pending.contains(key) {
+            if !pending.isEmpty, pending.contains(ItemKey(text)) {
                 try keep(ServerState(row), text)
                 continue
             }
-            if let since, try isKnown(row, id, since) { continue }
-            if !seen.insert(key).inserted {
-                try flush(&puts, &deletes, &counts)
-                seen = [key]
+            if let since, case .date(let date) = updatedAt.value(in: row), Timestamp(date) <= since,
+                try isKnown(row, id)
+            {
+                continue
             }
-            if row[SystemColumn.deleted] == true {
+            // Puts and deletes go in runs, so that of two rows with one id the later one stays.
+            if deleted.value(in: row) == true {
+                try store(&puts, &counts)
                 deletes.append(id)
             } else {
-                puts.append(JSONRowReader.withoutDeleted(row))
+                try remove(&deletes, &counts)
+                puts.append(deleted.removed(from: row))
             }
         }
-        try flush(&puts, &deletes, &counts)
+        try store(&puts, &counts)
+        try remove(&deletes, &counts)
         return counts
     }
 
-    private func isKnown(_ row: Row, _ id: Value, _ since: Timestamp) throws -> Bool {
-        guard case .date(let date) = row[SystemColumn.updatedAt], Timestamp(date) <= since else {
-            return false
-        }
+    private func isKnown(_ row: Row, _ id: Value) throws -> Bool {
         let stored = try queue.store.row(id: id, in: table)
         if row[SystemColumn.deleted] == true { return stored == nil }
         return stored?.version != nil && stored?.version == row.version
     }
 
-    private func flush(_ puts: inout [Row], _ deletes: inout [Value], _ counts: inout Counts) throws
-    {
-        if !puts.isEmpty { try queue.store.put(puts, in: table) }
-        if !deletes.isEmpty {
-            counts.removed += try queue.store.delete(ids: deletes, in: table)
-        }
-        counts.applied += puts.count
-        puts.removeAll()
-        deletes.removeAll()
+    private func store(_ rows: inout [Row], _ counts: inout Counts) throws {
+        guard !rows.isEmpty else { return }
+        try queue.store.put(rows, in: table)
+        counts.applied += rows.count
+        rows.removeAll(keepingCapacity: true)
+    }
+
+    private func remove(_ ids: inout [Value], _ counts: inout Counts) throws {
+        guard !ids.isEmpty else { return }
+        counts.removed += try queue.store.delete(ids: ids, in: table)
+        ids.removeAll(keepingCapacity: true)
     }
 
     /// Remembers news of a row with pending operations.

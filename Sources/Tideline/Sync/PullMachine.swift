@@ -2,7 +2,9 @@
 //
 // Pure. The order of calls:
 //
-//     start() -> { answered(_:) | failed() | waited() }* -> applied() -> … -> .finish
+//     start() -> { received(_:) | refused() | failed() | waited() }* -> applied() -> … -> .finish
+//
+// While a page is stored, `ahead` is what will be asked next: the runner may ask it meanwhile.
 //
 // An incremental pull asks for `updatedAt ge T` in the order of updatedAt, tombstones included.
 // When a page moves T it asks anew from there: rows that change while it pages move to the end and
@@ -60,11 +62,17 @@ package struct PullMachine: Sendable {
     /// How many requests were sent.
     package private(set) var requests = 0
     private var pages = 0
+    /// How many rows the next request asks for.
+    ///
+    /// Large pages cost the store less for each row, small ones lose less on a slow network, so
+    /// the time of each page decides about the next.
+    package private(set) var pageRows: Int
 
     package init(isIncremental: Bool, cursor: String?, limits: SyncLimits) {
         self.isIncremental = isIncremental
         self.cursor = cursor
         self.limits = limits
+        pageRows = min(limits.pageRowsFirst, limits.pageRowsMax)
     }
 
     package mutating func start() -> Action { ask(.request(from: isIncremental ? cursor : nil), 1) }
@@ -75,10 +83,18 @@ package struct PullMachine: Sendable {
         return request
     }
 
-    /// A page was read whole.
-    package mutating func received(_ page: PageSummary) -> Action {
+    /// What `applied()` will ask, if it will ask anything.
+    package var ahead: Action? {
+        guard case .applying(let next) = state else { return nil }
+        if case .finish = next { return nil }
+        return next
+    }
+
+    /// A page was read whole, `time` after it was asked for.
+    package mutating func received(_ page: PageSummary, after time: Duration = .zero) -> Action {
         guard case .asking = state else { preconditionFailure("received(_:) with nothing asked") }
         pages += 1
+        adaptPageRows(to: time)
         guard pages <= limits.pagesMax else { return finish(.tooManyPages) }
         let advanced = isIncremental && isLater(page.latest, than: cursor)
         if advanced { cursor = page.latest }
@@ -131,6 +147,14 @@ package struct PullMachine: Sendable {
             return next
         }
         return ask(next, 1)
+    }
+
+    private mutating func adaptPageRows(to time: Duration) {
+        if time <= limits.pageTimeWanted / 2 {
+            pageRows = min(pageRows * 2, limits.pageRowsMax)
+        } else if time > limits.pageTimeWanted {
+            pageRows = max(pageRows / 2, min(limits.pageRowsFirst, limits.pageRowsMax) / 8, 1)
+        }
     }
 
     private mutating func finish(_ failure: Failure) -> Action {

@@ -66,9 +66,9 @@ struct RemoteService: Sendable {
         )
     }
 
-    /// One page of a list; the client asks for big pages where the server lets it choose.
-    func page(_ url: URL) async throws -> TransportResponse {
-        try await send("GET", url, headers: ["Prefer": "odata.maxpagesize=\(limits.pageRowsMax)"])
+    /// One page of a list, of so many rows where the server lets the client choose.
+    func page(_ url: URL, rows: Int) async throws -> TransportResponse {
+        try await send("GET", url, headers: ["Prefer": "odata.maxpagesize=\(rows)"])
     }
 }
 

@@ -28,9 +28,17 @@ enum RowText {
 /// Reads the rows of a page; rows of the same shape share their names.
 struct JSONRowReader {
     private let schema: TableSchema?
-    /// The members of the last row: name bytes and type, in the order in which they came.
-    private var members: [(name: [UInt8], type: ColumnType?)] = []
+    /// The members of the last row, in the order in which they came.
+    private var members: [Member] = []
+    /// Their names, one behind the other.
+    private var names: [UInt8] = []
     private var layout = RowLayout.empty
+
+    /// Plain data: a loop over members counts no references.
+    private struct Member {
+        var name: Range<Int>
+        var form: ValueForm
+    }
 
     init(schema: TableSchema?) {
         self.schema = schema
@@ -44,46 +52,63 @@ struct JSONRowReader {
         try reader.beginObject()
         while let name = try reader.nextMember() {
             let index = values.count
-            if index < members.count, isSameShape, reader.matches(name, members[index].name) {
-                values.append(try JSONRowReader.value(&reader, members[index].type))
+            if isSameShape, index < members.count, reader.matches(name, names, members[index].name)
+            {
+                values.append(try JSONRowReader.value(&reader, members[index].form))
                 continue
             }
             if isSameShape {
-                members.removeSubrange(index...)
+                cut(to: index)
                 isSameShape = false
             }
-            let text = reader.text(name)
-            let bytes = Array(text.utf8)
-            guard !members.contains(where: { $0.name == bytes }) else {
-                throw reader.failure("duplicate member name", at: name.range.lowerBound)
-            }
-            let type = schema?.column(named: text)?.type
-            members.append((bytes, type))
-            values.append(try JSONRowReader.value(&reader, type))
+            values.append(try JSONRowReader.value(&reader, try append(name, reader)))
         }
         if values.count < members.count {
-            members.removeSubrange(values.count...)
+            cut(to: values.count)
             isSameShape = false
         }
         if !isSameShape {
-            layout = RowLayout(members.map { String(decoding: $0.name, as: UTF8.self) })
+            layout = RowLayout(
+                members.map { String(decoding: names[$0.name], as: UTF8.self) }
+            )
         }
         return Row(layout: layout, values: values)
     }
 
+    private mutating func cut(to count: Int) {
+        members.removeSubrange(count...)
+        names.removeSubrange((members.last?.name.upperBound ?? 0)...)
+    }
+
+    /// Adds a member of a new shape; the form of its value.
+    private mutating func append(
+        _ name: JSONReader.Span,
+        _ reader: JSONReader
+    ) throws -> ValueForm {
+        guard !members.contains(where: { reader.matches(name, names, $0.name) }) else {
+            throw reader.failure("duplicate member name", at: name.range.lowerBound)
+        }
+        let text = reader.text(name)
+        let form = ValueForm(schema?.column(named: text)?.type)
+        let start = names.count
+        names.append(contentsOf: text.utf8)
+        members.append(Member(name: start..<names.count, form: form))
+        return form
+    }
+
     /// One value; what does not fit the column's type is kept as it came.
-    static func value(_ reader: inout JSONReader, _ type: ColumnType?) throws -> Value {
+    static func value(_ reader: inout JSONReader, _ form: ValueForm) throws -> Value {
         let start = reader.position
         let token = try reader.value()
-        if case .json = type, !isNull(token) {
+        if form == .json, !isNull(token) {
             try reader.skip(token)
             return .json(JSON(checked: JSON.compact(reader.bytes, start..<reader.position)))
         }
         switch token {
         case .null: return .null
         case .bool(let value): return .bool(value)
-        case .number(let span): return number(reader, span, type)
-        case .string(let span): return string(reader, span, type)
+        case .number(let span): return number(reader, span, form)
+        case .string(let span): return string(reader, span, form)
         case .object, .array:
             let opening = reader.position
             try reader.skip(token)
@@ -98,9 +123,9 @@ struct JSONRowReader {
     private static func number(
         _ reader: JSONReader,
         _ span: Range<Int>,
-        _ type: ColumnType?
+        _ form: ValueForm
     ) -> Value {
-        switch type {
+        switch form {
         case .number:
             if let integer = reader.integer(span) { return .number(Double(integer)) }
             guard let number = Double(reader.text(span)), number.isFinite else {
@@ -115,7 +140,7 @@ struct JSONRowReader {
             guard let number = Double(reader.text(span)), number.isFinite else {
                 return .json(JSON(checked: reader.text(span)))
             }
-            if case .integer = type, let whole = Int64(exactly: number) { return .integer(whole) }
+            if form == .integer, let whole = Int64(exactly: number) { return .integer(whole) }
             return .number(number)
         }
     }
@@ -123,9 +148,9 @@ struct JSONRowReader {
     private static func string(
         _ reader: JSONReader,
         _ span: JSONReader.Span,
-        _ type: ColumnType?
+        _ form: ValueForm
     ) -> Value {
-        switch type {
+        switch form {
         case .dateTime:
             if !span.isEscaped,
                 let stamp = Timestamp(
@@ -148,5 +173,32 @@ struct JSONRowReader {
         default:
             return .string(reader.text(span))
         }
+    }
+}
+
+/// How the text of a column is read: its type without what the type carries.
+enum ValueForm {
+    case integer
+    case number
+    case decimal
+    case dateTime
+    case guid
+    case binary
+    case json
+    /// As it comes.
+    case plain
+
+    init(_ type: ColumnType?) {
+        self =
+            switch type {
+            case .integer: .integer
+            case .number: .number
+            case .decimal: .decimal
+            case .dateTime: .dateTime
+            case .guid: .guid
+            case .binary: .binary
+            case .json: .json
+            case .string, .boolean, .date, .time, .enumeration, nil: .plain
+            }
     }
 }

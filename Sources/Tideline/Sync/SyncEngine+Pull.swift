@@ -44,46 +44,47 @@ extension SyncEngine {
         _ queryID: String?,
         _ table: String
     ) async throws -> PullResult {
-        let fingerprint = try PullRequest.fingerprint(query, schema: catalog.schema(table))
-        var cursor: String?
-        if let queryID {
-            cursor = try await read {
-                try $0.cursor(table, queryID, fingerprint: fingerprint)
-            }
-        }
-        var machine = PullMachine(isIncremental: queryID != nil, cursor: cursor, limits: limits)
+        let steps = PullSteps(
+            engine: self,
+            query: query,
+            queryID: queryID,
+            fingerprint: try PullRequest.fingerprint(query, schema: catalog.schema(table)),
+            table: table
+        )
+        var machine = PullMachine(
+            isIncremental: queryID != nil,
+            cursor: try await steps.cursor(),
+            limits: limits
+        )
         var result = PullResult()
         events.send(.pullStarted(table: table))
         var action = machine.start()
-        var page: PulledPage?
+        var answer: PullAnswer?
+        // The answer to the next request, when it was asked for while a page was stored.
+        var early: PullAnswer?
         var since: Timestamp?
         while true {
             switch action {
-            case .request(let from):
-                since = from.flatMap { Timestamp($0) }
-                let url = try endpointURL(query, from: from, isIncremental: queryID != nil, table)
-                action = try await ask(url, table, &machine, &page)
-            case .follow(let link):
-                let url = try remote.endpoint.url(following: link, table: table)
-                action = try await ask(url, table, &machine, &page)
+            case .request, .follow:
+                if case .request(let from) = action { since = from.flatMap { Timestamp($0) } }
+                if early == nil { early = try await steps.ask(action, rows: machine.pageRows) }
+                answer = early
+                early = nil
+                action = answer.map { $0.told(to: &machine) } ?? machine.failed()
             case .wait(let delay):
                 try await environment.sleep(Backoff.spread(delay, environment.fraction()))
                 action = machine.waited()
             case .apply(let cursor):
-                let counts = try await apply(
-                    page?.rows ?? [],
-                    since,
-                    cursor,
-                    queryID,
-                    fingerprint,
-                    table
-                )
+                let (ahead, rows) = (machine.ahead, machine.pageRows)
+                async let next = steps.ask(ahead, rows: rows)
+                let counts = try await steps.apply(answer?.page?.rows ?? [], since, cursor)
                 result.applied += counts.applied
                 result.removed += counts.removed
                 events.send(
                     .pageApplied(table: table, applied: counts.applied, removed: counts.removed)
                 )
                 action = machine.applied()
+                early = try await next
             case .finish(let failure):
                 if let failure { throw SyncError.pullFailed(failure, table: table) }
                 result.requests = machine.requests
@@ -96,53 +97,88 @@ extension SyncEngine {
             }
         }
     }
+}
 
-    private func endpointURL(
-        _ query: TableQuery,
-        from: String?,
-        isIncremental: Bool,
-        _ table: String
-    ) throws -> URL {
-        let text = try PullRequest.query(
-            query,
-            from: from,
-            isIncremental: isIncremental,
-            schema: catalog.schema(table)
-        )
-        return try remote.endpoint.url(table, query: "?" + text)
+/// An answer to a request of a pull.
+private struct PullAnswer: Sendable {
+    var status: Int
+    var retryAfter: Duration?
+    /// Nil when the answer is no page.
+    var page: PulledPage?
+    var summary: PageSummary?
+    /// From the request to the last byte.
+    var time: Duration
+
+    func told(to machine: inout PullMachine) -> PullMachine.Action {
+        guard let summary else { return machine.refused(status: status, retryAfter: retryAfter) }
+        return machine.received(summary, after: time)
+    }
+}
+
+/// The effects of one pull.
+private struct PullSteps: Sendable {
+    let engine: SyncEngine
+    let query: TableQuery
+    let queryID: String?
+    let fingerprint: String
+    let table: String
+
+    func cursor() async throws -> String? {
+        guard let queryID else { return nil }
+        return try await engine.read { [table, fingerprint] in
+            try $0.cursor(table, queryID, fingerprint: fingerprint)
+        }
     }
 
-    private func ask(
-        _ url: URL,
-        _ table: String,
-        _ machine: inout PullMachine,
-        _ page: inout PulledPage?
-    ) async throws -> PullMachine.Action {
+    /// Asks for a page and reads it; nil when there is nothing to ask.
+    func ask(_ action: PullMachine.Action?, rows: Int) async throws -> PullAnswer? {
+        guard let action, let url = try url(of: action) else { return nil }
         try Task.checkCancellation()
+        let start = engine.environment.now()
         let response: TransportResponse
         do {
-            response = try await remote.page(url)
+            response = try await engine.remote.page(url, rows: rows)
         } catch let error as TransportError {
             throw SyncError.offline(error)
         }
-        guard response.status == 200,
-            let read = PulledPage(response, schema: catalog.schema(table))
-        else {
-            return machine.refused(status: response.status, retryAfter: response.retryAfter)
+        let time = Duration.seconds(engine.environment.now().timeIntervalSince(start))
+        var page: PulledPage?
+        if response.status == 200 {
+            page = PulledPage(response, schema: engine.catalog.schema(table))
         }
-        page = read
-        return machine.received(read.summary)
+        return PullAnswer(
+            status: response.status,
+            retryAfter: response.retryAfter,
+            page: page,
+            summary: page?.summary,
+            time: time
+        )
     }
 
-    private func apply(
+    private func url(of action: PullMachine.Action) throws -> URL? {
+        switch action {
+        case .request(let from):
+            let text = try PullRequest.query(
+                query,
+                from: from,
+                isIncremental: queryID != nil,
+                schema: engine.catalog.schema(table)
+            )
+            return try engine.remote.endpoint.url(table, query: "?" + text)
+        case .follow(let link):
+            return try engine.remote.endpoint.url(following: link, table: table)
+        case .wait, .apply, .finish:
+            return nil
+        }
+    }
+
+    /// Stores a page and its cursor.
+    func apply(
         _ rows: [Row],
         _ since: Timestamp?,
-        _ cursor: String?,
-        _ queryID: String?,
-        _ fingerprint: String,
-        _ table: String
+        _ cursor: String?
     ) async throws -> PageApply.Counts {
-        try await transaction { queue in
+        try await engine.transaction { [table, queryID, fingerprint] queue in
             let counts = try PageApply(queue: queue, table: table).apply(rows, since: since)
             if let queryID, let cursor {
                 try queue.setCursor(cursor, table, queryID, fingerprint: fingerprint)

@@ -22,8 +22,16 @@ public struct SyncLimits: Sendable, Hashable {
     /// Another device that writes without a pause could keep it busy for ever.
     public var conflictsMax = 8
 
-    /// How many rows a pull asks for at once.
-    public var pageRowsMax = 1000
+    /// How many rows a pull asks for first.
+    public var pageRowsFirst = 1000
+
+    /// How many rows a pull asks for at most, once pages come quickly.
+    ///
+    /// A page is in memory whole, and the one behind it meanwhile.
+    public var pageRowsMax = 4000
+
+    /// How long a page may take; one that takes longer makes the next one smaller.
+    public var pageTimeWanted: Duration = .seconds(4)
 
     /// How many pages one pull takes before it is ended as faulty.
     ///

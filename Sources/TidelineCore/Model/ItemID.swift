@@ -21,7 +21,8 @@ package enum ItemID {
                 return "it contains the character U+\(hexadecimal(scalar))"
             }
             if scalar.value > 0x7F { isASCII = false }
-            if !scalar.properties.isWhitespace { isBlank = false }
+            // The tables of Unicode are asked only where the answer is not known yet.
+            if isBlank, scalar != " ", !scalar.properties.isWhitespace { isBlank = false }
         }
         if count > scalarsMax { return "it is longer than \(scalarsMax) characters" }
         if isBlank { return "it is only white space" }

@@ -126,3 +126,40 @@ package final class RowLayout: Sendable {
         return RowLayout(rest)
     }
 }
+
+/// One member of rows that mostly share their names, as those of a page do: its place is looked up
+/// once for each layout that comes.
+package struct RowMember {
+    private let name: String
+    private var layout: RowLayout?
+    private var index: Int?
+    private var rest: RowLayout?
+
+    package init(_ name: String) { self.name = name }
+
+    private mutating func place(in row: Row) -> Int? {
+        let layout = row.rowLayout
+        if self.layout !== layout {
+            self.layout = layout
+            index = layout.index(of: name)
+            rest = index.map(layout.removing(at:))
+        }
+        return index
+    }
+
+    /// The member's value, as `row[name]`.
+    package mutating func value(in row: Row) -> Value? {
+        place(in: row).map { row.allValues[$0] }
+    }
+
+    /// The row without the member.
+    package mutating func removed(from row: Row) -> Row {
+        guard let index = place(in: row), let rest else { return row }
+        let all = row.allValues
+        var values: [Value] = []
+        values.reserveCapacity(all.count - 1)
+        values += all[..<index]
+        values += all[(index + 1)...]
+        return Row(layout: rest, values: values)
+    }
+}

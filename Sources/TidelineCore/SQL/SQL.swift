@@ -26,21 +26,19 @@ package struct Identifier: Hashable, Sendable {
 
     /// In double quotes; a double quote in the name is doubled.
     package var quoted: String {
-        "\""
-            + name.split(separator: "\"", omittingEmptySubsequences: false).joined(
-                separator: "\"\""
-            )
-            + "\""
+        guard name.utf8.contains(UInt8(ascii: "\"")) else { return "\"\(name)\"" }
+        let parts = name.split(separator: "\"", omittingEmptySubsequences: false)
+        return "\"\(parts.joined(separator: "\"\""))\""
     }
 }
 
 package struct SQL: Hashable, Sendable, ExpressibleByStringInterpolation {
-    package enum Fragment: Hashable, Sendable {
-        case text(String)
-        case binding(SQLValue)
-    }
-
-    package private(set) var fragments: [Fragment] = []
+    /// The statement without its placeholders.
+    private var text = ""
+    /// The bound values, in the order of their placeholders.
+    package private(set) var bindings: [SQLValue] = []
+    /// Where the placeholder of each value stands in the text, in bytes.
+    private var places: [Int] = []
 
     package init() {}
 
@@ -55,13 +53,16 @@ package struct SQL: Hashable, Sendable, ExpressibleByStringInterpolation {
     package struct StringInterpolation: StringInterpolationProtocol {
         var sql = SQL()
 
-        package init(literalCapacity: Int, interpolationCount: Int) {}
+        package init(literalCapacity: Int, interpolationCount: Int) {
+            sql.text.reserveCapacity(literalCapacity + 16 * interpolationCount)
+        }
 
         package mutating func appendLiteral(_ literal: String) { sql.append(literal) }
 
         /// A bound value.
         package mutating func appendInterpolation(_ value: SQLValue) {
-            sql.fragments.append(.binding(value))
+            sql.places.append(sql.text.utf8.count)
+            sql.bindings.append(value)
         }
 
         /// A quoted name.
@@ -82,22 +83,13 @@ package struct SQL: Hashable, Sendable, ExpressibleByStringInterpolation {
     }
 
     package mutating func append(_ part: SQL) {
-        for fragment in part.fragments {
-            switch fragment {
-            case .text(let text): append(text)
-            case .binding: fragments.append(fragment)
-            }
-        }
+        let end = text.utf8.count
+        text += part.text
+        for place in part.places { places.append(end + place) }
+        bindings += part.bindings
     }
 
-    private mutating func append(_ text: String) {
-        if text.isEmpty { return }
-        if case .text(let before) = fragments.last {
-            fragments[fragments.count - 1] = .text(before + text)
-        } else {
-            fragments.append(.text(text))
-        }
-    }
+    private mutating func append(_ text: String) { self.text += text }
 
     package static func + (left: SQL, right: SQL) -> SQL {
         var result = left
@@ -105,26 +97,22 @@ package struct SQL: Hashable, Sendable, ExpressibleByStringInterpolation {
         return result
     }
 
-    package var isEmpty: Bool { fragments.isEmpty }
-
-    /// The bound values, in the order of their placeholders.
-    package var bindings: [SQLValue] {
-        fragments.compactMap { if case .binding(let value) = $0 { value } else { nil } }
-    }
+    package var isEmpty: Bool { text.isEmpty && bindings.isEmpty }
 
     /// The statement with numbered placeholders.
     package func text(for dialect: SQLDialect) -> String {
+        guard !places.isEmpty else { return text }
+        let bytes = text.utf8
         var result = ""
-        var number = 0
-        for fragment in fragments {
-            switch fragment {
-            case .text(let text): result += text
-            case .binding:
-                number += 1
-                result += dialect.placeholder(number)
-            }
+        result.reserveCapacity(bytes.count + places.count * 4)
+        var start = bytes.startIndex
+        for (number, place) in places.enumerated() {
+            let end = bytes.index(bytes.startIndex, offsetBy: place)
+            result += text[start..<end]
+            result += dialect.placeholder(number + 1)
+            start = end
         }
-        return result
+        return result + text[start...]
     }
 }
 

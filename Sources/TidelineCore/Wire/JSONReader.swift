@@ -172,19 +172,19 @@ extension JSONReader {
         var isEscaped = false
         var isASCII = true
         while true {
+            let plain = PlainText.end(bytes, from: index)
+            index = plain.index
+            if !plain.isASCII { isASCII = false }
             guard index < bytes.count else {
                 throw failure("the string is not closed", at: start - 1)
             }
             let byte = bytes[index]
             if byte == UInt8(ascii: "\"") { break }
-            if byte == UInt8(ascii: "\\") {
-                isEscaped = true
-                index = try escape(at: index)
-                continue
+            guard byte == UInt8(ascii: "\\") else {
+                throw failure("control character in a string", at: index)
             }
-            guard byte >= 0x20 else { throw failure("control character in a string", at: index) }
-            if byte >= 0x80 { isASCII = false }
-            index += 1
+            isEscaped = true
+            index = try escape(at: index)
         }
         if !isASCII, let wrong = UTF8Check.firstInvalid(bytes, start..<index) {
             throw failure("invalid UTF-8 in a string", at: wrong)
@@ -277,12 +277,16 @@ extension JSONReader {
 
     /// Whether a name is exactly this ASCII or UTF-8 text.
     package func matches(_ span: Span, _ name: [UInt8]) -> Bool {
-        if span.isEscaped { return text(span).utf8.elementsEqual(name) }
-        guard span.range.count == name.count else { return false }
-        var index = span.range.lowerBound
-        for byte in name {
-            if bytes[index] != byte { return false }
-            index += 1
+        matches(span, name, 0..<name.count)
+    }
+
+    /// Whether a name is exactly this part of ASCII or UTF-8 text.
+    package func matches(_ span: Span, _ names: [UInt8], _ part: Range<Int>) -> Bool {
+        if span.isEscaped { return text(span).utf8.elementsEqual(names[part]) }
+        guard span.range.count == part.count else { return false }
+        for offset in 0..<part.count
+        where bytes[span.range.lowerBound + offset] != names[part.lowerBound + offset] {
+            return false
         }
         return true
     }

@@ -83,14 +83,12 @@ package struct JSONWriter {
     package mutating func string(utf8 text: UnsafeBufferPointer<UInt8>) {
         byte("\"")
         var start = 0
-        for index in 0..<text.count {
-            let character = text[index]
-            if character >= 0x20 && character != 0x22 && character != 0x5C { continue }
-            if start < index { bytes.append(contentsOf: text[start..<index]) }
-            escape(character)
-            start = index + 1
+        while start < text.count {
+            let end = PlainText.end(text, from: start).index
+            if start < end { bytes.append(contentsOf: text[start..<end]) }
+            if end < text.count { escape(text[end]) }
+            start = end + 1
         }
-        if start < text.count { bytes.append(contentsOf: text[start...]) }
         byte("\"")
     }
 

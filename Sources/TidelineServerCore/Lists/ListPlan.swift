@@ -4,6 +4,8 @@ import TidelineCore
 
 package struct ListPlan: Sendable {
     package var request = ListRequest()
+    /// The page size that the caller's preference led to.
+    package private(set) var pageSizeApplied: Int?
     private let generation: Generation
     private let options: ListOptions
     /// How many keys decide the order, the id behind them.
@@ -14,13 +16,21 @@ package struct ListPlan: Sendable {
         _ options: ListOptions,
         table: Table,
         generation: Generation,
+        pageSizeWanted: Int? = nil,
         limits: ServerLimits,
         isDynamic: Bool
     ) throws {
         self.generation = generation
         self.options = options
-        try Self.check(top: options.top, table.definition, generation)
-        let size = table.definition.pageSize ?? (generation == .classic ? 50 : 100)
+        let topMax = table.definition.maxTop ?? (generation == .classic ? 1000 : 128_000)
+        if let top = options.top, top > topMax {
+            throw ServerError.badRequest("Option '$top' may be at most \(topMax) (maxTop).")
+        }
+        var size = table.definition.pageSize ?? (generation == .classic ? 50 : 100)
+        if generation == .datasync, let pageSizeWanted {
+            size = min(pageSizeWanted, topMax)
+            pageSizeApplied = size
+        }
         request.rowsMax =
             generation == .classic ? options.top ?? size : min(options.top ?? size, size)
         request.bytesMax = limits.pageBytes
@@ -95,18 +105,6 @@ package struct ListPlan: Sendable {
         }
     }
 
-    /// Refuses a `$top` over the table's maximum; also for tables that do not exist yet.
-    private static func check(
-        top: Int?,
-        _ definition: TableDefinition,
-        _ generation: Generation
-    ) throws {
-        let topMax = definition.maxTop ?? (generation == .classic ? 1000 : 128_000)
-        if let top, top > topMax {
-            throw ServerError.badRequest("Option '$top' may be at most \(topMax) (maxTop).")
-        }
-    }
-
     private static func opening(_ generation: Generation, wantsCount: Bool) -> String {
         switch generation {
         case .classic: wantsCount ? "{\"results\":[" : "["
@@ -154,8 +152,13 @@ package struct ListPlan: Sendable {
 extension QueryParameters.Parameter {
     /// A percent-encoded query string, without the question mark.
     package static func query(_ parameters: [QueryParameters.Parameter]) -> String {
-        parameters.map {
-            PercentCoding.encode($0.name) + "=" + PercentCoding.encode($0.value)
-        }.joined(separator: "&")
+        var text: [UInt8] = []
+        for parameter in parameters {
+            if !text.isEmpty { text.append(UInt8(ascii: "&")) }
+            PercentCoding.encode(parameter.name, into: &text)
+            text.append(UInt8(ascii: "="))
+            PercentCoding.encode(parameter.value, into: &text)
+        }
+        return String(decoding: text, as: UTF8.self)
     }
 }

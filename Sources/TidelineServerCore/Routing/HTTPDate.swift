@@ -20,29 +20,30 @@ package enum HTTPDate {
         let second = (seconds % 86400 + 86400) % 86400
         let day = (seconds - second) / 86400
         let date = Timestamp.civil(days: day)
-        var text = days[Int((day % 7 + 7) % 7)]
-        text += ", "
-        append(date.day, 2, &text)
-        text += " "
-        text += months[Int(date.month - 1)]
-        text += " "
-        append(date.year, 4, &text)
-        text += " "
-        append(second / 3600, 2, &text)
-        text += ":"
-        append(second / 60 % 60, 2, &text)
-        text += ":"
-        append(second % 60, 2, &text)
-        text += " GMT"
-        return text
+        var text: [UInt8] = []
+        text.reserveCapacity(29)
+        text += days[Int((day % 7 + 7) % 7)].utf8
+        text += ", ".utf8
+        append(date.day, &text)
+        text.append(UInt8(ascii: " "))
+        text += months[Int(date.month - 1)].utf8
+        text.append(UInt8(ascii: " "))
+        append(date.year / 100, &text)
+        append(date.year, &text)
+        text.append(UInt8(ascii: " "))
+        append(second / 3600, &text)
+        text.append(UInt8(ascii: ":"))
+        append(second / 60 % 60, &text)
+        text.append(UInt8(ascii: ":"))
+        append(second % 60, &text)
+        text += " GMT".utf8
+        return String(decoding: text, as: UTF8.self)
     }
 
-    private static func append(_ value: Int64, _ digits: Int, _ text: inout String) {
-        var scale: Int64 = digits == 4 ? 1000 : 10
-        while scale > 0 {
-            text.unicodeScalars.append(Unicode.Scalar(UInt8(48 + value / scale % 10)))
-            scale /= 10
-        }
+    /// The last two digits.
+    private static func append(_ value: Int64, _ text: inout [UInt8]) {
+        text.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value / 10 % 10))
+        text.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value % 10))
     }
 
     /// Seconds since 1970 of any of the three forms that a recipient must accept, else nil.

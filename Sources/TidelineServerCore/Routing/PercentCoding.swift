@@ -2,43 +2,40 @@
 
 package enum PercentCoding {
     /// The decoded text, or nil for a broken encoding or invalid UTF-8.
-    package static func decode(_ text: Substring.UTF8View, plusIsSpace: Bool = false) -> String? {
+    package static func decode(
+        _ text: UnsafeBufferPointer<UInt8>,
+        plusIsSpace: Bool = false
+    ) -> String? {
         guard text.contains(where: { $0 == UInt8(ascii: "%") || $0 == UInt8(ascii: "+") }) else {
-            return String(Substring(text))
+            return String(validating: text, as: UTF8.self)
         }
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count)
-        var index = text.startIndex
-        while index < text.endIndex {
-            let byte = text[index]
-            text.formIndex(after: &index)
-            switch byte {
+        var index = 0
+        while index < text.count {
+            switch text[index] {
             case UInt8(ascii: "+") where plusIsSpace:
                 bytes.append(UInt8(ascii: " "))
             case UInt8(ascii: "%"):
-                guard let high = digit(text, &index), let low = digit(text, &index) else {
-                    return nil
-                }
+                guard index + 2 < text.count, let high = digit(text[index + 1]),
+                    let low = digit(text[index + 2])
+                else { return nil }
                 bytes.append(high << 4 | low)
-            default:
+                index += 2
+            case let byte:
                 bytes.append(byte)
             }
+            index += 1
         }
         return String(validating: bytes, as: UTF8.self)
     }
 
-    private static func digit(
-        _ text: Substring.UTF8View,
-        _ index: inout Substring.UTF8View.Index
-    ) -> UInt8? {
-        guard index < text.endIndex else { return nil }
-        let byte = text[index]
-        text.formIndex(after: &index)
+    private static func digit(_ byte: UInt8) -> UInt8? {
         switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): return byte - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): return byte - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): return byte - UInt8(ascii: "A") + 10
-        default: return nil
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+        default: nil
         }
     }
 
@@ -48,6 +45,11 @@ package enum PercentCoding {
     package static func encode(_ text: String) -> String {
         var result: [UInt8] = []
         result.reserveCapacity(text.utf8.count + 16)
+        encode(text, into: &result)
+        return String(decoding: result, as: UTF8.self)
+    }
+
+    package static func encode(_ text: String, into result: inout [UInt8]) {
         for byte in text.utf8 {
             if isUnreserved(byte) {
                 result.append(byte)
@@ -57,7 +59,6 @@ package enum PercentCoding {
                 result.append(hex(byte & 15))
             }
         }
-        return String(decoding: result, as: UTF8.self)
     }
 
     private static func hex(_ digit: UInt8) -> UInt8 {

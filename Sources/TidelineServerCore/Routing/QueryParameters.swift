@@ -11,20 +11,24 @@ package struct QueryParameters: Sendable {
     /// Decodes `query`; `+` is a space, a parameter without `=` has an empty value.
     package init(_ query: String) throws {
         guard !query.isEmpty else { return }
-        for part in query.utf8.split(separator: UInt8(ascii: "&")) {
-            let text = Substring(part).utf8
-            let split = text.firstIndex(of: UInt8(ascii: "=")) ?? text.endIndex
-            let rest =
-                split == text.endIndex
-                ? text[split..<split] : text[text.index(after: split)..<text.endIndex]
-            guard
-                let name = PercentCoding.decode(text[text.startIndex..<split], plusIsSpace: true),
-                let value = PercentCoding.decode(rest, plusIsSpace: true)
-            else {
-                throw ServerError.badRequest("The query string is not properly percent-encoded.")
+        var text = query
+        try text.withUTF8 { bytes in
+            for part in bytes.split(separator: UInt8(ascii: "&")) {
+                let split = part.firstIndex(of: UInt8(ascii: "=")) ?? part.endIndex
+                guard let name = Self.decode(part[..<split]),
+                    let value = Self.decode(part[split...].dropFirst())
+                else {
+                    throw ServerError.badRequest(
+                        "The query string is not properly percent-encoded."
+                    )
+                }
+                all.append(Parameter(name: name, value: value))
             }
-            all.append(Parameter(name: name, value: value))
         }
+    }
+
+    private static func decode(_ part: Slice<UnsafeBufferPointer<UInt8>>) -> String? {
+        PercentCoding.decode(UnsafeBufferPointer(rebasing: part), plusIsSpace: true)
     }
 
     /// The values of a parameter; its name is compared without regard to ASCII case.

@@ -10,13 +10,18 @@ package enum Route: Hashable, Sendable {
     /// Splits the path first and decodes each segment after, so that `%2F` stays in its segment.
     package init(path: String) throws {
         var segments: [String] = []
-        for part in path.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
-            .dropFirst()
-        {
-            guard let segment = PercentCoding.decode(Substring(part).utf8) else {
-                throw ServerError.badRequest("The path is not properly percent-encoded UTF-8.")
+        var text = path
+        try text.withUTF8 { bytes in
+            let parts = bytes.split(
+                separator: UInt8(ascii: "/"),
+                omittingEmptySubsequences: false
+            )
+            for part in parts.dropFirst() {
+                guard let segment = PercentCoding.decode(UnsafeBufferPointer(rebasing: part)) else {
+                    throw ServerError.badRequest("The path is not properly percent-encoded UTF-8.")
+                }
+                segments.append(segment)
             }
-            segments.append(segment)
         }
         if segments.last == "" { segments.removeLast() }
         guard let first = segments.first, !segments.contains("") else {

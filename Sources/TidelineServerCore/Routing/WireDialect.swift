@@ -34,12 +34,14 @@ package struct RequestHead: Sendable {
     package var options = ""
     package var contentType: String?
     package var host: String?
+    package var preferences = Preferences()
     package var conditions = Preconditions.Fields()
 
     package init(_ headers: HTTPFields) {
         for field in headers {
             switch field.name.utf8.count {
             case 4 where ASCII.equal(field.name, "host"): host = field.value
+            case 6 where ASCII.equal(field.name, "prefer"): preferences.read(field.value)
             case 8 where ASCII.equal(field.name, "if-match"):
                 Self.join(&conditions.ifMatch, field.value)
             case 12 where ASCII.equal(field.name, "content-type"): contentType = field.value

@@ -3,29 +3,28 @@
 import TidelineCore
 
 package enum RowVersion {
-    private static let alphabet = Array(
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8
-    )
+    private static let alphabetText: StaticString =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    private static let alphabet = Array("\(alphabetText)".utf8)
 
-    /// Appends the twelve characters of a version.
-    package static func write(_ stamp: Int64, to bytes: inout [UInt8]) {
+    /// Writes the twelve characters of a version.
+    package static func write(_ stamp: Int64, to target: UnsafeMutablePointer<UInt8>) {
         let bits = UInt64(bitPattern: stamp)
+        let digits = alphabetText.utf8Start
         // 64 bits are ten digits of six bits and one of four, padded.
         var shift: UInt64 = 58
-        for _ in 0..<10 {
-            bytes.append(alphabet[Int(bits >> shift & 63)])
+        for place in 0..<10 {
+            target[place] = digits[Int(bits >> shift & 63)]
             shift &-= 6
         }
-        bytes.append(alphabet[Int(bits << 2 & 63)])
-        bytes.append(UInt8(ascii: "="))
+        target[10] = digits[Int(bits << 2 & 63)]
+        target[11] = UInt8(ascii: "=")
     }
 
     package static func text(_ stamp: Int64) -> String {
         String(unsafeUninitializedCapacity: 12) { buffer in
-            var bytes: [UInt8] = []
-            bytes.reserveCapacity(12)
-            write(stamp, to: &bytes)
-            return buffer.initialize(fromContentsOf: bytes)
+            if let start = buffer.baseAddress { write(stamp, to: start) }
+            return 12
         }
     }
 

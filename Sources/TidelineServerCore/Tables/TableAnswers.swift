@@ -23,12 +23,14 @@ extension TableService {
     func listAnswer(
         _ call: TableCall,
         _ table: String,
-        _ page: ListPage,
+        _ page: consuming ListPage,
         _ next: [QueryParameters.Parameter]?
     ) -> ServerResponse {
         metrics.sent(rows: page.rows)
         var writer = JSONWriter(capacity: 0)
+        // Moved, not copied: the page has room for its end.
         writer.bytes = page.bytes
+        page.bytes = []
         var headers: HTTPFields = ["Content-Type": Self.json, "Tideline-Epoch": epoch]
         let query = next.map(QueryParameters.Parameter.query)
         writer.byte("]")

@@ -82,6 +82,7 @@ extension TableService {
             options,
             table: table,
             generation: call.generation,
+            pageSizeWanted: call.head.preferences.pageSize,
             limits: settings.limits,
             isDynamic: settings.dynamicSchema
         )
@@ -91,7 +92,14 @@ extension TableService {
         plan.request.includesDeleted = call.includesDeleted
         let page = try await store.list(plan.request, in: table)
         let next = plan.nextParameters(after: page, of: call.parameters)
-        return listAnswer(call, table.name, page, next)
+        var answer = listAnswer(call, table.name, page, next)
+        if let size = plan.pageSizeApplied {
+            answer.headers.append(
+                "Preference-Applied",
+                call.head.preferences.applied(pageSize: size)
+            )
+        }
+        return answer
     }
 
     private func read(

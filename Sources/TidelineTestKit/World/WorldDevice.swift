@@ -56,9 +56,14 @@ final class WorldDevice: Sendable {
 
     /// Starts the app: a new client on the same disk.
     func start() async throws {
+        // A few rows make several pages of growing size.
+        var limits = SyncLimits()
+        limits.pageRowsFirst = 2
+        limits.pageRowsMax = 8
         let client = SyncClient(
             endpoint: World.endpoint,
             transport: network,
+            limits: limits,
             environment: environment
         )
         try await client.syncContext.initialize(

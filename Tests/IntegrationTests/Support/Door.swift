@@ -73,7 +73,10 @@ struct Device: Sendable {
         _ store: any LocalStore,
         _ conflicts: ConflictPolicy = .fail
     ) async throws {
-        client = SyncClient(endpoint: endpoint, transport: transport)
+        // Small pages, so that few rows make many.
+        var limits = SyncLimits()
+        limits.pageRowsMax = 40
+        client = SyncClient(endpoint: endpoint, transport: transport, limits: limits)
         try await client.syncContext.initialize(
             store: store,
             tables: [Note.self],

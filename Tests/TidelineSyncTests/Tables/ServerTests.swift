@@ -34,13 +34,15 @@ import TidelineTestKit
 
     @Test func manyPagesOfManyRows() async throws {
         let server = try await makeServer(pageSize: 7)
-        let one = try await Device(server.transport)
+        var limits = SyncLimits()
+        limits.pageRowsMax = 7
+        let one = try await Device(server.transport, limits: limits)
         for number in 0..<100 {
             try await one.todos().insert(Todo(text: "\(number)", rank: number))
         }
         #expect(try await one.push() == nil)
         for queryID in ["all", nil] {
-            let two = try await Device(server.transport)
+            let two = try await Device(server.transport, limits: limits)
             let result = try await two.todos().pull(queryID: queryID)
             #expect(try await two.rows() == one.rows())
             #expect(result.requests > 14)

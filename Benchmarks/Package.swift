@@ -1,0 +1,24 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// A package of its own, so that the products of the root carry no benchmark.
+let package = Package(
+    name: "benchmarks",
+    platforms: [.macOS(.v15)],
+    dependencies: [.package(name: "tideline", path: "..")],
+    targets: [
+        .executableTarget(
+            name: "bench",
+            dependencies: [.product(name: "Tideline", package: "tideline")],
+            path: "Sources",
+            swiftSettings: [
+                .treatAllWarnings(as: .error),
+                .enableUpcomingFeature("ExistentialAny"),
+                .enableUpcomingFeature("InternalImportsByDefault"),
+                .enableUpcomingFeature("MemberImportVisibility"),
+                .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+            ]
+        )
+    ],
+    swiftLanguageModes: [.v6]
+)

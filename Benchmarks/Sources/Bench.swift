@@ -1,0 +1,55 @@
+// Bench: the words of the command. Each prints lines "name<TAB>value<TAB>unit", or what a
+// workload of wrk needs to know of the server.
+
+import Foundation
+import Tideline
+
+enum Bench {
+    private static let usage = """
+        usage: bench middle URL             updatedAt of the row in the middle
+               bench tags URL COUNT         lines "path etag" of the first rows
+               bench pages URL              the whole table in pages of 1000, not stored
+               bench local DIR SECONDS      changes and reads of a store file
+               bench push URL DIR COUNT     so many inserts, one request each
+               bench pull URL DIR           the whole table into a store file
+        """
+
+    static func run(_ words: [String]) async {
+        do {
+            switch (words.first, words.count) {
+            case ("middle", 2): try await ServerTable(words[1]).printMiddle()
+            case ("tags", 3): try await ServerTable(words[1]).printTags(Int(words[2]) ?? 0)
+            case ("pages", 2): try await ServerTable(words[1]).readPages()
+            case ("local", 3):
+                try await Device.open(in: words[1]).measureChanges(
+                    for: .seconds(Int(words[2]) ?? 1)
+                )
+            case ("push", 4):
+                try await Device.open(in: words[2], server: words[1]).measurePush(
+                    Int(words[3]) ?? 0
+                )
+            case ("pull", 3):
+                try await Device.open(in: words[2], server: words[1]).measurePull()
+            default: fail(usage)
+            }
+        } catch {
+            fail("bench \(words.joined(separator: " ")): \(error)")
+        }
+    }
+
+    private static func fail(_ message: String) -> Never {
+        FileHandle.standardError.write(Data("\(message)\n".utf8))
+        exit(1)
+    }
+
+    /// One figure, for scripts/bench.
+    static func report(_ name: String, _ value: Double, _ unit: String) {
+        print("\(name)\t\(Int(value.rounded()))\t\(unit)")
+    }
+}
+
+extension Duration {
+    var seconds: Double {
+        Double(components.seconds) + Double(components.attoseconds) / 1e18
+    }
+}

@@ -1,0 +1,29 @@
+-- create: one new row per request. With ROWS set it stops after so many: that fills a table.
+-- One thread only (-t1): the count is the thread's own.
+
+dofile(os.getenv('WRK_SCRIPTS') .. '/report.lua')
+
+wrk.method = 'POST'
+wrk.headers['Content-Type'] = 'application/json'
+wrk.headers['ZUMO-API-VERSION'] = '2.0.0'
+
+local rows = tonumber(os.getenv('ROWS') or 0)
+local letters = 'abcdefghijklmnopqrstuvwxyz'
+-- wrk calls `request` once before it begins, to look at the text.
+local asked, answered = -1, 0
+
+function request()
+  asked = asked + 1
+  -- The requests that are under way when the last row is asked for must add none.
+  if rows > 0 and asked > rows then return wrk.format('GET', '/health', nil, '') end
+  local text = string.format('item %08d %s', asked, letters)
+  local complete = asked % 2 == 0 and 'true' or 'false'
+  return wrk.format(nil, nil, nil, '{"text":"' .. text .. '","complete":' .. complete .. '}')
+end
+
+if rows > 0 then
+  function response()
+    answered = answered + 1
+    if answered >= rows + 100 then wrk.thread:stop() end
+  end
+end

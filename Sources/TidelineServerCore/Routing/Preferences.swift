@@ -1,0 +1,47 @@
+// Preferences: what a caller would like (RFC 7240), and what it is told was done.
+
+package struct Preferences: Hashable, Sendable {
+    /// The most rows of a page (OData 4.01 part 1, 8.2.8.6).
+    package private(set) var pageSize: Int?
+    /// The name under which the page size came: with the prefix `odata.` or without.
+    private var pageSizeName = ""
+
+    package init() {}
+
+    /// Reads one field; what is unknown or malformed is ignored, as RFC 7240 asks.
+    package mutating func read(_ field: String) {
+        for preference in field.utf8.split(separator: UInt8(ascii: ",")) {
+            let text = Substring(preference.prefix { $0 != UInt8(ascii: ";") })
+            let parts = text.split(separator: "=", maxSplits: 1).map(Self.trimmed)
+            // The first one counts.
+            guard parts.count == 2, pageSize == nil,
+                ASCII.equal(parts[0], "odata.maxpagesize") || ASCII.equal(parts[0], "maxpagesize"),
+                let value = Self.number(parts[1])
+            else { continue }
+            pageSize = value
+            pageSizeName = parts[0].lowercased()
+        }
+    }
+
+    /// The value of `Preference-Applied` for pages of at most `rows`.
+    package func applied(pageSize rows: Int) -> String { "\(pageSizeName)=\(rows)" }
+
+    private static func trimmed(_ text: Substring) -> Substring {
+        var text = text
+        while let first = text.first, first == " " || first == "\t" { text.removeFirst() }
+        while let last = text.last, last == " " || last == "\t" { text.removeLast() }
+        return text
+    }
+
+    /// A whole number from 1, which may stand in quotes.
+    private static func number(_ text: Substring) -> Int? {
+        var digits = text
+        if text.count > 2, text.first == "\"", text.last == "\"" {
+            digits = text.dropFirst().dropLast()
+        }
+        guard digits.utf8.count <= 9, digits.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }),
+            let value = Int(digits), value > 0
+        else { return nil }
+        return value
+    }
+}

@@ -1,0 +1,223 @@
+// RowBytes: the rows of a statement as JSON, in memory of their own.
+//
+// This is the innermost loop of every list: plain pointers, and no reference is counted for a
+// cell. What is rare (escapes, fractions, bytes) goes through JSONWriter.
+
+import Foundation
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+/// How the columns of a statement become JSON members.
+struct RowForm: Sendable {
+    fileprivate struct Cell: Sendable {
+        /// Where `,"name":` is among the names.
+        var name: Range<Int>
+        var form: CellForm
+    }
+
+    fileprivate let names: [UInt8]
+    fileprivate let cells: [Cell]
+
+    init(_ columns: [CellColumn]) {
+        var writer = JSONWriter()
+        var cells: [Cell] = []
+        for column in columns {
+            let start = writer.bytes.count
+            writer.byte(",")
+            writer.string(column.name)
+            writer.byte(":")
+            cells.append(Cell(name: start..<writer.bytes.count, form: column.form))
+        }
+        names = writer.bytes
+        self.cells = cells
+    }
+}
+
+/// What a value is in the database and in JSON.
+enum CellForm: Sendable {
+    case string
+    case integer
+    case real
+    case boolean
+    case date
+    case base64
+    case raw
+    case version
+}
+
+struct RowBytes: ~Copyable {
+    private var base: UnsafeMutablePointer<UInt8>
+    private var capacity: Int
+    private(set) var count = 0
+
+    /// The last minute that was written, and its text: most rows share it with the one before.
+    private var minute = Int64.min
+    private var minuteText: [UInt8] = []
+
+    init(capacity: Int) {
+        self.capacity = max(capacity, 64)
+        base = .allocate(capacity: self.capacity)
+    }
+
+    deinit { base.deallocate() }
+
+    /// A copy, with room for the end of a page behind it.
+    var bytes: [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: count + Self.roomForEnd) { target, written in
+            target.baseAddress?.initialize(from: base, count: count)
+            written = count
+        }
+    }
+
+    private static let roomForEnd = 1024
+
+    /// Drops what was written behind the first `count` bytes.
+    mutating func cut(to count: Int) {
+        precondition(count <= self.count, "only what was written can be dropped")
+        self.count = count
+    }
+
+    mutating func append(_ bytes: [UInt8]) {
+        bytes.withUnsafeBufferPointer { copy($0) }
+    }
+
+    mutating func byte(_ byte: UInt8) {
+        reserve(1)
+        base[count] = byte
+        count += 1
+    }
+
+    /// Writes the row that the statement stands on as an object.
+    mutating func row(_ form: RowForm, _ statement: Statement) {
+        let start = count
+        form.names.withUnsafeBufferPointer { names in
+            form.cells.withUnsafeBufferPointer { cells in
+                for index in cells.indices {
+                    copy(UnsafeBufferPointer(rebasing: names[cells[index].name]))
+                    value(cells[index].form, statement, Int32(truncatingIfNeeded: index))
+                }
+            }
+        }
+        // The comma of the first member.
+        if count > start { base[start] = UInt8(ascii: "{") } else { byte(UInt8(ascii: "{")) }
+        byte(UInt8(ascii: "}"))
+    }
+
+    private mutating func value(_ form: CellForm, _ statement: Statement, _ index: Int32) {
+        guard !statement.isNull(index) else { return word("null") }
+        switch form {
+        case .string: string(statement.utf8(index))
+        case .integer: integer(statement.integer(index))
+        case .boolean: if statement.integer(index) != 0 { word("true") } else { word("false") }
+        case .date: date(statement.integer(index))
+        case .version: version(statement.integer(index))
+        case .raw: copy(statement.utf8(index))
+        case .real: written { $0.number(statement.real(index)) }
+        case .base64: written { $0.string(Data(statement.blob(index)).base64EncodedString()) }
+        }
+    }
+
+    private mutating func written(_ body: (inout JSONWriter) -> Void) {
+        var writer = JSONWriter()
+        body(&writer)
+        append(writer.bytes)
+    }
+
+    // MARK: - Values
+
+    private mutating func string(_ text: UnsafeBufferPointer<UInt8>) {
+        guard PlainText.end(text, from: 0).index == text.count else {
+            return written { $0.string(utf8: text) }
+        }
+        reserve(text.count + 2)
+        base[count] = UInt8(ascii: "\"")
+        if let start = text.baseAddress {
+            (base + count + 1).update(from: start, count: text.count)
+        }
+        base[count + text.count + 1] = UInt8(ascii: "\"")
+        count += text.count + 2
+    }
+
+    private mutating func integer(_ value: Int64) {
+        reserve(20)
+        if value < 0 {
+            base[count] = UInt8(ascii: "-")
+            count += 1
+        }
+        var rest = value.magnitude
+        var digits = 1
+        while rest >= 10 {
+            rest /= 10
+            digits += 1
+        }
+        rest = value.magnitude
+        for place in stride(from: count + digits - 1, through: count, by: -1) {
+            base[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+            rest /= 10
+        }
+        count += digits
+    }
+
+    /// Microseconds since 1970 as a quoted instant of three decimals, cut.
+    private mutating func date(_ microseconds: Int64) {
+        var milliseconds = microseconds / 1000
+        if microseconds % 1000 < 0 { milliseconds -= 1 }
+        var minute = milliseconds / 60_000
+        if milliseconds % 60_000 < 0 { minute -= 1 }
+        if minute != self.minute {
+            var text: [UInt8] = [UInt8(ascii: "\"")]
+            Timestamp(microseconds: minute * 60_000_000).write(to: &text)
+            text.append(UInt8(ascii: "\""))
+            minuteText = text
+            self.minute = minute
+        }
+        let start = count
+        append(minuteText)
+        // "2026-11-20T20:32:00.000Z" with its quotes: seconds from 18, milliseconds from 21.
+        let rest = UInt64(truncatingIfNeeded: milliseconds - minute * 60_000)
+        base[start + 18] = Self.digit(rest / 10_000)
+        base[start + 19] = Self.digit(rest / 1000)
+        base[start + 21] = Self.digit(rest / 100)
+        base[start + 22] = Self.digit(rest / 10)
+        base[start + 23] = Self.digit(rest)
+    }
+
+    private static func digit(_ value: UInt64) -> UInt8 {
+        UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value % 10)
+    }
+
+    private mutating func version(_ stamp: Int64) {
+        reserve(14)
+        base[count] = UInt8(ascii: "\"")
+        RowVersion.write(stamp, to: base + count + 1)
+        base[count + 13] = UInt8(ascii: "\"")
+        count += 14
+    }
+
+    // MARK: - Memory
+
+    private mutating func word(_ text: StaticString) {
+        copy(UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+
+    private mutating func copy(_ bytes: UnsafeBufferPointer<UInt8>) {
+        guard let start = bytes.baseAddress else { return }
+        reserve(bytes.count)
+        (base + count).update(from: start, count: bytes.count)
+        count += bytes.count
+    }
+
+    @inline(__always)
+    private mutating func reserve(_ more: Int) {
+        if count + more > capacity { grow(to: count + more) }
+    }
+
+    private mutating func grow(to needed: Int) {
+        capacity = max(capacity * 2, needed)
+        let larger = UnsafeMutablePointer<UInt8>.allocate(capacity: capacity)
+        larger.update(from: base, count: count)
+        base.deallocate()
+        base = larger
+    }
+}
