@@ -40,6 +40,11 @@ let package = Package(
             pkgConfig: "zlib",
             providers: [.apt(["zlib1g-dev"])]
         ),
+        .systemLibrary(
+            name: "CCrypto",
+            pkgConfig: "libcrypto",
+            providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]
+        ),
         .target(name: "TidelineCore", swiftSettings: strict),
         .target(
             name: "TidelineSQLite",
@@ -70,6 +75,11 @@ let package = Package(
         .target(
             name: "TidelineHTTP",
             dependencies: ["TidelineCore", "TidelineServerCore", "CMicroHTTPD"],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "TidelineTokens",
+            dependencies: ["TidelineCore", "CCrypto"],
             swiftSettings: strict
         ),
         .target(
@@ -167,6 +177,11 @@ let package = Package(
                 // Only to be built: the tests start them as processes.
                 "SyncProbe", "TidelineCommand", "todo",
             ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TidelineTokensTests",
+            dependencies: ["TidelineCore", "TidelineTokens", "CCrypto"],
             swiftSettings: strict
         ),
         .testTarget(name: "RepositoryTests", swiftSettings: strict),
