@@ -86,6 +86,7 @@ let package = Package(
             name: "TidelineServer",
             dependencies: [
                 "TidelineCore", "TidelineServerCore", "TidelineServerSQLite", "TidelineHTTP",
+                "TidelineTokens",
             ],
             swiftSettings: strict
         ),
@@ -159,7 +160,7 @@ let package = Package(
             name: "TidelineServerTests",
             dependencies: [
                 "CZlib", "TidelineCore", "TidelineHTTP", "TidelineServer", "TidelineServerCore",
-                "TidelineServerSQLite", "TidelineSQLite",
+                "TidelineServerSQLite", "TidelineSQLite", "TidelineTokens",
             ],
             swiftSettings: strict
         ),

@@ -45,6 +45,7 @@ struct ListRead {
     private func condition(pages: Bool) -> SQL {
         var parts: [SQL] = []
         if !request.includesDeleted { parts.append("\"deleted\" = 0") }
+        if let view = request.view { parts.append("(\(renderer.condition(view)))") }
         if let filter = request.filter {
             parts.append("(\(renderer.condition(VersionLiterals.replace(in: filter))))")
         }

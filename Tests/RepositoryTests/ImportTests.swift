@@ -39,7 +39,10 @@ struct ImportTests {
         ),
         "TidelineTokens": Allowed(ours: ["TidelineCore", "CCrypto"], system: ["Foundation"]),
         "TidelineServer": Allowed(
-            ours: ["TidelineCore", "TidelineServerCore", "TidelineServerSQLite", "TidelineHTTP"],
+            ours: [
+                "TidelineCore", "TidelineServerCore", "TidelineServerSQLite", "TidelineHTTP",
+                "TidelineTokens",
+            ],
             system: platform
         ),
         "TidelineCommand": Allowed(ours: ["TidelineServer"], system: platform),
