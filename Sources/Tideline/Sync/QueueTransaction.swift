@@ -176,18 +176,8 @@ struct QueueTransaction {
     /// The id of the next operation: behind every stored one, and never one that was used before.
     func nextOperationID() throws -> Int64 {
         let key = Value.string("operation|last")
-        var last: Int64 = 0
-        if let text = try store.row(id: key, in: SystemTables.config)?["value"]?.text {
-            last = Int64(text) ?? 0
-        }
-        var query = TableQuery()
-        query.order = [SortKey(column: "id", ascending: false)]
-        query.limit = 1
-        if case .integer(let highest) = try store.rows(query, in: SystemTables.operations).first?[
-            "id"
-        ] {
-            last = max(last, highest)
-        }
+        let counter = try store.row(id: key, in: SystemTables.config)?["value"]?.text
+        let last = try counter.flatMap { Int64($0) } ?? highestOperationID()
         try store.put(
             [
                 [
@@ -198,6 +188,18 @@ struct QueueTransaction {
             in: SystemTables.config
         )
         return last + 1
+    }
+
+    /// For a queue without a counter.
+    private func highestOperationID() throws -> Int64 {
+        var query = TableQuery()
+        query.order = [SortKey(column: "id", ascending: false)]
+        query.limit = 1
+        guard
+            case .integer(let highest) = try store.rows(query, in: SystemTables.operations)
+                .first?["id"]
+        else { return 0 }
+        return highest
     }
 
     func setCursor(
