@@ -40,6 +40,11 @@ let package = Package(
             pkgConfig: "zlib",
             providers: [.apt(["zlib1g-dev"])]
         ),
+        .systemLibrary(
+            name: "CCrypto",
+            pkgConfig: "libcrypto",
+            providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]
+        ),
         .target(name: "TidelineCore", swiftSettings: strict),
         .target(
             name: "TidelineSQLite",
@@ -73,9 +78,15 @@ let package = Package(
             swiftSettings: strict
         ),
         .target(
+            name: "TidelineTokens",
+            dependencies: ["TidelineCore", "CCrypto"],
+            swiftSettings: strict
+        ),
+        .target(
             name: "TidelineServer",
             dependencies: [
                 "TidelineCore", "TidelineServerCore", "TidelineServerSQLite", "TidelineHTTP",
+                "TidelineTokens",
             ],
             swiftSettings: strict
         ),
@@ -149,7 +160,7 @@ let package = Package(
             name: "TidelineServerTests",
             dependencies: [
                 "CZlib", "TidelineCore", "TidelineHTTP", "TidelineServer", "TidelineServerCore",
-                "TidelineServerSQLite", "TidelineSQLite",
+                "TidelineServerSQLite", "TidelineSQLite", "TidelineTokens",
             ],
             swiftSettings: strict
         ),
@@ -169,11 +180,17 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .testTarget(
+            name: "TidelineTokensTests",
+            dependencies: ["TidelineCore", "TidelineTokens", "CCrypto"],
+            swiftSettings: strict
+        ),
         // What the fuzzer runs without end (Fuzz/Package.swift), to replay its corpus.
         .target(
             name: "FuzzTargets",
             dependencies: [
                 "TidelineCore", "TidelineSQLite", "TidelineServerCore", "TidelineHTTP",
+                "TidelineTokens",
             ],
             path: "Fuzz/Targets",
             swiftSettings: strict

@@ -16,6 +16,7 @@ let package = Package(
     platforms: [.macOS(.v15)],
     targets: [
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3"),
+        .systemLibrary(name: "CCrypto", pkgConfig: "libcrypto"),
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd"),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib"),
         .target(name: "TidelineCore", swiftSettings: strict),
@@ -35,9 +36,15 @@ let package = Package(
             swiftSettings: strict
         ),
         .target(
+            name: "TidelineTokens",
+            dependencies: ["TidelineCore", "CCrypto"],
+            swiftSettings: strict
+        ),
+        .target(
             name: "FuzzTargets",
             dependencies: [
                 "TidelineCore", "TidelineSQLite", "TidelineServerCore", "TidelineHTTP",
+                "TidelineTokens",
             ],
             path: "Targets",
             swiftSettings: strict

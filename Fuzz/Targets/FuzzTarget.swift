@@ -12,6 +12,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case json
     /// What the server reads of a request's head.
     case head
+    /// Tokens, and the keys that an operator gives.
+    case token
 }
 
 /// A promise that an input broke.
@@ -34,6 +36,7 @@ package final class FuzzRunner {
         case .odata: body = try ODataCheck().run
         case .json: body = JSONCheck().run
         case .head: body = HeadCheck().run
+        case .token: body = try TokenCheck().run
         }
     }
 
