@@ -21,6 +21,8 @@ package final class Database: @unchecked Sendable {
     package enum Mode: Sendable {
         case readWrite
         case readOnly
+        /// For a file that no program has open: nothing is locked, and no file is made beside it.
+        case untouched
     }
 
     private let handle: OpaquePointer
@@ -31,8 +33,10 @@ package final class Database: @unchecked Sendable {
     package init(path: String, mode: Mode = .readWrite, busyMilliseconds: Int32 = 5000) throws {
         var pointer: OpaquePointer?
         let access =
-            mode == .readOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
-        let code = sqlite3_open_v2(path, &pointer, access | SQLITE_OPEN_NOMUTEX, nil)
+            mode == .readWrite ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY
+        let form = mode == .untouched ? SQLITE_OPEN_URI : 0
+        let name = mode == .untouched ? Self.untouchedName(path) : path
+        let code = sqlite3_open_v2(name, &pointer, access | form | SQLITE_OPEN_NOMUTEX, nil)
         guard code == SQLITE_OK, let pointer else {
             let message = pointer.map { String(cString: sqlite3_errmsg($0)) } ?? "cannot open"
             sqlite3_close_v2(pointer)
@@ -67,6 +71,12 @@ package final class Database: @unchecked Sendable {
     deinit {
         for statement in statements.values { statement.finalize() }
         sqlite3_close_v2(handle)
+    }
+
+    private static func untouchedName(_ path: String) -> String {
+        let allowed = CharacterSet(charactersIn: "/").union(.alphanumerics)
+        let name = path.addingPercentEncoding(withAllowedCharacters: allowed) ?? path
+        return "file:\(name)?immutable=1"
     }
 
     package func failure(_ code: Int32, _ sql: String?) -> SQLiteError {
