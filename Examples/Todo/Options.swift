@@ -66,7 +66,7 @@ struct Options {
             }
         }
         guard let url = URL(string: address), url.scheme == "http" || url.scheme == "https",
-            url.host() != nil
+            url.host() != nil, (1...65535).contains(url.port ?? 80)
         else {
             throw UsageError(
                 message: "'\(address)' is no server URL. Give one like http://127.0.0.1:8080."

@@ -35,6 +35,7 @@ package struct AnswerOutline: Sendable, Hashable {
     /// - Parameters:
     ///   - server: The origin that was asked.
     ///   - what: What it answered, such as "the push".
+    /// - Returns: What happened and the remedy.
     package func message(from server: String, to what: String) -> String {
         let type = mediaType.map { " (\($0))" } ?? ""
         let reason = problem.map { ": \($0)" } ?? ""
