@@ -15,9 +15,18 @@ enum Arguments: Sendable {
     case help
     case version
     case serve(ServerConfiguration)
+    case backup(ServerConfiguration, file: String)
+    case restored(ServerConfiguration)
+    case migrate(ServerConfiguration, isApplied: Bool)
+
+    private static let commands = ["serve", "backup", "restored", "migrate"]
 
     static let usage = """
         Usage: tideline serve [--config FILE] [--database sqlite:PATH] [--listen HOST:PORT]
+                              [--dynamic-schema]
+               tideline backup FILE [--config FILE] [--database sqlite:PATH]
+               tideline restored [--config FILE] [--database sqlite:PATH]
+               tideline migrate [--apply] [--config FILE] [--database sqlite:PATH]
                               [--dynamic-schema]
                tideline --help
                tideline --version
@@ -29,54 +38,83 @@ enum Arguments: Sendable {
           --listen         The address; default 127.0.0.1:8080. Port 0 picks one.
           --dynamic-schema Makes tables and columns from what arrives.
 
+        backup FILE        Copies the database into a new file, also while a server runs.
+        restored           After a backup was put in place: has all clients pull anew.
+        migrate            Shows what has to be done to the tables so that they are as declared.
+          --apply          Does it, in one transaction. Make a backup first.
+
         SIGTERM and SIGINT finish what is under way and end the server; a second one ends it at once.
         """
 
     init(_ words: [String]) throws {
+        let allowed = (Self.commands + ["--help", "--version"]).joined(separator: ", ")
+        let rest = Array(words.dropFirst())
         switch words.first {
         case "--help", "-h", "help": self = .help
         case "--version": self = .version
-        case "serve": self = try Self.serve(Array(words.dropFirst()))
+        case "serve": self = try Self.serve(rest)
+        case "backup": self = try Self.backup(rest)
+        case "restored": self = try Self.restored(rest)
+        case "migrate": self = try Self.migrate(rest)
         case let word?:
-            throw UsageError("'\(word)' is unknown; allowed are serve, --help, --version.")
+            throw UsageError("'\(word)' is unknown; allowed are \(allowed).")
         case nil:
-            throw UsageError("A command is missing; allowed are serve, --help, --version.")
+            throw UsageError("A command is missing; allowed are \(allowed).")
         }
     }
 
     private static func serve(_ words: [String]) throws -> Arguments {
-        var options: [String: String] = [:]
-        var isDynamic = false
-        var rest = words[...]
-        while let word = rest.popFirst() {
-            let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            let name = String(parts[0])
-            switch name {
-            case "--dynamic-schema" where parts.count == 1: isDynamic = true
-            case "--help", "-h": return .help
-            case "--config", "--database", "--listen":
-                guard let value = parts.count > 1 ? String(parts[1]) : rest.popFirst() else {
-                    throw UsageError("\(name) needs a value; see tideline --help.")
-                }
-                guard options.updateValue(value, forKey: name) == nil else {
-                    throw UsageError("\(name) comes twice.")
-                }
-            default:
-                throw UsageError(
-                    "'\(word)' is unknown; serve takes --config, --database, --listen, "
-                        + "--dynamic-schema."
-                )
-            }
-        }
-        var configuration = try Self.configuration(options["--config"])
-        if isDynamic { configuration.dynamicSchema = true }
-        try set("--database", options) { text throws(ConfigurationError) in
+        let words = try Words(
+            of: "serve",
+            words,
+            options: ["--config", "--database", "--listen"],
+            flags: ["--dynamic-schema"]
+        )
+        return words.wantsHelp ? .help : .serve(try configuration(words))
+    }
+
+    private static func backup(_ words: [String]) throws -> Arguments {
+        let words = try Words(
+            of: "backup",
+            words,
+            options: ["--config", "--database"],
+            name: "FILE"
+        )
+        guard !words.wantsHelp, let file = words.names.first else { return .help }
+        return .backup(try configuration(words), file: file)
+    }
+
+    private static func restored(_ words: [String]) throws -> Arguments {
+        let words = try Words(of: "restored", words, options: ["--config", "--database"])
+        return words.wantsHelp ? .help : .restored(try configuration(words))
+    }
+
+    private static func migrate(_ words: [String]) throws -> Arguments {
+        let words = try Words(
+            of: "migrate",
+            words,
+            options: ["--config", "--database"],
+            flags: ["--apply", "--dynamic-schema"]
+        )
+        guard !words.wantsHelp else { return .help }
+        return .migrate(
+            try configuration(words),
+            isApplied: words.flags.contains("--apply")
+        )
+    }
+
+    // MARK: - The configuration
+
+    private static func configuration(_ words: Words) throws -> ServerConfiguration {
+        var configuration = try Self.configuration(words.options["--config"])
+        if words.flags.contains("--dynamic-schema") { configuration.dynamicSchema = true }
+        try set("--database", words.options) { text throws(ConfigurationError) in
             try configuration.setDatabase(text)
         }
-        try set("--listen", options) { text throws(ConfigurationError) in
+        try set("--listen", words.options) { text throws(ConfigurationError) in
             try configuration.setListen(text)
         }
-        return .serve(configuration)
+        return configuration
     }
 
     private static func set(
@@ -106,12 +144,23 @@ enum Arguments: Sendable {
             return configuration
         }
         guard let data = FileManager.default.contents(atPath: path) else {
-            throw UsageError("--config: the file '\(path)' cannot be read.")
+            throw UsageError("--config: \(reason(path))")
         }
         do {
             return try ServerConfiguration(json: Array(data))
         } catch {
             throw UsageError("The configuration in '\(path)' has faults:\n\(error)")
         }
+    }
+
+    /// Why the file cannot be read.
+    private static func reason(_ path: String) -> String {
+        var isFolder = ObjCBool(false)
+        guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) else {
+            return "there is no file '\(path)'."
+        }
+        return isFolder.boolValue
+            ? "'\(path)' is a folder; a JSON file is expected."
+            : "the file '\(path)' may not be read by this user."
     }
 }

@@ -67,14 +67,14 @@ public final class HTTPServer: Sendable {
 
     /// Listens, and serves from then on until the server is drained.
     ///
-    /// A server is started once.
+    /// A server is started once, also when it could not start for want of threads.
     ///
     /// - Returns: The port that was bound.
-    /// - Throws: ``HTTPServerError`` if the address cannot be listened on. The server may then be
-    ///   started again.
+    /// - Throws: ``HTTPServerError``, with code `alreadyStarted` for a second start. If the address
+    ///   cannot be listened on, the server may be started again.
     public func start() throws -> Int {
         try state.withLock { state in
-            precondition(state.phase == .ready, "a server is started once")
+            guard state.phase == .ready else { throw HTTPServerError.startedTwice }
             let (sockets, port) = try ListenSocket.open(host: host, port: port, count: loops)
             let workers = try makeWorkers(sockets)
             state.phase = .running

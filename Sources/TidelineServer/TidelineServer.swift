@@ -21,9 +21,15 @@ public final class TidelineServer: Sendable {
         var http: HTTPServer
     }
 
+    private enum State {
+        case stopped
+        case starting
+        case running(Running)
+    }
+
     private let configuration: ServerConfiguration
     private let log: ServerLog
-    private let running = Mutex<Running?>(nil)
+    private let state = Mutex(State.stopped)
 
     /// Makes a server that does nothing until it is started.
     public init(configuration: ServerConfiguration) {
@@ -34,9 +40,29 @@ public final class TidelineServer: Sendable {
     /// Opens the database, makes what tables and columns it lacks, and listens.
     ///
     /// - Returns: The address that it listens on.
-    /// - Throws: When the database cannot be opened, when the declared tables would lose data of
-    ///   those that are there, and when the address cannot be listened on.
+    /// - Throws: ``DatabaseError`` when the database cannot be used, also when the declared tables
+    ///   would lose data of those that are there; `HTTPServerError` when the address cannot be
+    ///   listened on, and with code `alreadyStarted` while the server runs. It may be started again
+    ///   after a failure and after ``stop()``.
     public func start() async throws -> URL {
+        try state.withLock { state in
+            guard case .stopped = state else { throw HTTPServerError.running }
+            state = .starting
+        }
+        do {
+            let (parts, url) = try await open()
+            state.withLock { $0 = .running(parts) }
+            return url
+        } catch {
+            state.withLock { $0 = .stopped }
+            if let error = error as? SchemaError {
+                throw DatabaseError(.schemaChange, error.description)
+            }
+            throw error
+        }
+    }
+
+    private func open() async throws -> (Running, URL) {
         let store = try makeStore()
         do {
             var settings = ServerSettings(
@@ -57,10 +83,11 @@ public final class TidelineServer: Sendable {
                 limits: configuration.http,
                 handler: { await handler.handle($0) }
             )
+            // A host that makes no URL is refused before anything listens.
+            _ = try url(port: 0)
             let port = try http.start()
-            running.withLock { $0 = Running(store: store, http: http) }
             log.write(.info, "listening", ["host": configuration.host, "port": "\(port)"])
-            return try url(port: port)
+            return (Running(store: store, http: http), try url(port: port))
         } catch {
             await store.stop()
             throw error
@@ -69,9 +96,10 @@ public final class TidelineServer: Sendable {
 
     /// Refuses new requests, finishes those under way, and closes the database.
     public func stop() async {
-        let parts = running.withLock { running in
-            defer { running = nil }
-            return running
+        let parts = state.withLock { state -> Running? in
+            guard case .running(let parts) = state else { return nil }
+            state = .stopped
+            return parts
         }
         guard let parts else { return }
         await parts.http.drain()
@@ -85,16 +113,7 @@ public final class TidelineServer: Sendable {
         options.log = log
         switch configuration.database {
         case .sqlite(let path):
-            do {
-                return try SQLiteTableStore(path: path, options: options)
-            } catch {
-                throw ConfigurationError([
-                    """
-                    the database '\(path)' cannot be opened (\(error)). Give a database of this \
-                    server, or a new file in a directory that it may write to.
-                    """
-                ])
-            }
+            return try SQLiteTableStore(path: path, options: options)
         case .memory:
             options.inline = true
             return try SQLiteTableStore(path: ":memory:", options: options)

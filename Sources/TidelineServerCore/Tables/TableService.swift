@@ -32,7 +32,10 @@ package struct TableService: Sendable {
     package init(_ settings: ServerSettings, store: any TableStore) async throws {
         self.settings = settings
         self.store = store
-        let stored = try await store.prepare(settings.tables)
+        let stored = try await store.prepare(
+            settings.tables,
+            isComplete: !settings.dynamicSchema
+        )
         epoch = try await store.epoch()
         if settings.dynamicSchema {
             for definition in stored { catalog.put(definition) }
@@ -108,7 +111,7 @@ package struct TableService: Sendable {
     private func extend(_ definition: TableDefinition) async throws -> Table {
         let stored: [TableDefinition]
         do {
-            stored = try await store.prepare([definition])
+            stored = try await store.prepare([definition], isComplete: false)
         } catch let error as SchemaError {
             throw ServerError.badRequest(error.description)
         }
