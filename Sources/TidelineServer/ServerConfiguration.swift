@@ -90,7 +90,9 @@ public struct ServerConfiguration: Sendable {
         guard let colon = text.lastIndex(of: ":"), colon != text.startIndex,
             let port = Int(text[text.index(after: colon)...]), (0...65535).contains(port)
         else {
-            throw ConfigurationError(["HOST:PORT with a port from 0 to 65535 is expected"])
+            throw ConfigurationError([
+                "HOST:PORT with a port from 0 to 65535 is expected, not '\(text)'"
+            ])
         }
         var host = String(text[..<colon])
         if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
@@ -109,7 +111,11 @@ public struct ServerConfiguration: Sendable {
                 "PostgreSQL is not available in this build yet; use sqlite:PATH"
             ])
         } else {
-            throw ConfigurationError(["sqlite:PATH is expected"])
+            // What follows may be a password.
+            let scheme = text.prefix { $0 != ":" }
+            throw ConfigurationError([
+                "sqlite:PATH is expected, not '\(scheme)\(scheme.count < text.count ? ":…" : "")'"
+            ])
         }
     }
 }

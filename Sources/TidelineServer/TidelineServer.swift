@@ -81,6 +81,8 @@ public final class TidelineServer: Sendable {
                 host: configuration.host,
                 port: configuration.port,
                 limits: configuration.http,
+                ids: handler.ids,
+                refused: { handler.note($0, $1) },
                 handler: { await handler.handle($0) }
             )
             // A host that makes no URL is refused before anything listens.

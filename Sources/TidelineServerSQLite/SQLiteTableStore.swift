@@ -79,7 +79,7 @@ package final class SQLiteTableStore: TableStore {
             }
         }
         for step in steps {
-            log.write(.info, "tables", ["change": step.description])
+            log.write(step.isNotable ? .info : .debug, "tables", ["change": step.description])
         }
         writer.purge(tombstonesOf: definitions)
         return stored

@@ -13,9 +13,11 @@ struct SchemaChange {
     /// In one transaction; nothing is changed when it throws.
     ///
     /// - Parameters:
+    ///   - declared: The tables.
     ///   - isComplete: Whether stored columns that are not declared are not wanted.
     ///   - hasConsent: Whether stored values may be converted and removed.
     /// - Returns: All tables of the database, and what was done.
+    /// - Throws: ``SchemaError`` for what needs consent and has none.
     func prepare(
         _ declared: [TableDefinition],
         isComplete: Bool,

@@ -10,7 +10,8 @@ package struct RequestHandler: Sendable {
     private let log: ServerLog
     private let clock = ContinuousClock()
 
-    private let ids: RequestIDs
+    /// Names requests that have no name yet; whoever takes them in may name them by it.
+    package let ids: RequestIDs
 
     /// The prefix tells the requests of this start of the server from those of others.
     package init(_ service: TableService, log: ServerLog = .silent, idPrefix: String = "request") {
@@ -22,7 +23,7 @@ package struct RequestHandler: Sendable {
     /// Answers a request.
     package func handle(_ request: ServerRequest) async -> ServerResponse {
         let start = clock.now
-        let id = ids.id(request.headers)
+        let id = request.id.isEmpty ? ids.id(request.headers) : request.id
         let (answered, operation) = await answer(request, id)
         var response = answered
         // Every answer forbids caches, refusals too.
@@ -40,6 +41,12 @@ package struct RequestHandler: Sendable {
             log.request(request, response, id: id, microseconds: microseconds)
         }
         return response
+    }
+
+    /// Counts and logs an answer that was given before a request came here, or in its place.
+    package func note(_ request: ServerRequest, _ response: ServerResponse) {
+        service.metrics.record(.refused, status: response.status, microseconds: 0)
+        if log.writesRequests { log.request(request, response, id: request.id, microseconds: 0) }
     }
 
     private func answer(

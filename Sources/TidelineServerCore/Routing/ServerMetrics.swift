@@ -19,6 +19,8 @@ package final class ServerMetrics: Sendable {
         case health
         case metrics
         case other
+        /// What was refused before a route was looked for.
+        case refused
 
         init(_ route: Route?, method: String) {
             switch (route, method) {

@@ -10,7 +10,9 @@ package import TidelineCore
 package protocol TableStore: Sendable {
     /// Makes the tables, and the columns and indexes that they lack.
     ///
-    /// - Parameter isComplete: Whether a stored column that is not declared is refused.
+    /// - Parameters:
+    ///   - tables: What is declared.
+    ///   - isComplete: Whether a stored column that is not declared is refused.
     /// - Returns: every table of the database that was prepared once, with all its columns.
     /// - Throws: ``SchemaError`` for what would lose data; nothing is changed then.
     func prepare(

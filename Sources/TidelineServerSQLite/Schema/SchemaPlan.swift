@@ -10,9 +10,7 @@ struct SchemaPlan {
     /// The tables as they are in the database.
     let stored: [TableDefinition]
 
-    /// What differs, table by table.
-    ///
-    /// - Parameter isComplete: Whether what is not declared is not wanted.
+    /// What differs, table by table; with `isComplete` what is not declared is not wanted.
     func steps(to declared: [TableDefinition], isComplete: Bool) throws -> [SchemaStep] {
         try Self.checkNames(declared)
         var steps: [SchemaStep] = []

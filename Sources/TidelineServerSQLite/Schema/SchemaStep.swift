@@ -31,6 +31,15 @@ package struct SchemaStep: Sendable, Hashable {
         }
     }
 
+    /// Whether an operator should hear of it.
+    var isNotable: Bool {
+        switch kind {
+        case .createTable: false
+        case .addColumn(_, let rows): rows > 0
+        case .dropColumn, .convert, .fillNulls, .keepTable: true
+        }
+    }
+
     /// Whether there is anything to do.
     package var changesDatabase: Bool { kind != .keepTable }
 }

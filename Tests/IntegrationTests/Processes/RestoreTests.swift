@@ -71,7 +71,7 @@ extension ProcessTests {
             }
         }
 
-        /// As docs/OPERATIONS.md says. What is left undone there is noticed.
+        /// The way of docs/OPERATIONS.md.
         private static func replace(_ workspace: Workspace, by file: String) throws {
             let manager = FileManager.default
             let path = workspace.path("server.db")

@@ -189,6 +189,7 @@ extension ProcessTests {
                     let answer = try await server.wire.send("POST", "/tables/\(table)", body)
                     #expect(answer.status == 201)
                 }
+                _ = try await server.stop()
                 let again = try await server.restart()
                 let rows = try await again.wire.allRows("Other")
                 #expect(rows.count == 1 && rows.first?["size"] as? Int == 3)
