@@ -136,6 +136,12 @@ package final class Statement {
         )
     }
 
+    /// The column, looked up once for all that is asked of it; valid until the next step or reset.
+    @inline(__always)
+    package func cell(_ index: Int32) -> StatementCell {
+        StatementCell(pointer: sqlite3_column_value(pointer, index))
+    }
+
     /// The column as SQLite stores it.
     package func value(_ index: Int32) -> SQLValue {
         switch sqlite3_column_type(pointer, index) {
@@ -145,5 +151,27 @@ package final class Statement {
         case SQLITE_BLOB: .blob(Data(blob(index)))
         default: .null
         }
+    }
+}
+
+/// One cell of the row that a statement stands on.
+///
+/// SQLite calls such a value unprotected: only the thread that runs the statement may use it.
+package struct StatementCell {
+    fileprivate let pointer: OpaquePointer?
+
+    @inline(__always)
+    package var isNull: Bool { sqlite3_value_type(pointer) == SQLITE_NULL }
+
+    @inline(__always)
+    package var integer: Int64 { sqlite3_value_int64(pointer) }
+
+    @inline(__always)
+    package var real: Double { sqlite3_value_double(pointer) }
+
+    @inline(__always)
+    package var utf8: UnsafeBufferPointer<UInt8> {
+        let start = sqlite3_value_text(pointer)
+        return UnsafeBufferPointer(start: start, count: Int(sqlite3_value_bytes(pointer)))
     }
 }

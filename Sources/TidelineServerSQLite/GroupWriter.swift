@@ -1,8 +1,12 @@
 // GroupWriter: one thread that owns the writing connection, and commits in groups.
 //
-// It takes all writes that wait, runs each in its own savepoint inside one transaction, commits,
-// and only then answers. What came meanwhile is the next group: no timer, and a lone write waits
-// for nobody. With `synchronous=FULL` one flush of the disk serves the whole group.
+// It takes all writes that wait, runs them in one transaction, commits, and only then answers. What
+// came meanwhile is the next group: no timer, and a lone write waits for nobody. With
+// `synchronous=FULL` one flush of the disk serves the whole group.
+//
+// A write is one statement, which SQLite undoes by itself, so most groups need no savepoints: they
+// copy every page they touch. When a write throws, which refusals do not, its group is undone and
+// runs again with a savepoint for each, so that the others are stored.
 
 import Dispatch
 import Foundation
@@ -184,29 +188,50 @@ final class GroupWriter: Sendable {
     private func commit(_ group: inout [Write], _ database: Database) {
         guard !group.isEmpty else { return }
         defer { group.removeAll(keepingCapacity: true) }
-        var results: [Result<WriteOutcome, any Error>] = []
-        results.reserveCapacity(group.count)
         do {
-            try database.transaction {
-                var writes = RowWrites(database, rowBytesMax: limits.rowBytes, now: now)
-                for write in group {
-                    results.append(
-                        Result {
-                            try database.savepoint {
-                                try writes.apply(write.operation, to: write.table)
-                            }
-                        }
-                    )
-                    // A full disk ends the whole transaction, not the savepoint alone.
-                    guard database.isInTransaction else { throw ServerError.notCommitted }
-                }
-                try writes.storeStamps()
-            }
+            let results = try outcomes(of: group, database)
+            for (write, result) in zip(group, results) { write.answer.resume(with: result) }
         } catch {
             log.write(.error, "commit failed", ["cause": "\(error)"])
             for write in group { write.answer.resume(throwing: ServerError.notCommitted) }
-            return
         }
-        for (write, result) in zip(group, results) { write.answer.resume(with: result) }
+    }
+
+    /// What became of each write, when all of them are committed.
+    private func outcomes(
+        of group: [Write],
+        _ database: Database
+    ) throws -> [Result<WriteOutcome, any Error>] {
+        do {
+            return try run(group, database) { body in .success(try body()) }
+        } catch {
+            // The marks are gone, but not the stamps that they were for.
+            for write in group {
+                write.table.isHeadCounted.store(true, ordering: .sequentiallyConsistent)
+            }
+            return try run(group, database) { body in
+                let result = Result { try database.savepoint(body) }
+                // A full disk ends the whole transaction, not the savepoint alone.
+                guard database.isInTransaction else { throw ServerError.notCommitted }
+                return result
+            }
+        }
+    }
+
+    private func run(
+        _ group: [Write],
+        _ database: Database,
+        each: (() throws -> WriteOutcome) throws -> Result<WriteOutcome, any Error>
+    ) throws -> [Result<WriteOutcome, any Error>] {
+        try database.transaction {
+            var writes = RowWrites(database, rowBytesMax: limits.rowBytes, now: now)
+            var results: [Result<WriteOutcome, any Error>] = []
+            results.reserveCapacity(group.count)
+            for write in group {
+                results.append(try each { try writes.apply(write.operation, to: write.table) })
+            }
+            try writes.storeStamps()
+            return results
+        }
     }
 }

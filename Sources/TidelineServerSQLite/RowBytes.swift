@@ -51,9 +51,9 @@ struct RowBytes: ~Copyable {
     private var capacity: Int
     private(set) var count = 0
 
-    /// The last minute that was written, and its text: most rows share it with the one before.
+    /// The last minute that was written, and where: most rows share it with the one before.
     private var minute = Int64.min
-    private var minuteText: [UInt8] = []
+    private var minutePlace = 0
 
     init(capacity: Int) {
         self.capacity = max(capacity, 64)
@@ -76,6 +76,7 @@ struct RowBytes: ~Copyable {
     mutating func cut(to count: Int) {
         precondition(count <= self.count, "only what was written can be dropped")
         self.count = count
+        minute = .min
     }
 
     mutating func append(_ bytes: [UInt8]) {
@@ -105,15 +106,16 @@ struct RowBytes: ~Copyable {
     }
 
     private mutating func value(_ form: CellForm, _ statement: Statement, _ index: Int32) {
-        guard !statement.isNull(index) else { return word("null") }
+        let cell = statement.cell(index)
+        guard !cell.isNull else { return word("null") }
         switch form {
-        case .string: string(statement.utf8(index))
-        case .integer: integer(statement.integer(index))
-        case .boolean: if statement.integer(index) != 0 { word("true") } else { word("false") }
-        case .date: date(statement.integer(index))
-        case .version: version(statement.integer(index))
-        case .raw: copy(statement.utf8(index))
-        case .real: written { $0.number(statement.real(index)) }
+        case .string: string(cell.utf8)
+        case .integer: integer(cell.integer)
+        case .boolean: if cell.integer != 0 { word("true") } else { word("false") }
+        case .date: date(cell.integer)
+        case .version: version(cell.integer)
+        case .raw: copy(cell.utf8)
+        case .real: written { $0.number(cell.real) }
         case .base64: written { $0.string(Data(statement.blob(index)).base64EncodedString()) }
         }
     }
@@ -165,15 +167,20 @@ struct RowBytes: ~Copyable {
         if microseconds % 1000 < 0 { milliseconds -= 1 }
         var minute = milliseconds / 60_000
         if milliseconds % 60_000 < 0 { minute -= 1 }
-        if minute != self.minute {
+        let start = count
+        reserve(Self.dateSize)
+        if minute == self.minute {
+            (base + start).update(from: base + minutePlace, count: Self.dateSize)
+            count += Self.dateSize
+        } else {
             var text: [UInt8] = [UInt8(ascii: "\"")]
             Timestamp(microseconds: minute * 60_000_000).write(to: &text)
             text.append(UInt8(ascii: "\""))
-            minuteText = text
-            self.minute = minute
+            append(text)
+            // A year of more than four digits has another form: nothing may be copied from it.
+            self.minute = text.count == Self.dateSize ? minute : .min
+            minutePlace = start
         }
-        let start = count
-        append(minuteText)
         // "2026-11-20T20:32:00.000Z" with its quotes: seconds from 18, milliseconds from 21.
         let rest = UInt64(truncatingIfNeeded: milliseconds - minute * 60_000)
         base[start + 18] = Self.digit(rest / 10_000)
@@ -182,6 +189,8 @@ struct RowBytes: ~Copyable {
         base[start + 22] = Self.digit(rest / 10)
         base[start + 23] = Self.digit(rest)
     }
+
+    private static let dateSize = 26
 
     private static func digit(_ value: UInt64) -> UInt8 {
         UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value % 10)

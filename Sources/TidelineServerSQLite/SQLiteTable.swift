@@ -37,16 +37,15 @@ final class SQLiteTable: Sendable {
         let quoted = ServerSchema.quoted(table.name)
         let names = cells.map(\.quoted).joined(separator: ", ")
         cellNames = names
-        let returning = "RETURNING " + names
         updateHead =
             "UPDATE \(quoted) SET \"updatedAt\" = ?2, \"version\" = ?3, \"deleted\" = ?4"
-        updateTail = " WHERE \"id\" = ?1 " + returning
+        updateTail = " WHERE \"id\" = ?1"
         selectState = """
             SELECT "version", "updatedAt", "deleted" FROM \(quoted) WHERE "id" = ?1
             """
         selectRow = "SELECT \(names) FROM \(quoted) WHERE \"id\" = ?1"
         let marks = (1...cells.count).map { "?\($0)" }.joined(separator: ", ")
-        insert = "INSERT INTO \(quoted) (\(names)) VALUES (\(marks)) \(returning)"
+        insert = "INSERT INTO \(quoted) (\(names)) VALUES (\(marks))"
         delete = "DELETE FROM \(quoted) WHERE \"id\" = ?1"
     }
 

@@ -183,4 +183,36 @@ import TidelineServerCore
         let column = await door.send("GET", "/tables/TodoItem?$filter=rank eq 1 and nope eq 2")
         #expect(column.row["position"] as? Int == 14)
     }
+
+    /// What is kept of a query must not outlast what it was made of.
+    @Test func sameQueryLater() async throws {
+        let door = try await Door(dynamic: true)
+        let queries = [
+            "$filter=rank eq null", "$filter=complete eq false", "$filter=color eq 'red'",
+            "$filter=complete eq false&__includeDeleted=true",
+        ]
+        func counts() async -> [Int] {
+            var counts: [Int] = []
+            for query in queries {
+                for _ in 0..<3 {
+                    counts.append(await door.send("GET", "/tables/TodoItem?" + query).rows.count)
+                }
+            }
+            return counts
+        }
+        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","complete":false}"#)
+        #expect(await counts() == [1, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1])
+        _ = await door.send(
+            "POST",
+            "/tables/TodoItem",
+            #"{"id":"b","complete":false,"color":"red"}"#
+        )
+        #expect(await counts() == [2, 2, 2, 2, 2, 2, 1, 1, 1, 2, 2, 2])
+        _ = await door.send("DELETE", "/tables/TodoItem/b")
+        #expect(await counts() == [1, 1, 1, 1, 1, 1, 0, 0, 0, 2, 2, 2])
+        #expect(
+            await door.send("GET", "/tables/TodoItem?$filter=complete eq false").rows.first?.keys
+                .contains("color") == true
+        )
+    }
 }

@@ -144,4 +144,46 @@ import TidelineServerSQLite
         #expect(RowVersion.stamp("AAZlGEfjo+h=") == nil)
         #expect(RowVersion.stamp("x") == nil)
     }
+
+    /// A write that fails for itself takes none of its group with it.
+    @Test func groupOutlivesAWriteThatFails() async throws {
+        try await withTemporaryDirectory { directory in
+            var limits = ServerLimits()
+            limits.rowBytes = 100_000
+            let columns = (0..<4).map { ColumnDefinition("c\($0)", .string) }
+            let door = try await Door(
+                [TableDefinition("Wide", columns: columns)],
+                path: directory + "/a.db",
+                limits: limits
+            )
+            let long = String(repeating: "x", count: 90_000)
+            _ = await door.send("POST", "/tables/Wide", #"{"id":"w","c0":"\#(long)"}"#)
+            for round in 0..<10 {
+                let statuses = await withTaskGroup(of: Int.self) { group in
+                    for index in 0..<20 {
+                        group.addTask {
+                            if index == 7 {
+                                return await door.send(
+                                    "PATCH",
+                                    "/tables/Wide/w",
+                                    #"{"c1":"\#(long)"}"#
+                                ).status
+                            }
+                            let id = "r\(round)-\(index)"
+                            return await door.send("POST", "/tables/Wide", #"{"id":"\#(id)"}"#)
+                                .status
+                        }
+                    }
+                    return await group.reduce(into: [:]) { $0[$1, default: 0] += 1 }
+                }
+                #expect(statuses == [201: 19, 413: 1])
+            }
+            let rows = await door.send("GET", "/tables/Wide?$select=id,updatedAt,version&$top=500")
+            #expect(rows.rows.count == 100)
+            let count = await door.send("GET", "/tables/Wide?$count=true&$top=1")
+            #expect(count.row["count"] as? Int == 191)
+            #expect(await door.send("GET", "/tables/Wide/w").row["c1"] is NSNull)
+            await door.store.stop()
+        }
+    }
 }

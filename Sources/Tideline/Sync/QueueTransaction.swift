@@ -69,11 +69,15 @@ struct QueueReader {
             "state",
             from: .integer(QueuedOperation.State.parked.rawValue)
         )
-        // Operations of a table that the app no longer names wait until it names it again.
-        let known = Filter.isIn("table", catalog.schemas.keys.sorted().map(Value.string))
-        var query = byID(.greater("id", .integer(id)) && (notParked && known))
+        // By id alone: with the table in the filter SQLite goes by that index and sorts them all.
+        var query = byID(.greater("id", .integer(id)) && notParked)
         query.limit = 1
-        return try operations(query).first
+        while let operation = try operations(query).first {
+            // Operations of a table that the app no longer names wait until it names it again.
+            if catalog.schema(operation.table) != nil { return operation }
+            query.filter = .greater("id", .integer(operation.id)) && notParked
+        }
+        return nil
     }
 
     func count(table: String? = nil) throws -> Int {
@@ -176,18 +180,8 @@ struct QueueTransaction {
     /// The id of the next operation: behind every stored one, and never one that was used before.
     func nextOperationID() throws -> Int64 {
         let key = Value.string("operation|last")
-        var last: Int64 = 0
-        if let text = try store.row(id: key, in: SystemTables.config)?["value"]?.text {
-            last = Int64(text) ?? 0
-        }
-        var query = TableQuery()
-        query.order = [SortKey(column: "id", ascending: false)]
-        query.limit = 1
-        if case .integer(let highest) = try store.rows(query, in: SystemTables.operations).first?[
-            "id"
-        ] {
-            last = max(last, highest)
-        }
+        let counter = try store.row(id: key, in: SystemTables.config)?["value"]?.text
+        let last = try counter.flatMap { Int64($0) } ?? highestOperationID()
         try store.put(
             [
                 [
@@ -198,6 +192,18 @@ struct QueueTransaction {
             in: SystemTables.config
         )
         return last + 1
+    }
+
+    /// For a queue without a counter.
+    private func highestOperationID() throws -> Int64 {
+        var query = TableQuery()
+        query.order = [SortKey(column: "id", ascending: false)]
+        query.limit = 1
+        guard
+            case .integer(let highest) = try store.rows(query, in: SystemTables.operations)
+                .first?["id"]
+        else { return 0 }
+        return highest
     }
 
     func setCursor(

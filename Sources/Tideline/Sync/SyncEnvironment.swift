@@ -4,6 +4,7 @@
 // test says so. The seeded worlds of the test kit put their own in its place.
 
 public import Foundation
+import TidelineCore
 
 /// The outside world of a client.
 public struct SyncEnvironment: Sendable {
@@ -32,7 +33,11 @@ public struct SyncEnvironment: Sendable {
     /// The real world.
     public static let live = SyncEnvironment(
         now: { Date() },
-        makeID: { UUID().uuidString.lowercased() },
+        makeID: {
+            var generator = SystemRandomNumberGenerator()
+            let milliseconds = Int64(Date().timeIntervalSince1970 * 1000)
+            return TimeOrderedID.make(milliseconds: milliseconds, using: &generator)
+        },
         fraction: { Double.random(in: 0..<1) },
         sleep: { try await Task.sleep(for: $0) }
     )

@@ -99,24 +99,42 @@ extension Row: Hashable {
 extension Row: ExpressibleByDictionaryLiteral {
     /// Makes a row from a literal; a name that comes twice keeps the last value.
     public init(dictionaryLiteral elements: (String, Value)...) {
-        self.init()
-        for (name, value) in elements { self[name] = value }
+        let layout = RowLayout(elements.map(\.0))
+        if layout.hasUniqueNames {
+            self.init(layout: layout, values: elements.map(\.1))
+        } else {
+            self.init()
+            for (name, value) in elements { self[name] = value }
+        }
     }
 }
 
 /// The names of a row's members, shared by the rows of a page.
 package final class RowLayout: Sendable {
     package let names: [String]
-    private let indexes: [String: Int]
+    /// Only where there are many names: a few are found faster one by one, and cost nothing to make.
+    private let indexes: [String: Int]?
 
     package static let empty = RowLayout([])
 
+    private static let fewNames = 16
+
     package init(_ names: [String]) {
         self.names = names
-        indexes = Dictionary(zip(names, names.indices), uniquingKeysWith: { first, _ in first })
+        indexes =
+            names.count <= Self.fewNames
+            ? nil : Dictionary(zip(names, names.indices), uniquingKeysWith: { first, _ in first })
     }
 
-    package func index(of name: String) -> Int? { indexes[name] }
+    package func index(of name: String) -> Int? {
+        if let indexes { return indexes[name] }
+        return names.firstIndex(of: name)
+    }
+
+    var hasUniqueNames: Bool {
+        if let indexes { return indexes.count == names.count }
+        return names.indices.allSatisfy { names.firstIndex(of: names[$0]) == $0 }
+    }
 
     func appending(_ name: String) -> RowLayout { RowLayout(names + [name]) }
 

@@ -11,6 +11,9 @@ package struct ListPlan: Sendable {
     /// How many keys decide the order, the id behind them.
     private var keyCount = 1
 
+    /// Whether the page begins with the first row.
+    var isFirstPage: Bool { options.token == nil && options.skip == 0 }
+
     /// Nil when a dynamic schema lacks a column that the query names: nothing can match.
     package init?(
         _ options: ListOptions,

@@ -1,6 +1,7 @@
 // ServerLimits, ServerEnvironment: what bounds a server, and what comes into it from outside.
 
 import Foundation
+import TidelineCore
 
 /// The bounds of requests on tables; each has a configuration key of its name.
 public struct ServerLimits: Hashable, Sendable {
@@ -30,11 +31,16 @@ package struct ServerEnvironment: Sendable {
     }
 
     package static let live = ServerEnvironment(
-        now: {
-            var time = timespec()
-            clock_gettime(CLOCK_REALTIME, &time)
-            return Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1000
-        },
-        makeID: { UUID().uuidString.lowercased() }
+        now: wallClock,
+        makeID: {
+            var generator = SystemRandomNumberGenerator()
+            return TimeOrderedID.make(milliseconds: wallClock() / 1000, using: &generator)
+        }
     )
+
+    private static func wallClock() -> Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1000
+    }
 }

@@ -71,25 +71,17 @@ extension TableService {
     // MARK: - Reading
 
     private func list(_ call: TableCall, _ name: String) async throws -> ServerResponse {
-        let options = try ListOptions(call.parameters, generation: call.generation)
         guard let table = catalog.table(named: name) else {
+            let options = try ListOptions(call.parameters, generation: call.generation)
             guard settings.dynamicSchema, TableDefinition.nameFault(name) == nil else {
                 throw ServerError.noSuchTable(name)
             }
             return listAnswer(call, name, ListPlan.emptyPage(options, call.generation), nil)
         }
-        let plan = try ListPlan(
-            options,
-            table: table,
-            generation: call.generation,
-            pageSizeWanted: call.head.preferences.pageSize,
-            limits: settings.limits,
-            isDynamic: settings.dynamicSchema
-        )
-        guard var plan else {
+        guard let plan = try plan(call, table) else {
+            let options = try ListOptions(call.parameters, generation: call.generation)
             return listAnswer(call, name, ListPlan.emptyPage(options, call.generation), nil)
         }
-        plan.request.includesDeleted = call.includesDeleted
         let page = try await store.list(plan.request, in: table)
         let next = plan.nextParameters(after: page, of: call.parameters)
         var answer = listAnswer(call, table.name, page, next)
@@ -100,6 +92,30 @@ extension TableService {
             )
         }
         return answer
+    }
+
+    /// Nil when nothing can match.
+    private func plan(_ call: TableCall, _ table: Table) throws -> ListPlan? {
+        let query = ListPlans.Query(
+            table: ObjectIdentifier(table),
+            text: call.request.query,
+            generation: call.generation,
+            pageSizeWanted: call.head.preferences.pageSize,
+            includesDeleted: call.includesDeleted
+        )
+        if let known = plans.plan(query) { return known }
+        let plan = try ListPlan(
+            try ListOptions(call.parameters, generation: call.generation),
+            table: table,
+            generation: call.generation,
+            pageSizeWanted: query.pageSizeWanted,
+            limits: settings.limits,
+            isDynamic: settings.dynamicSchema
+        )
+        guard var plan else { return nil }
+        plan.request.includesDeleted = call.includesDeleted
+        plans.keep(&plan, for: query, of: table)
+        return plan
     }
 
     private func read(

@@ -25,6 +25,7 @@ package struct TableService: Sendable {
     package let store: any TableStore
     package let catalog = TableCatalog()
     package let metrics = ServerMetrics()
+    let plans = ListPlans()
     /// Sent with every list.
     package let epoch: String
 

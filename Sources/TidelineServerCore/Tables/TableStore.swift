@@ -1,6 +1,7 @@
 // TableStore: the seam between the routes and a database. SQLite implements it in
 // TidelineServerSQLite, PostgreSQL comes beside it.
 
+import Synchronization
 package import TidelineCore
 
 /// A database that holds tables.
@@ -92,8 +93,23 @@ package struct ListRequest: Sendable {
     package var wantsCount = false
     /// The bytes before the first row, such as `[`.
     package var opening: [UInt8] = []
+    /// Where a database keeps what it makes of this request, when the same one may come again: it
+    /// is the same in everything but the state of the database.
+    package var kept: KeptRendering?
 
     package init() {}
+}
+
+/// What a database made of a request.
+package final class KeptRendering: Sendable {
+    private let stored = Mutex<(any Sendable)?>(nil)
+
+    package init() {}
+
+    package var value: (any Sendable)? {
+        get { stored.withLock { $0 } }
+        set { stored.withLock { $0 = newValue } }
+    }
 }
 
 package struct ListPage: Sendable {

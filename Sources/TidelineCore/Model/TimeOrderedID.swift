@@ -1,0 +1,38 @@
+// TimeOrderedID: ids of new rows: UUIDs of version 7 (RFC 9562 section 5.7).
+//
+// They begin with the time, so that rows made one after the other lie together in the index of
+// ids. With random ones each new row changes another page of it, and a list in the order of ids
+// looks up each of its rows on another page of the table.
+
+package enum TimeOrderedID {
+    /// A lower-case UUID of version 7: 48 bits of time in milliseconds since 1970, then 74 of the
+    /// random bits.
+    package static func make(milliseconds: Int64, random: (UInt64, UInt64)) -> String {
+        let high =
+            UInt64(truncatingIfNeeded: milliseconds) << 16 | 0x7000 | random.0 & 0x0FFF
+        let low = 0x8000_0000_0000_0000 | random.1 >> 2
+        return String(unsafeUninitializedCapacity: 36) { text in
+            var place = 0
+            for digit in 0..<32 {
+                if digit == 8 || digit == 12 || digit == 16 || digit == 20 {
+                    text[place] = UInt8(ascii: "-")
+                    place += 1
+                }
+                let word = digit < 16 ? high : low
+                let value = UInt8(truncatingIfNeeded: word >> (60 - UInt64(digit & 15) * 4) & 15)
+                text[place] =
+                    value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
+                place += 1
+            }
+            return place
+        }
+    }
+
+    /// A new one, with the bits of `generator`.
+    package static func make(
+        milliseconds: Int64,
+        using generator: inout some RandomNumberGenerator
+    ) -> String {
+        make(milliseconds: milliseconds, random: (generator.next(), generator.next()))
+    }
+}

@@ -1,0 +1,43 @@
+// ListPlans: the plans of queries that came before, by their text.
+//
+// Devices ask the same first page, and small pages cost less than the reading of their options.
+
+import Synchronization
+
+final class ListPlans: Sendable {
+    struct Query: Hashable, Sendable {
+        /// The table's form: a wider one is another object.
+        let table: ObjectIdentifier
+        let text: String
+        let generation: Generation
+        let pageSizeWanted: Int?
+        let includesDeleted: Bool
+    }
+
+    private struct Kept {
+        /// Keeps the object of the key from becoming another one.
+        let table: Table
+        let plan: ListPlan
+    }
+
+    /// Plans kept; all are dropped when there are more.
+    private static let countMax = 256
+    private static let textBytesMax = 1024
+
+    private let plans = Mutex<[Query: Kept]>([:])
+
+    func plan(_ query: Query) -> ListPlan? {
+        plans.withLock { $0[query]?.plan }
+    }
+
+    /// Keeps the plan unless it is one of very many: pages behind the first have a query each.
+    func keep(_ plan: inout ListPlan, for query: Query, of table: Table) {
+        guard query.text.utf8.count <= Self.textBytesMax, plan.isFirstPage else { return }
+        plan.request.kept = KeptRendering()
+        let kept = Kept(table: table, plan: plan)
+        plans.withLock { plans in
+            if plans.count >= Self.countMax { plans.removeAll() }
+            plans[query] = kept
+        }
+    }
+}

@@ -1,0 +1,157 @@
+// ListRenderer: the statement of a page, from what a list asks.
+
+import Foundation
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+/// A page's statement, and how its rows are read.
+struct ListStatement: Sendable {
+    let text: String
+    let bindings: [SQLValue]
+    let form: RowForm
+    /// Where the keys of the order are among the columns.
+    let keyPlaces: [Int32]
+}
+
+struct ListRenderer {
+    private let table: SQLiteTable
+    private let request: ListRequest
+    private let renderer: FilterRenderer
+    private let keyset: KeysetRenderer
+
+    init(_ request: ListRequest, _ table: SQLiteTable) {
+        self.table = table
+        self.request = request
+        renderer = FilterRenderer(schema: table.table.definition.schema, dateUnit: .microseconds)
+        keyset = KeysetRenderer(renderer, order: request.order)
+    }
+
+    /// The page behind the first `offset` rows.
+    func page(offset: Int64) -> ListStatement {
+        let cells = cells
+        let form = request.select == nil ? table.form : RowForm(cells.map { table.cells[$0] })
+        let (columns, keyPlaces) = columns(cells)
+        var sql: SQL = "SELECT \(columns) FROM \(Identifier(table.name))"
+        sql.append(condition(pages: true))
+        sql.append(" ORDER BY \(renderer.orderBy(request.order))")
+        sql.append(" LIMIT \(SQLValue.integer(Int64(request.rowsMax) + 1))")
+        if offset > 0 { sql.append(" OFFSET \(SQLValue.integer(offset))") }
+        return ListStatement(
+            text: sql.text(for: .sqlite),
+            bindings: sql.bindings,
+            form: form,
+            keyPlaces: keyPlaces
+        )
+    }
+
+    /// How many rows the filter has, on all pages.
+    var count: SQL {
+        "SELECT count(*) FROM \(Identifier(table.name))" + condition(pages: false)
+    }
+
+    /// How many of the rows to pass over lie below the bound.
+    func offset(below bound: Int64) -> SQL {
+        var sql: SQL = "SELECT count(*) FROM (SELECT 1 FROM \(Identifier(table.name))"
+        let condition = condition(pages: false)
+        sql.append(condition)
+        let isBare = condition.text(for: .sqlite).isEmpty
+        sql.append(isBare ? " WHERE " : " AND ")
+        sql.append("\"updatedAt\" < \(SQLValue.integer(bound))")
+        sql.append(" LIMIT \(SQLValue.integer(Int64(request.offset))))")
+        return sql
+    }
+
+    private func condition(pages: Bool) -> SQL {
+        var parts: [SQL] = []
+        if !request.includesDeleted { parts.append("\"deleted\" = 0") }
+        if let filter = request.filter {
+            parts.append("(\(renderer.condition(VersionLiterals.replace(in: filter))))")
+        }
+        if pages, let values = afterValues {
+            parts.append("(\(keyset.condition(after: values)))")
+        }
+        return parts.isEmpty ? "" : " WHERE " + parts.joined(separator: " AND ")
+    }
+
+    private var cells: [Int] {
+        guard let select = request.select else { return Array(table.cells.indices) }
+        return select.compactMap { table.places.firstIndex(of: $0) }
+    }
+
+    /// The cells, and behind them those keys of the row that are no cells; and where each key is.
+    private func columns(_ cells: [Int]) -> (sql: SQL, keys: [Int32]) {
+        let names =
+            request.select == nil
+            ? table.cellNames : cells.map { table.cells[$0].quoted }.joined(separator: ", ")
+        var sql = SQL(verbatim: names)
+        var count = cells.count
+        let keys = keyset.keys.map { key in
+            if case .field(let name) = key.expression.kind,
+                let place = cells.firstIndex(where: { table.cells[$0].name == name })
+            {
+                return Int32(place)
+            }
+            if count > 0 { sql.append(", ") }
+            sql.append(renderer.value(key.expression))
+            count += 1
+            return Int32(count - 1)
+        }
+        return (sql, keys)
+    }
+
+    /// The keys of the page before as values of their expressions.
+    private var afterValues: [Value]? {
+        guard let after = request.after, after.count == keyset.keys.count else { return nil }
+        let schema = table.table.definition.schema
+        return zip(after, keyset.keys).map { Self.value($0, $1.expression.type(in: schema)) }
+    }
+
+    private static func value(_ stored: SQLValue, _ type: ExpressionType) -> Value {
+        switch (stored, type) {
+        case (.null, _): .null
+        case (.integer(let value), .boolean): .bool(value != 0)
+        case (.integer(let value), .dateTime): .date(Timestamp(microseconds: value).date)
+        case (.integer(let value), _): .integer(value)
+        case (.real(let value), _): .number(value)
+        case (.text(let text), .decimal):
+            DecimalText.parse(text).map { .decimal($0) } ?? .string(text)
+        case (.text(let text), _): .string(text)
+        case (.blob(let data), _): .data(data)
+        }
+    }
+}
+
+/// Versions are texts on the wire and integers in the database.
+enum VersionLiterals {
+    /// The filter with the literals that `version` is compared with as integers.
+    static func replace(in expression: QueryExpression) -> QueryExpression {
+        var result = expression
+        switch expression.kind {
+        case .compare(let comparison, let left, let right):
+            if isVersion(left) {
+                result.kind = .compare(comparison, left, number(right))
+            } else if isVersion(right) {
+                result.kind = .compare(comparison, number(left), right)
+            }
+        case .isIn(let operand, let elements) where isVersion(operand):
+            result.kind = .isIn(operand, elements.map(number))
+        case .all(let parts): result.kind = .all(parts.map(replace))
+        case .any(let parts): result.kind = .any(parts.map(replace))
+        case .not(let part): result.kind = .not(replace(in: part))
+        default: break
+        }
+        return result
+    }
+
+    private static func isVersion(_ expression: QueryExpression) -> Bool {
+        expression.kind == .field(SystemColumn.version)
+    }
+
+    private static func number(_ expression: QueryExpression) -> QueryExpression {
+        guard case .value(.string(let text)) = expression.kind,
+            let stamp = RowVersion.stamp(text)
+        else { return expression }
+        return QueryExpression(.value(.integer(stamp)), at: expression.position)
+    }
+}
