@@ -15,15 +15,17 @@ enum Arguments: Sendable {
     case help
     case version
     case serve(ServerConfiguration)
+    case token(ServerConfiguration, subject: String, lifetime: Duration)
     case backup(ServerConfiguration, file: String)
     case restored(ServerConfiguration)
     case migrate(ServerConfiguration, isApplied: Bool)
 
-    private static let commands = ["serve", "backup", "restored", "migrate"]
+    private static let commands = ["serve", "token", "backup", "restored", "migrate"]
 
     static let usage = """
         Usage: tideline serve [--config FILE] [--database sqlite:PATH] [--listen HOST:PORT]
                               [--dynamic-schema]
+               tideline token --config FILE --subject NAME [--expires SECONDS]
                tideline backup FILE [--config FILE] [--database sqlite:PATH]
                tideline restored [--config FILE] [--database sqlite:PATH]
                tideline migrate [--apply] [--config FILE] [--database sqlite:PATH]
@@ -37,6 +39,10 @@ enum Arguments: Sendable {
           --database       Where the tables are; default sqlite:tideline.db.
           --listen         The address; default 127.0.0.1:8080. Port 0 picks one.
           --dynamic-schema Makes tables and columns from what arrives.
+
+        token              Prints a token for the user NAME that the server of the configuration
+                           takes, to try things out; it is signed with authentication.secretFile.
+          --expires        How many seconds it holds; default 86400, a day.
 
         backup FILE        Copies the database into a new file, also while a server runs.
         restored           After a backup was put in place: has all clients pull anew.
@@ -53,6 +59,7 @@ enum Arguments: Sendable {
         case "--help", "-h", "help": self = .help
         case "--version": self = .version
         case "serve": self = try Self.serve(rest)
+        case "token": self = try Self.token(rest)
         case "backup": self = try Self.backup(rest)
         case "restored": self = try Self.restored(rest)
         case "migrate": self = try Self.migrate(rest)
@@ -117,6 +124,32 @@ enum Arguments: Sendable {
         return configuration
     }
 
+    private static func token(_ words: [String]) throws -> Arguments {
+        let names = ["--config", "--subject", "--expires"]
+        let given = try Words(of: "token", words, options: names)
+        guard !given.wantsHelp else { return .help }
+        guard let path = given.options["--config"] else {
+            throw UsageError("--config is missing: the token is for the server of a configuration.")
+        }
+        guard let subject = given.options["--subject"], !subject.isEmpty else {
+            throw UsageError("--subject is missing: whom the token is for.")
+        }
+        var seconds = 86_400
+        if let text = given.options["--expires"] {
+            guard let value = Int(text), (1...secondsMax).contains(value) else {
+                throw UsageError(
+                    "--expires: a number of seconds from 1 to \(secondsMax) is expected."
+                )
+            }
+            seconds = value
+        }
+        let configuration = try Self.configuration(path)
+        return .token(configuration, subject: subject, lifetime: .seconds(seconds))
+    }
+
+    /// Ten years.
+    private static let secondsMax = 315_360_000
+
     private static func set(
         _ name: String,
         _ options: [String: String],
@@ -147,7 +180,8 @@ enum Arguments: Sendable {
             throw UsageError("--config: \(reason(path))")
         }
         do {
-            return try ServerConfiguration(json: Array(data))
+            let directory = URL(filePath: path).deletingLastPathComponent().path
+            return try ServerConfiguration(json: Array(data), directory: directory)
         } catch {
             throw UsageError("The configuration in '\(path)' has faults:\n\(error)")
         }

@@ -27,7 +27,11 @@ public struct ServerDatabase: Sendable {
             )
         }
         self.path = path
-        tables = configuration.tables
+        tables = configuration.tables.map { table in
+            var table = table
+            table.completeOwner()
+            return table
+        }
         isComplete = !configuration.dynamicSchema
     }
 

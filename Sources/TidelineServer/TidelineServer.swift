@@ -41,9 +41,9 @@ public final class TidelineServer: Sendable {
     ///
     /// - Returns: The address that it listens on.
     /// - Throws: ``DatabaseError`` when the database cannot be used, also when the declared tables
-    ///   would lose data of those that are there; `HTTPServerError` when the address cannot be
-    ///   listened on, and with code `alreadyStarted` while the server runs. It may be started again
-    ///   after a failure and after ``stop()``.
+    ///   would lose data of those that are there; ``ConfigurationError`` when a key cannot be used;
+    ///   `HTTPServerError` when the address cannot be listened on, and with code `alreadyStarted`
+    ///   while the server runs. It may be started again after a failure and after ``stop()``.
     public func start() async throws -> URL {
         try state.withLock { state in
             guard case .stopped = state else { throw HTTPServerError.running }
@@ -63,6 +63,8 @@ public final class TidelineServer: Sendable {
     }
 
     private func open() async throws -> (Running, URL) {
+        let authenticator = try configuration.authentication?.makeAuthenticator()
+        let crossOrigin = try configuration.makeCrossOrigin()
         let store = try makeStore()
         do {
             var settings = ServerSettings(
@@ -72,6 +74,8 @@ public final class TidelineServer: Sendable {
             settings.publicURL = configuration.publicURL
             settings.limits = configuration.limits
             settings.exposesMetrics = configuration.isLoopback
+            settings.authenticator = authenticator
+            settings.crossOrigin = crossOrigin
             let handler = RequestHandler(
                 try await TableService(settings, store: store),
                 log: log,
