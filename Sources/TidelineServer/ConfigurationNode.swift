@@ -193,20 +193,6 @@ struct ConfigurationNode {
             problems.add(path, (error as? ServerError)?.message ?? "\(error)")
             return nil
         }
-        return Self.value(stored, column.type)
-    }
-
-    private static func value(_ stored: SQLValue, _ type: ColumnType) -> Value {
-        switch (stored, type) {
-        case (.null, _): .null
-        case (.integer(let value), .boolean): .bool(value != 0)
-        case (.integer(let value), .dateTime): .date(Timestamp(microseconds: value).date)
-        case (.integer(let value), _): .integer(value)
-        case (.real(let value), _): .number(value)
-        case (.text(let text), .decimal): DecimalText.parse(text).map { .decimal($0) } ?? .null
-        case (.text(let text), .json): .json(JSON(checked: text))
-        case (.text(let text), _): .string(text)
-        case (.blob(let data), _): .data(data)
-        }
+        return Value(stored, type: column.type)
     }
 }

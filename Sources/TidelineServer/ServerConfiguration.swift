@@ -76,6 +76,10 @@ public struct ServerConfiguration: Sendable {
     public var dynamicSchema = false
     /// The tables.
     public var tables: [TableDefinition] = []
+    /// Code around the operations on tables, by table; `docs/HOOKS.md` tells about it.
+    public var hooks: [String: TableHooks] = [:]
+    /// What the server answers under `/api`.
+    public var endpoints: [Endpoint] = []
     /// The bounds of requests on tables.
     public var limits = ServerLimits()
     /// The bounds of connections.

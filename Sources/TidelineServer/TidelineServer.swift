@@ -65,12 +65,16 @@ public final class TidelineServer: Sendable {
     private func open() async throws -> (Running, URL) {
         let authenticator = try configuration.authentication?.makeAuthenticator()
         let crossOrigin = try configuration.makeCrossOrigin()
+        try configuration.checkCode()
         let store = try makeStore()
         do {
             var settings = ServerSettings(
                 tables: configuration.tables,
                 dynamicSchema: configuration.dynamicSchema
             )
+            settings.hooks = configuration.hooks
+            settings.endpoints = configuration.endpoints
+            settings.log = log
             settings.publicURL = configuration.publicURL
             settings.limits = configuration.limits
             settings.exposesMetrics = configuration.isLoopback
@@ -137,6 +141,24 @@ public final class TidelineServer: Sendable {
 }
 
 extension ServerConfiguration {
+    /// Refuses hooks and endpoints that would never be called.
+    func checkCode() throws(ConfigurationError) {
+        var faults: [String] = []
+        let tables = Set(tables.map { $0.name.lowercased() })
+        for name in hooks.keys.sorted() where !tables.contains(name.lowercased()) {
+            if !dynamicSchema { faults.append("hooks: there is no table '\(name)'") }
+        }
+        var routes: Set<String> = []
+        for endpoint in endpoints {
+            let route = endpoint.method + " " + endpoint.path
+            if let fault = endpoint.fault { faults.append("endpoint '\(route)': \(fault)") }
+            if !routes.insert(route.lowercased()).inserted {
+                faults.append("endpoint '\(route)': there are two of it")
+            }
+        }
+        guard faults.isEmpty else { throw ConfigurationError(faults) }
+    }
+
     /// Whether only this machine can reach the server.
     var isLoopback: Bool { host == "localhost" || host == "::1" || host.hasPrefix("127.") }
 

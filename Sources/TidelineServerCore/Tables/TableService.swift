@@ -15,6 +15,11 @@ package struct ServerSettings: Sendable {
     package var authenticator: Authenticator?
     /// Which web pages may call; nil for none.
     package var crossOrigin: CrossOrigin?
+    /// Code around the operations on tables, by table.
+    package var hooks: [String: TableHooks] = [:]
+    /// The routes under `/api`.
+    package var endpoints: [Endpoint] = []
+    package var log = ServerLog.silent
     package var limits = ServerLimits()
     package var environment = ServerEnvironment.live
 
@@ -48,7 +53,10 @@ package struct TableService: Sendable {
         }
         self.settings = settings
         self.store = store
-        catalog = TableCatalog(defaultAccess: hasAuthentication ? .authenticated : .anonymous)
+        catalog = TableCatalog(
+            defaultAccess: hasAuthentication ? .authenticated : .anonymous,
+            hooks: settings.hooks
+        )
         let stored = try await store.prepare(
             settings.tables,
             isComplete: !settings.dynamicSchema
