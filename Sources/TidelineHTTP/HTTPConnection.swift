@@ -35,6 +35,10 @@ final class HTTPConnection: @unchecked Sendable {
     /// When the whole request has to be here.
     var requestDeadline: ContinuousClock.Instant
 
+    /// The method of the request line.
+    var method = ""
+    /// The name of the request; empty until its head was accepted.
+    var id = ""
     /// The target of the request line; nil if it is not a valid one.
     var target: RequestTarget?
     /// The request while its body arrives.
@@ -76,6 +80,8 @@ final class HTTPConnection: @unchecked Sendable {
         phase = .idle
         deadline = now + limits.idleTimeMax
         turn += 1
+        method = ""
+        id = ""
         target = nil
         request = nil
         isLast = false

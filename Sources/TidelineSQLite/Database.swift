@@ -19,10 +19,13 @@ import CSQLite
 /// each to one thread for life, the second hands each out under a lock.
 package final class Database: @unchecked Sendable {
     package enum Mode: Sendable {
+        /// Made when it is not there, and turned into WAL mode.
         case readWrite
+        /// Never made; its settings stay as they are.
+        case existing
         case readOnly
-        /// For a file that no program has open: nothing is locked, and no file is made beside it.
-        case untouched
+        /// Read as a file that nobody writes to: no locks, and no file is made beside it.
+        case frozen
     }
 
     private let handle: OpaquePointer
@@ -32,11 +35,7 @@ package final class Database: @unchecked Sendable {
     /// Opens a file, or makes it; WAL, `synchronous=FULL`.
     package init(path: String, mode: Mode = .readWrite, busyMilliseconds: Int32 = 5000) throws {
         var pointer: OpaquePointer?
-        let access =
-            mode == .readWrite ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY
-        let form = mode == .untouched ? SQLITE_OPEN_URI : 0
-        let name = mode == .untouched ? Self.untouchedName(path) : path
-        let code = sqlite3_open_v2(name, &pointer, access | form | SQLITE_OPEN_NOMUTEX, nil)
+        let code = sqlite3_open_v2(mode.name(of: path), &pointer, mode.flags, nil)
         guard code == SQLITE_OK, let pointer else {
             let message = pointer.map { String(cString: sqlite3_errmsg($0)) } ?? "cannot open"
             sqlite3_close_v2(pointer)
@@ -71,12 +70,6 @@ package final class Database: @unchecked Sendable {
     deinit {
         for statement in statements.values { statement.finalize() }
         sqlite3_close_v2(handle)
-    }
-
-    private static func untouchedName(_ path: String) -> String {
-        let allowed = CharacterSet(charactersIn: "/").union(.alphanumerics)
-        let name = path.addingPercentEncoding(withAllowedCharacters: allowed) ?? path
-        return "file:\(name)?immutable=1"
     }
 
     package func failure(_ code: Int32, _ sql: String?) -> SQLiteError {

@@ -63,7 +63,7 @@ enum SQLiteStoreSchema {
             let hasLog = ["-wal", "-journal"].contains {
                 FileManager.default.fileExists(atPath: path + $0)
             }
-            database = try Database(path: path, mode: hasLog ? .readOnly : .untouched)
+            database = try Database(path: path, mode: hasLog ? .readOnly : .frozen)
         } catch let error as SQLiteError where error.isReadOnly {
             // An app that ended while it made the file left a journal, which only a writer undoes.
             return
