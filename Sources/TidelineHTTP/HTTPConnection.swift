@@ -41,14 +41,20 @@ final class HTTPConnection: @unchecked Sendable {
     var id = ""
     /// The target of the request line; nil if it is not a valid one.
     var target: RequestTarget?
+    /// Where the library has the end of the target, which must be the end of its text.
+    var targetEnd: UnsafeRawPointer?
     /// The request while its body arrives.
     var request: ServerRequest?
     /// Whether the connection ends with this request.
     var isLast = false
     /// The bytes of body seen, kept or not.
     var bodyBytes = 0
+    /// `bodyBytes` when the worker last saw that the library leaves bytes of the body unread.
+    var stalledAt: Int?
     /// The answer that the library is about to ask for.
     var answer: ServerResponse?
+    /// Whether the library leaves the connection alone.
+    var isSuspended = false
     /// The handler's task.
     var task: Task<Void, Never>?
     /// Counts answers, so that a handler that was given up cannot answer a later request.
@@ -83,6 +89,9 @@ final class HTTPConnection: @unchecked Sendable {
         method = ""
         id = ""
         target = nil
+        targetEnd = nil
+        stalledAt = nil
+        isSuspended = false
         request = nil
         isLast = false
         bodyBytes = 0

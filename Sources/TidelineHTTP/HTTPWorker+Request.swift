@@ -13,6 +13,10 @@ extension HTTPWorker {
     func requestLine(_ connection: HTTPConnection, _ target: UnsafePointer<CChar>) {
         let bytes = UnsafeRawBufferPointer(start: target, count: strlen(target))
         connection.beginRequest(target: RequestTarget(bytes), now: now, limits: limits)
+        connection.targetEnd = bytes.baseAddress.map { $0 + bytes.count }
+        // The library would keep a record of each parameter, and close without an answer when
+        // there are too many for its memory. It works in place, so the query ends here for it.
+        if let mark = strchr(target, Int32(UInt8(ascii: "?"))) { mark[1] = 0 }
     }
 
     /// The head is complete.
@@ -25,7 +29,7 @@ extension HTTPWorker {
         connection.deadline = connection.requestDeadline
         connection.method = String(cString: method)
         guard let target = connection.target else {
-            return refuse(connection, HTTPProblem.badRequest("The request target is not valid."))
+            return refuse(connection, HTTPProblem.badTarget)
         }
         var head = Head(layout: HeadLayout(version: version))
         withUnsafeMutablePointer(to: &head) { head in
@@ -33,8 +37,17 @@ extension HTTPWorker {
         }
         head.check.finish(isVersion11: strcmp(version, "HTTP/1.1") == 0)
         head.layout.finish(headEnd: method + tideline_mhd_head_size(connection.handle))
-        if HeadLayout.isNeeded && !head.layout.isWhole {
-            return refuse(connection, HTTPProblem.badRequest("A header line is not well formed."))
+        if HeadLayout.isNeeded {
+            // A NUL ends the target for the library, and not for a proxy.
+            guard connection.targetEnd.map({ $0 + 1 }) == UnsafeRawPointer(version) else {
+                return refuse(connection, HTTPProblem.badTarget)
+            }
+            guard head.layout.isWhole else {
+                return refuse(
+                    connection,
+                    HTTPProblem.badRequest("A header line is not well formed.")
+                )
+            }
         }
         if let problem = head.check.problem {
             return refuse(connection, HTTPProblem.badRequest(problem))
@@ -56,6 +69,23 @@ extension HTTPWorker {
         if length > 0 { request.body.reserveCapacity(min(length, 64 << 10)) }
         connection.request = request
         return .YES
+    }
+
+    /// Answers in place of the library, which refuses some complete heads on its own before `head`
+    /// and then sends its answer with the head twice: who reads on takes the second for another.
+    ///
+    /// The library does not tell which connection it is. It is the one whose head is complete and
+    /// was not shown to `head`; there is no other, as a head is shown in the same turn.
+    func libraryRefuses(_ answer: ServerResponse) {
+        let refused = connections.values.filter {
+            $0.phase == .head && tideline_mhd_head_size($0.handle) > 0
+        }
+        guard refused.count == 1, let connection = refused.first else { return }
+        let bytes = HTTPProblem.wholeMessage(answer)
+        _ = Glibc.send(connection.socket, bytes, bytes.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
+        // The library finds the socket closed when it sends its own.
+        shutdown(connection.socket, Int32(SHUT_WR))
+        connection.phase = .answering
     }
 
     /// A part of the body is here.
@@ -80,9 +110,9 @@ extension HTTPWorker {
         connection.phase = .handling
         connection.deadline = now + limits.handlerTimeMax
         let turn = connection.turn
-        MHD_suspend_connection(connection.handle)
         handlersRunning += 1
         connection.task = Task(executorPreference: loop) { [self, handler] in
+            suspend(connection, turn)
             let answer = await handler(request)
             loop.checkIsolated()
             handlersRunning -= 1
@@ -90,6 +120,16 @@ extension HTTPWorker {
             resume(connection, with: answer)
         }
         return .YES
+    }
+
+    /// Makes the library leave the connection alone until it is resumed.
+    ///
+    /// Not within its callback: there it expects more to read, looks for it when the connection is
+    /// resumed, and drops the answer of a peer that has sent its last and waits.
+    private func suspend(_ connection: HTTPConnection, _ turn: UInt64) {
+        guard connection.turn == turn, connection.answer == nil else { return }
+        MHD_suspend_connection(connection.handle)
+        connection.isSuspended = true
     }
 
     // Answers in the place of a handler that is too slow. Its own answer will be dropped.
@@ -101,7 +141,8 @@ extension HTTPWorker {
 
     /// The connection runs on after its handler.
     func answer(_ connection: HTTPConnection) -> MHD_Result {
-        guard let answer = connection.answer else { return .NO }
+        // Without an answer the library looks again later.
+        guard let answer = connection.answer else { return .YES }
         connection.answer = nil
         return send(answer, on: connection, isLast: connection.isLast || isDraining)
     }
@@ -111,7 +152,8 @@ extension HTTPWorker {
         connection.turn += 1
         connection.deadline = nil
         connection.task = nil
-        MHD_resume_connection(connection.handle)
+        if connection.isSuspended { MHD_resume_connection(connection.handle) }
+        connection.isSuspended = false
     }
 
     private func refuseBody(_ connection: HTTPConnection) -> MHD_Result {

@@ -31,7 +31,7 @@ final class HTTPWorker: @unchecked Sendable {
     var handlersRunning = 0
 
     private var daemon: OpaquePointer?
-    private var connections: [Int32: HTTPConnection] = [:]
+    private(set) var connections: [Int32: HTTPConnection] = [:]
     private var nextSweep = ContinuousClock.now
     private var drainDeadline = ContinuousClock.now
 
@@ -153,6 +153,10 @@ final class HTTPWorker: @unchecked Sendable {
     private func sweep() {
         nextSweep = now + .milliseconds(Int64(Self.sweepMilliseconds))
         for connection in connections.values {
+            if isStuck(connection) {
+                cut(connection)
+                continue
+            }
             guard let deadline = connection.deadline, deadline <= now else { continue }
             if connection.phase == .handling {
                 giveUp(connection, answer: HTTPProblem.handlerTimedOut)
@@ -160,6 +164,19 @@ final class HTTPWorker: @unchecked Sendable {
                 cut(connection)
             }
         }
+    }
+
+    /// Whether nothing of a body was read since the last sweep though there was something to read.
+    ///
+    /// The library does not give up a chunk whose first line is longer than its memory: it asks to
+    /// be run again at once, for ever.
+    private func isStuck(_ connection: HTTPConnection) -> Bool {
+        guard connection.phase == .body, hasUnread(connection) else {
+            connection.stalledAt = nil
+            return false
+        }
+        defer { connection.stalledAt = connection.bodyBytes }
+        return connection.stalledAt == connection.bodyBytes
     }
 
     /// Ends a connection; the library notices in its next run.
@@ -172,14 +189,17 @@ final class HTTPWorker: @unchecked Sendable {
     ///
     /// That one is answered, and its answer ends the connection.
     private func cutUnlessAsked(_ connection: HTTPConnection) {
+        if !hasUnread(connection) { cut(connection) }
+    }
+
+    private func hasUnread(_ connection: HTTPConnection) -> Bool {
         var byte: UInt8 = 0
-        let peeked = recv(
+        return recv(
             connection.socket,
             &byte,
             1,
             Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)
-        )
-        if peeked <= 0 { cut(connection) }
+        ) > 0
     }
 
     private func stop(_ daemon: OpaquePointer) {

@@ -53,7 +53,7 @@ package final class Database: @unchecked Sendable {
             try execute("PRAGMA wal_autocheckpoint = \(Self.checkpointPages)")
         }
         try execute("PRAGMA foreign_keys = ON")
-        let functions = registerTidelineFunctions(on: pointer)
+        let functions = registerTidelineFunctions(on: pointer, deadline: deadline)
         guard functions == SQLITE_OK else { throw failure(functions, nil) }
         sqlite3_progress_handler(
             pointer,

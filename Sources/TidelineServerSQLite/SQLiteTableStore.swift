@@ -157,15 +157,17 @@ package final class SQLiteTableStore: TableStore {
         _ body: @escaping @Sendable (Database) throws -> Result
     ) async throws -> Result {
         guard !isStopped.withLock({ $0 }) else { throw ServerError.stopping }
-        if isSmall, let result = try readBriefly(body) { return result }
-        guard let readers else { return try await writer.run(body) }
         let queryTime = queryTime
-        return try await readers.run { database in
-            do {
-                return try database.limitTime(queryTime) { try body(database) }
-            } catch let error as SQLiteError where error.isInterrupt {
-                throw ServerError.queryTooSlow
+        do {
+            if isSmall, let result = try readBriefly(body) { return result }
+            guard let readers else { return try await writer.run(body) }
+            return try await readers.run { database in
+                try database.limitTime(queryTime) { try body(database) }
             }
+        } catch let error as SQLiteError where error.isInterrupt {
+            throw ServerError.queryTooSlow
+        } catch let error as SQLiteError where error.isTooComplex {
+            throw ServerError.queryTooComplex
         }
     }
 

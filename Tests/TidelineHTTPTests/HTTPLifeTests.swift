@@ -116,6 +116,25 @@ struct HTTPDeadlineTests {
         }
     }
 
+    /// The library would run in circles until the request's time is over.
+    @Test func endlessChunkLineIsCut() async throws {
+        try await withServer { port in
+            for line in [
+                String(repeating: "0", count: 100_000),
+                "1;" + String(repeating: "x", count: 100_000),
+            ] {
+                let client = try RawClient(port: port)
+                let started = ContinuousClock.now
+                try? client.send(
+                    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + line
+                )
+                #expect(try client.answer()?.status ?? 400 == 400)
+                #expect(.now - started < Self.patience)
+                #expect(try RawClient(port: port).ask(get("/")).status == 200)
+            }
+        }
+    }
+
     @Test func idleConnectionIsClosed() async throws {
         var limits = HTTPLimits()
         limits.idleTimeMax = .milliseconds(300)

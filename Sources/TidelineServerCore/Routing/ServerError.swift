@@ -119,6 +119,10 @@ package struct ServerError: Error, Sendable {
         "The query ran longer than limits.queryTime allows; narrow it or ask for an index."
     )
 
+    package static let queryTooComplex = badRequest(
+        "The query is nested too deep for the database. Fewer calls within calls are needed."
+    )
+
     package static let stopping = busy("The server is stopping; try again shortly.")
 
     package static let notCommitted = busy("The change could not be committed; try again shortly.")
