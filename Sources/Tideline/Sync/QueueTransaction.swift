@@ -69,11 +69,15 @@ struct QueueReader {
             "state",
             from: .integer(QueuedOperation.State.parked.rawValue)
         )
-        // Operations of a table that the app no longer names wait until it names it again.
-        let known = Filter.isIn("table", catalog.schemas.keys.sorted().map(Value.string))
-        var query = byID(.greater("id", .integer(id)) && (notParked && known))
+        // By id alone: with the table in the filter SQLite goes by that index and sorts them all.
+        var query = byID(.greater("id", .integer(id)) && notParked)
         query.limit = 1
-        return try operations(query).first
+        while let operation = try operations(query).first {
+            // Operations of a table that the app no longer names wait until it names it again.
+            if catalog.schema(operation.table) != nil { return operation }
+            query.filter = .greater("id", .integer(operation.id)) && notParked
+        }
+        return nil
     }
 
     func count(table: String? = nil) throws -> Int {

@@ -11,6 +11,16 @@ package enum Generation: Hashable, Sendable {
 
     /// The generation of a `ZUMO-API-VERSION` value: `2.n`, `2.n.n`, `3.n`, `3.n.n`.
     package init?(version: String) {
+        // What clients send, before anything is taken apart.
+        switch version {
+        case "2.0.0":
+            self = .classic
+            return
+        case "3.0.0":
+            self = .datasync
+            return
+        default: break
+        }
         let parts = version.utf8.split(
             separator: UInt8(ascii: "."),
             omittingEmptySubsequences: false
