@@ -27,7 +27,7 @@ measure_owners() {
 JSON
     start_server owners --config "$directory/owners.json"
     stop_server
-    fill_tideline "$directory/owners.db" TodoItem "$rows" '"userId"' "'user-' || i % $owner_count"
+    fill_tideline "$directory/owners.db" TodoItem "$rows" '"userId"' "'user-' || (i % $owner_count)"
     for ((user = 0; user < owner_count; user += owner_count / 100)); do
         "$tideline" token --config "$directory/owners.json" --subject "user-$user"
     done >"$directory/tokens"
