@@ -40,6 +40,11 @@ let package = Package(
             pkgConfig: "zlib",
             providers: [.apt(["zlib1g-dev"])]
         ),
+        .systemLibrary(
+            name: "CCrypto",
+            pkgConfig: "libcrypto",
+            providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]
+        ),
         .target(name: "TidelineCore", swiftSettings: strict),
         .target(
             name: "TidelineSQLite",
@@ -73,9 +78,15 @@ let package = Package(
             swiftSettings: strict
         ),
         .target(
+            name: "TidelineTokens",
+            dependencies: ["TidelineCore", "CCrypto"],
+            swiftSettings: strict
+        ),
+        .target(
             name: "TidelineServer",
             dependencies: [
                 "TidelineCore", "TidelineServerCore", "TidelineServerSQLite", "TidelineHTTP",
+                "TidelineTokens",
             ],
             swiftSettings: strict
         ),
@@ -149,7 +160,7 @@ let package = Package(
             name: "TidelineServerTests",
             dependencies: [
                 "CZlib", "TidelineCore", "TidelineHTTP", "TidelineServer", "TidelineServerCore",
-                "TidelineServerSQLite", "TidelineSQLite",
+                "TidelineServerSQLite", "TidelineSQLite", "TidelineTokens",
             ],
             swiftSettings: strict
         ),
@@ -167,6 +178,11 @@ let package = Package(
                 // Only to be built: the tests start them as processes.
                 "SyncProbe", "TidelineCommand", "todo",
             ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TidelineTokensTests",
+            dependencies: ["TidelineCore", "TidelineTokens", "CCrypto"],
             swiftSettings: strict
         ),
         .testTarget(name: "RepositoryTests", swiftSettings: strict),

@@ -12,12 +12,13 @@ struct Options {
         case sync
         case status
         case conflicts
-        case settle(String, keepMine: Bool)
+        case keepMine(String)
+        case takeTheirs(String, discards: Bool)
         case help
     }
 
     static let usage = """
-        usage: todo [--store FILE] [--server URL] COMMAND
+        usage: todo [--store FILE] [--server URL] [--allow-insecure-endpoint] COMMAND
 
           add TEXT              add an item
           list [--all]          show open items, or all of them
@@ -28,33 +29,39 @@ struct Options {
           sync                  send and fetch changes
           status                pending operations, last sync, errors
           conflicts             changes that the server rejected
-          conflicts keep-mine ID | take-theirs ID
+          conflicts keep-mine ID | take-theirs ID [--discard]
 
         An ID may be cut to its first letters. Everything but sync and list --remote works offline.
-        Environment: TODO_STORE (default todo.sqlite), TODO_SERVER (default http://127.0.0.1:8080).
+        A text that begins with '-' comes behind '--'. Plain http to another machine has to be
+        allowed: others can read and change what is sent.
+        Environment: TODO_STORE (default todo.sqlite), TODO_SERVER (default http://127.0.0.1:8080),
+        TODO_ALLOW_INSECURE_ENDPOINT (1 or 0).
         """
 
     var store: String
     var server: URL
+    var allowsInsecureEndpoint: Bool
     var command: Command
 
     init(_ arguments: [String], environment: [String: String]) throws {
         store = environment["TODO_STORE"] ?? "todo.sqlite"
+        allowsInsecureEndpoint = try Self.isAllowed(environment["TODO_ALLOW_INSECURE_ENDPOINT"])
         var address = environment["TODO_SERVER"] ?? "http://127.0.0.1:8080"
         var words: [String] = []
         var rest = arguments[...]
         while let word = rest.popFirst() {
             switch word {
-            case "--store", "--server":
-                guard let value = rest.popFirst() else {
-                    throw UsageError(message: "\(word) needs a value.")
-                }
-                if word == "--store" { store = value } else { address = value }
-            case "--help",
-                "-h" where words.count <= 1:
-                words = ["help"]
+            case "--store": store = try Self.value(of: word, &rest)
+            case "--server": address = try Self.value(of: word, &rest)
+            case "--allow-insecure-endpoint": allowsInsecureEndpoint = true
+            case _ where word.hasPrefix("--store="): store = String(word.dropFirst(8))
+            case _ where word.hasPrefix("--server="): address = String(word.dropFirst(9))
+            case "--":
+                words += rest
+                rest = []
+            case "--help" where words.count <= 1, "-h" where words.count <= 1: words = ["help"]
             case _ where words.isEmpty && word.hasPrefix("-"):
-                throw UsageError(message: "'\(word)' is unknown.")
+                throw UsageError(message: "there is no option '\(word)'.")
             default: words.append(word)
             }
         }
@@ -62,11 +69,26 @@ struct Options {
             url.host() != nil
         else {
             throw UsageError(
-                message: "'\(address)' is no server URL. Give one like http://host:8080."
+                message: "'\(address)' is no server URL. Give one like http://127.0.0.1:8080."
             )
         }
         server = url
         command = try Self.command(words)
+    }
+
+    private static func value(of option: String, _ rest: inout ArraySlice<String>) throws -> String
+    {
+        if let value = rest.popFirst() { return value }
+        throw UsageError(message: "\(option) needs a value behind it.")
+    }
+
+    private static func isAllowed(_ text: String?) throws -> Bool {
+        switch text?.lowercased() {
+        case nil, "", "0", "no", "false": return false
+        case "1", "yes", "true": return true
+        default:
+            throw UsageError(message: "TODO_ALLOW_INSECURE_ENDPOINT is neither 1 nor 0.")
+        }
     }
 
     private static func text(_ words: some Sequence<String>) throws -> String {
@@ -75,39 +97,69 @@ struct Options {
         return text
     }
 
-    private static func id(_ word: String) throws -> String {
+    private static func id(_ words: [String], of command: String) throws -> String {
+        guard let word = words.first else {
+            throw UsageError(message: "\(command) needs the ID of an item. See 'todo list --all'.")
+        }
+        if words.count > 1 {
+            throw UsageError(
+                message: "\(command) takes one ID; '\(words[1])' is too much."
+            )
+        }
         if word.isEmpty { throw UsageError(message: "the id is empty.") }
         return word
     }
 
-    private static let commands: Set = [
-        "add", "list", "done", "edit", "rm", "sync", "status", "conflicts",
-    ]
+    private static func nothing(_ words: [String], behind command: String) throws {
+        guard let word = words.first else { return }
+        throw UsageError(message: "\(command) takes no words behind it; '\(word)' is too much.")
+    }
 
     private static func command(_ words: [String]) throws -> Command {
+        guard let word = words.first else { throw UsageError(message: "a command is missing.") }
         let values = Array(words.dropFirst())
-        switch (words.first, values.count) {
-        case ("add", 1...): return .add(try text(values))
-        case ("list", _):
+        switch word {
+        case "add":
+            guard !values.isEmpty else { throw UsageError(message: "add needs a text.") }
+            return .add(try text(values))
+        case "list":
             for word in values where word != "--all" && word != "--remote" {
                 throw UsageError(message: "list does not know '\(word)'.")
             }
             return .list(all: values.contains("--all"), remote: values.contains("--remote"))
-        case ("done", 1): return .done(try id(values[0]))
-        case ("edit", 2...): return .edit(try id(values[0]), try text(values.dropFirst()))
-        case ("rm", 1): return .remove(try id(values[0]))
-        case ("sync", 0): return .sync
-        case ("status", 0): return .status
-        case ("conflicts", 0): return .conflicts
-        case ("conflicts", 2) where values[0] == "keep-mine":
-            return .settle(try id(values[1]), keepMine: true)
-        case ("conflicts", 2) where values[0] == "take-theirs":
-            return .settle(try id(values[1]), keepMine: false)
-        case ("help", _): return .help
-        case (nil, _): throw UsageError(message: "a command is missing.")
-        case (let word?, _) where commands.contains(word):
-            throw UsageError(message: "'\(word)' is used in another way.")
-        case (let word?, _): throw UsageError(message: "there is no command '\(word)'.")
+        case "done": return .done(try id(values, of: word))
+        case "edit":
+            let item = try id(Array(values.prefix(1)), of: word)
+            guard values.count > 1 else {
+                throw UsageError(message: "edit needs the new text behind the ID.")
+            }
+            return .edit(item, try text(values.dropFirst()))
+        case "rm": return .remove(try id(values, of: word))
+        case "sync":
+            try nothing(values, behind: word)
+            return .sync
+        case "status":
+            try nothing(values, behind: word)
+            return .status
+        case "conflicts": return try conflicts(values)
+        case "help": return .help
+        default: throw UsageError(message: "there is no command '\(word)'.")
+        }
+    }
+
+    private static func conflicts(_ words: [String]) throws -> Command {
+        var values = Array(words.dropFirst())
+        switch words.first {
+        case nil: return .conflicts
+        case "keep-mine": return .keepMine(try id(values, of: "keep-mine"))
+        case "take-theirs":
+            let discards = values.contains("--discard")
+            values.removeAll { $0 == "--discard" }
+            return .takeTheirs(try id(values, of: "take-theirs"), discards: discards)
+        case let word?:
+            throw UsageError(
+                message: "conflicts knows 'keep-mine ID' and 'take-theirs ID', not '\(word)'."
+            )
         }
     }
 }

@@ -56,7 +56,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     ) async throws -> Record {
         let (coder, remote) = (try coder(), try remote())
         let response = try await send("GET", id: id, remote)
-        let stored = try Self.checked(response, coder)
+        let stored = try Self.checked(response, coder, remote)
         var record = try coder.decode(stored)
         let before = try coder.encode(record)
         try change(&record)
@@ -86,7 +86,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         let response = try await send("DELETE", id: id, version: version, remote)
         // An answer without a body is what servers give; a body must hold the row.
         if (200..<300).contains(response.status), response.body.isEmpty { return }
-        _ = try Self.checked(response, coder)
+        _ = try Self.checked(response, coder, remote)
     }
 
     /// Brings a deleted record back.
@@ -108,11 +108,12 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         try ItemID.check(id)
         let response = try await send("GET", id: id, remote)
         if response.status == 404 || response.status == 410 { return nil }
-        return try coder.decode(try Self.checked(response, coder))
+        return try coder.decode(try Self.checked(response, coder, remote))
     }
 
     /// The records of a query; every page is followed.
     public func read(_ query: Query<Record>, misfits: Misfits) async throws -> Page<Record> {
+        try query.table.checkWindow()
         let (coder, remote) = (try coder(), try remote())
         let table = coder.table.name
         let text = try query.table.wireText(coder.table)
@@ -126,8 +127,8 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
             }
             guard response.status == 200, let page = PulledPage(response, schema: coder.table)
             else {
-                _ = try Self.checked(response, coder)
-                throw SyncError(.badResponse, "The answer is no page of rows. Check the endpoint.")
+                _ = try Self.checked(response, coder, remote)
+                throw Self.unexpected(response, coder, remote)
             }
             items += try coder.decode(page.rows, misfits: misfits)
             total = total ?? page.count
@@ -177,7 +178,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         _ remote: RemoteService
     ) async throws -> Record {
         let response = try await send(method, id: id, version: version, body: body, remote)
-        return try coder.decode(try Self.checked(response, coder))
+        return try coder.decode(try Self.checked(response, coder, remote))
     }
 
     private static func reached(
@@ -187,26 +188,27 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
             return try await call()
         } catch let error as TransportError {
             throw SyncError.offline(error)
+        } catch let error as CancellationError {
+            throw SyncError(
+                .cancelled,
+                "The request was cancelled; the server may have acted on it. Read before you repeat.",
+                cause: error
+            )
         }
     }
 
     /// The row of a successful answer; other answers are errors.
     private static func checked(
         _ response: TransportResponse,
-        _ coder: RecordCoder<Record>
+        _ coder: RecordCoder<Record>,
+        _ remote: RemoteService
     ) throws -> Row {
         let item = response.item(coder.table)
         let (status, table) = (response.status, coder.table.name)
         let reason = item == nil ? response.problem.map { ": \($0)" } ?? "" : ""
         switch status {
         case 200..<300:
-            guard let item else {
-                throw SyncError(
-                    .badResponse,
-                    "The answer of table '\(table)' has no row. Check the endpoint.",
-                    statusCode: status
-                )
-            }
+            guard let item else { throw unexpected(response, coder, remote) }
             return item
         case 401:
             throw SyncError(.unauthorized, "Table '\(table)' wants a sign-in.", statusCode: status)
@@ -230,11 +232,19 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
                 statusCode: status
             )
         default:
-            throw SyncError(
-                .serverError,
-                "The server failed (\(status))\(reason). Try again later.",
-                statusCode: status
-            )
+            throw unexpected(response, coder, remote)
         }
+    }
+
+    private static func unexpected(
+        _ response: TransportResponse,
+        _ coder: RecordCoder<Record>,
+        _ remote: RemoteService
+    ) -> SyncError {
+        .unexpectedAnswer(
+            AnswerOutline(response),
+            from: remote.endpoint.name,
+            to: "the request to table '\(coder.table.name)'"
+        )
     }
 }

@@ -23,8 +23,8 @@ public final class SyncClient: Sendable {
     /// Makes a client; nothing is sent.
     ///
     /// - Parameters:
-    ///   - endpoint: The server's URL. Plain http is refused unless it leads to this machine, with
-    ///     ``SyncError`` `insecureEndpoint` from `initialize` and from requests.
+    ///   - endpoint: The server's URL. Plain http is refused unless it leads to this machine: what
+    ///     would send something throws ``SyncError`` `insecureEndpoint`. Local work needs no server.
     ///   - transport: What carries requests; the platform's own when nil.
     ///   - limits: The bounds of push, pull and requests.
     ///   - allowsInsecureEndpoint: Whether plain http may leave this machine.
@@ -47,7 +47,7 @@ public final class SyncClient: Sendable {
             )
         }
         self.remote = remote
-        syncContext = SyncContext(remote: remote)
+        syncContext = SyncContext(remote: remote, environment: environment, limits: limits)
     }
 
     /// The table of a record type on the server: every call is a request, and fails offline.

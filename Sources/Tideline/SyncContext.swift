@@ -9,13 +9,21 @@ public import TidelineCore
 /// changes never wait for the network.
 public actor SyncContext {
     private let remote: @Sendable () throws -> RemoteService
+    private let environment: SyncEnvironment
+    private let limits: SyncLimits
     private nonisolated let opened = Mutex<SyncEngine?>(nil)
     private nonisolated let broadcast = SyncEvents()
     /// Of the context, so that tables of an earlier `initialize` wait for those of a later one.
     private let lock = SyncLock()
 
-    init(remote: @escaping @Sendable () throws -> RemoteService) {
+    init(
+        remote: @escaping @Sendable () throws -> RemoteService,
+        environment: SyncEnvironment,
+        limits: SyncLimits
+    ) {
         self.remote = remote
+        self.environment = environment
+        self.limits = limits
     }
 
     /// Opens the store and makes its tables; to be called once, before any sync table is asked for.
@@ -41,7 +49,6 @@ public actor SyncContext {
             declared: schemas,
             models: tables.map { try RecordSchema.of($0).table }
         )
-        let remote = try remoteOrUnreachable()
         for name in tableConflicts.keys where catalog.schema(name) == nil {
             throw SyncError.unknownTable(name, known: Array(catalog.schemas.keys))
         }
@@ -63,14 +70,14 @@ public actor SyncContext {
             catalog: catalog,
             conflicts: conflicts,
             tableConflicts: tableConflicts,
-            remote: remote,
+            remote: Result { try remote() },
+            environment: environment,
+            limits: limits,
             events: broadcast,
             lock: lock
         )
         opened.withLock { $0 = engine }
     }
-
-    private func remoteOrUnreachable() throws -> RemoteService { try remote() }
 
     /// Whether ``initialize(store:tables:schemas:conflicts:tableConflicts:)`` has ended well.
     public var isInitialized: Bool { opened.withLock { $0 != nil } }
@@ -89,7 +96,8 @@ public actor SyncContext {
     /// ```
     ///
     /// - Throws: ``PushError`` when something stayed behind; ``SyncError`` with code
-    ///   `storeNotInitialized`.
+    ///   `storeNotInitialized`, or `insecureEndpoint` when there is something to send and the
+    ///   endpoint may not be used.
     @discardableResult
     public func push() async throws -> PushResult { try await engine().push() }
 

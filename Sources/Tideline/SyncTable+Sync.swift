@@ -19,7 +19,8 @@ extension SyncTable {
     ///   same id starts anew.
     /// - Returns: How many rows were stored and removed, and how many requests it took.
     /// - Throws: ``PushError``, or ``SyncError`` with code `offline`, `unauthorized`, `serverError`,
-    ///   `badResponse`, `invalidQueryID` or `unsupportedQuery`; what was stored stays.
+    ///   `badResponse`, `insecureEndpoint`, `cancelled`, `invalidQueryID` or `unsupportedQuery`; what
+    ///   was stored stays.
     @discardableResult
     public func pull(queryID: String?) async throws -> PullResult {
         try await pull(queryID: queryID, Query<Record>())
@@ -103,12 +104,14 @@ extension SyncTable where Record == Row {
     public func observe(
         where condition: (Columns<Row>) throws -> Condition,
         sortedBy order: [SortTerm<Row>] = [],
-        limit: Int? = nil
+        limit: Int? = nil,
+        misfits: Misfits = .fail
     ) -> some AsyncSequence<[Row], any Error> {
         observe(
             Result {
                 try Query(where: condition).window(order.map { try $0.sortKey() }, limit, 0).table
-            }
+            },
+            misfits
         )
     }
 }

@@ -1,6 +1,5 @@
 // SyncTable: a table on the device: every verb works with no network.
 
-public import Foundation
 import TidelineCore
 
 /// A synchronised table on the device.
@@ -74,7 +73,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
             if let result = try await engine.replace(stored, with: row, in: table) {
                 return try hand(result)
             }
-            try Task.checkCancellation()
+            if Task.isCancelled { throw SyncError.cancelled("update", CancellationError()) }
         }
     }
 
@@ -102,6 +101,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     @concurrent
     public func read(_ query: Query<Record>, misfits: Misfits) async throws -> Page<Record> {
         let (table, query) = (name, query.table)
+        try query.checkWindow()
         let (rows, count) = try await engine.read { reader in
             (
                 try reader.store.rows(query, in: table),
@@ -123,7 +123,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         return record
     }
 
-    private func hand(_ rows: [Row], _ misfits: Misfits) throws -> [Record] {
+    func hand(_ rows: [Row], _ misfits: Misfits) throws -> [Record] {
         let records = try coder.decode(rows, misfits: misfits)
         remember(records, among: rows)
         return records
@@ -137,111 +137,5 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         if declares, rows.allSatisfy({ $0.version != nil }) { return }
         let encoded = records.compactMap { try? coder.encode($0) }
         engine.handedOut.remember(encoded.filter { $0.version == nil }, name)
-    }
-}
-
-// MARK: - Observing
-
-extension SyncTable {
-    func observe(_ query: Result<TableQuery, any Error>) -> AsyncThrowingStream<[Record], any Error>
-    {
-        let (table, current) = (name, self)
-        return AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
-            // Listening begins before the first read, so that no change falls between them.
-            let changes = engine.store.changes()
-            let task = Task {
-                do {
-                    let query = try query.get()
-                    var last: (rows: [Row], shown: [Row])?
-                    func send() async throws {
-                        let rows = try await current.engine.read {
-                            try $0.store.rows(query, in: table)
-                        }
-                        guard rows != last?.rows else { return }
-                        let records = try current.hand(rows, .fail)
-                        // A push changes the version of a row, which the record may not show.
-                        let shown = try records.map(current.coder.encode)
-                        let isNews = shown != last?.shown
-                        last = (rows, shown)
-                        if isNews { continuation.yield(records) }
-                    }
-                    try await send()
-                    for await changed in changes where changed.contains(table) {
-                        try await send()
-                    }
-                    continuation.finish()
-                } catch {
-                    continuation.finish(throwing: error)
-                }
-            }
-            continuation.onTermination = { _ in task.cancel() }
-        }
-    }
-
-    /// All records, now and after every change.
-    ///
-    /// A change that leaves the result as it was gives no value; a listener that does not keep up
-    /// gets the newest result only.
-    public func observe(
-        sortedBy order: [SortTerm<Record>] = [],
-        limit: Int? = nil
-    ) -> some AsyncSequence<[Record], any Error> {
-        observe(
-            Result { try Query<Record>().window(order.map { try $0.sortKey() }, limit, 0).table }
-        )
-    }
-}
-
-extension SyncTable where Record: SyncRecord {
-    /// The records for which a closure over the columns holds, now and after every change.
-    ///
-    /// ```swift
-    /// for try await items in todos.observe(where: { !$0.complete }) { show(items) }
-    /// ```
-    public func observe(
-        where condition: (Columns<Record>) throws -> Condition,
-        sortedBy order: [SortTerm<Record>] = [],
-        limit: Int? = nil
-    ) -> some AsyncSequence<[Record], any Error> {
-        observe(
-            Result {
-                try Query(where: condition).window(order.map { try $0.sortKey() }, limit, 0).table
-            }
-        )
-    }
-
-    /// The records for which a closure over the columns holds, in the order of descriptors.
-    public func observe(
-        where condition: (Columns<Record>) throws -> Condition,
-        sortedBy order: [SortDescriptor<Record>],
-        limit: Int? = nil
-    ) -> some AsyncSequence<[Record], any Error> {
-        observe(
-            Result { try Query(where: condition).sorted(by: order).window(nil, limit, 0).table }
-        )
-    }
-
-    /// The records for which a predicate holds, now and after every change.
-    public func observe(
-        where predicate: Predicate<Record>,
-        sortedBy order: [SortTerm<Record>] = [],
-        limit: Int? = nil
-    ) -> some AsyncSequence<[Record], any Error> {
-        observe(
-            Result {
-                try Query(where: predicate).window(order.map { try $0.sortKey() }, limit, 0).table
-            }
-        )
-    }
-
-    /// The records for which a predicate holds, in the order of descriptors.
-    public func observe(
-        where predicate: Predicate<Record>,
-        sortedBy order: [SortDescriptor<Record>],
-        limit: Int? = nil
-    ) -> some AsyncSequence<[Record], any Error> {
-        observe(
-            Result { try Query(where: predicate).sorted(by: order).window(nil, limit, 0).table }
-        )
     }
 }

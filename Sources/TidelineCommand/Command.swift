@@ -13,6 +13,8 @@ enum Command {
             case .help: print(Arguments.usage)
             case .version: print("tideline \(version)")
             case .serve(let configuration): try await serve(configuration)
+            case .token(let configuration, let subject, let lifetime):
+                try printToken(configuration, subject, lifetime)
             }
             exit(0)
         } catch let error as UsageError {
@@ -26,6 +28,18 @@ enum Command {
 
     private static func complain(_ message: String) {
         try? FileHandle.standardError.write(contentsOf: Data("tideline: \(message)\n".utf8))
+    }
+
+    private static func printToken(
+        _ configuration: ServerConfiguration,
+        _ subject: String,
+        _ lifetime: Duration
+    ) throws {
+        do throws(ConfigurationError) {
+            print(try configuration.makeToken(subject: subject, lifetime: lifetime))
+        } catch {
+            throw UsageError("No token can be made: \(error).")
+        }
     }
 
     private static func serve(_ configuration: ServerConfiguration) async throws {

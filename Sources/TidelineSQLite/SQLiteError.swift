@@ -34,6 +34,21 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
     /// which it would have to undo.
     package var isReadOnly: Bool { primaryCode == SQLITE_READONLY }
 
+    /// Whether another connection holds the file or a table of it.
+    package var isBusy: Bool { primaryCode == SQLITE_BUSY || primaryCode == SQLITE_LOCKED }
+
+    /// Whether the file, or one beside it, could not be opened or made.
+    package var isCannotOpen: Bool {
+        primaryCode == SQLITE_CANTOPEN || primaryCode == SQLITE_PERM
+            || primaryCode == SQLITE_AUTH
+    }
+
+    /// Whether there is no space left.
+    package var isFull: Bool { primaryCode == SQLITE_FULL }
+
+    /// Whether the file is damaged.
+    package var isCorrupt: Bool { primaryCode == SQLITE_CORRUPT }
+
     /// Whether the caller asked to stop.
     package var isInterrupt: Bool { primaryCode == SQLITE_INTERRUPT }
 

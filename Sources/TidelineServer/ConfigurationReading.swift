@@ -6,14 +6,13 @@ import TidelineServerCore
 
 extension ServerConfiguration {
     private static let keys = [
-        "listen", "database", "publicURL", "dynamicSchema", "tables", "limits", "log",
+        "listen", "database", "publicURL", "authentication", "cors", "dynamicSchema", "tables",
+        "limits", "log",
     ]
 
-    /// Keys of features that this version does not have; ignoring them would open the server.
-    private static let laterKeys = ["authentication", "cors"]
-
-    mutating func read(_ root: ConfigurationNode) {
-        for (name, node) in root.object(allowed: Self.keys + Self.laterKeys) {
+    /// `directory` is where relative names of files begin; nil for that of the process.
+    mutating func read(_ root: ConfigurationNode, directory: String?) {
+        for (name, node) in root.object(allowed: Self.keys) {
             switch name {
             case "listen":
                 Self.apply(node) { (text) throws(ConfigurationError) in try setListen(text) }
@@ -24,10 +23,11 @@ extension ServerConfiguration {
             case "tables": tables = TableReading.tables(node)
             case "limits": readLimits(node)
             case "log": readLog(node)
-            default:
-                root.problems.add(node.path, "this is not available in this version yet")
+            case "authentication": readAuthentication(node, directory: directory)
+            default: readCrossOrigin(node)
             }
         }
+        checkAccess(root.problems)
     }
 
     private static func apply(

@@ -54,6 +54,12 @@ public struct ServerConfiguration: Sendable {
         public var requests = Level.debug
     }
 
+    /// Which web pages may call the server from a browser.
+    public struct CORS: Hashable, Sendable {
+        /// Origins such as `https://app.example`, `https://*.example`, `http://localhost:*`, or `*`.
+        public var origins: [String] = []
+    }
+
     /// The address to listen on.
     public var host = "127.0.0.1"
     /// The port to listen on; 0 picks one.
@@ -62,6 +68,10 @@ public struct ServerConfiguration: Sendable {
     public var database = Database.sqlite(path: "tideline.db")
     /// The server's address as clients see it, for links; needed behind a proxy.
     public var publicURL: String?
+    /// Whose tokens the server takes; nil for a server without users.
+    public var authentication: Authentication?
+    /// Which web pages may call the server from a browser; none by default.
+    public var cors = CORS()
     /// Whether tables and columns are made from what arrives.
     public var dynamicSchema = false
     /// The tables.
@@ -76,12 +86,18 @@ public struct ServerConfiguration: Sendable {
     /// The defaults: no tables, a database file `tideline.db`, 127.0.0.1:8080.
     public init() {}
 
-    /// Reads the bytes of a configuration file.
+    /// Reads the bytes of a configuration file, and looks into the key files that it names.
     ///
+    /// - Parameters:
+    ///   - json: The bytes.
+    ///   - directory: Where relative names of key files begin; that of the configuration file, or
+    ///     nil for that of the process.
     /// - Throws: ``ConfigurationError``, which names every fault with its path.
-    public init(json: [UInt8]) throws(ConfigurationError) {
+    public init(json: [UInt8], directory: String? = nil) throws(ConfigurationError) {
         let problems = ConfigurationProblems()
-        if let root = ConfigurationNode(json, problems: problems) { read(root) }
+        if let root = ConfigurationNode(json, problems: problems) {
+            read(root, directory: directory)
+        }
         guard problems.lines.isEmpty else { throw ConfigurationError(problems.lines) }
     }
 

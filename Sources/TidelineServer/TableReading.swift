@@ -5,10 +5,9 @@ import TidelineServerCore
 
 enum TableReading {
     private static let keys = [
-        "columns", "softDelete", "pageSize", "maxTop", "indexes", "permissions", "conflict",
-        "tombstoneDays",
+        "columns", "softDelete", "pageSize", "maxTop", "indexes", "permissions", "owner",
+        "conflict", "tombstoneDays",
     ]
-    private static let laterKeys = ["owner"]
 
     static func tables(_ node: ConfigurationNode) -> [TableDefinition] {
         var seen: Set<String> = []
@@ -26,7 +25,7 @@ enum TableReading {
     private static func table(_ name: String, _ node: ConfigurationNode) -> TableDefinition {
         var table = TableDefinition(name)
         var indexes: ConfigurationNode?
-        for (key, node) in node.object(allowed: keys + laterKeys) {
+        for (key, node) in node.object(allowed: keys) {
             switch key {
             case "columns": table.schema.columns = ColumnReading.columns(node)
             case "softDelete": table.softDelete = node.bool() ?? true
@@ -35,10 +34,11 @@ enum TableReading {
             case "indexes": indexes = node
             case "permissions": permissions(node, &table.permissions)
             case "conflict": table.conflict = conflict(node)
-            case "tombstoneDays": table.tombstoneDays = node.integer(1...36_500)
-            default: node.problems.add(node.path, "this is not available in this version yet")
+            case "owner": table.owner = node.string()
+            default: table.tombstoneDays = node.integer(1...36_500)
             }
         }
+        table.completeOwner()
         if let indexes { table.indexes = read(indexes, of: table.schema) }
         return table
     }
@@ -48,7 +48,7 @@ enum TableReading {
         _ permissions: inout TablePermissions
     ) {
         for (key, node) in node.object(allowed: ["read", "insert", "update", "delete"]) {
-            guard let access = access(node) else { continue }
+            guard let access = node.choice(TablePermissions.Access.self) else { continue }
             switch key {
             case "read": permissions.read = access
             case "insert": permissions.insert = access
@@ -56,18 +56,6 @@ enum TableReading {
             default: permissions.delete = access
             }
         }
-    }
-
-    private static func access(_ node: ConfigurationNode) -> TablePermissions.Access? {
-        if node.isString, node.string() == "authenticated" {
-            node.problems.add(
-                node.path,
-                "'authenticated' needs authentication, which this version does not have yet; "
-                    + "'anonymous' or 'disabled' is expected"
-            )
-            return nil
-        }
-        return node.choice(TablePermissions.Access.self)
     }
 
     private static func conflict(_ node: ConfigurationNode) -> ConflictRule {

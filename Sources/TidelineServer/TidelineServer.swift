@@ -35,8 +35,11 @@ public final class TidelineServer: Sendable {
     ///
     /// - Returns: The address that it listens on.
     /// - Throws: When the database cannot be opened, when the declared tables would lose data of
-    ///   those that are there, and when the address cannot be listened on.
+    ///   those that are there, when a key cannot be used, and when the address cannot be
+    ///   listened on.
     public func start() async throws -> URL {
+        let authenticator = try configuration.authentication?.makeAuthenticator()
+        let crossOrigin = try configuration.makeCrossOrigin()
         let store = try makeStore()
         do {
             var settings = ServerSettings(
@@ -46,6 +49,8 @@ public final class TidelineServer: Sendable {
             settings.publicURL = configuration.publicURL
             settings.limits = configuration.limits
             settings.exposesMetrics = configuration.isLoopback
+            settings.authenticator = authenticator
+            settings.crossOrigin = crossOrigin
             let handler = RequestHandler(
                 try await TableService(settings, store: store),
                 log: log,

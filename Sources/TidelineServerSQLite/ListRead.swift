@@ -34,8 +34,10 @@ struct ListRead {
 
     /// The statement, rendered once for a plan that is kept.
     private func statement(_ database: Database) throws -> ListStatement {
-        if let kept = request.kept?.value as? ListStatement { return kept }
+        let kept = request.kept?.value as? ListStatement
+        if let kept, request.view == nil, kept.view.isEmpty { return kept }
         let renderer = ListRenderer(request, table)
+        if let fitting = kept?.fitted(to: renderer.view) { return fitting }
         let statement = renderer.page(offset: try offset(database, renderer))
         request.kept?.value = statement
         return statement

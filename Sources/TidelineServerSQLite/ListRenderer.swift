@@ -8,10 +8,28 @@ import TidelineServerCore
 /// A page's statement, and how its rows are read.
 struct ListStatement: Sendable {
     let text: String
-    let bindings: [SQLValue]
+    private(set) var bindings: [SQLValue]
     let form: RowForm
     /// Where the keys of the order are among the columns.
     let keyPlaces: [Int32]
+    /// The condition of who asked, empty without one.
+    let view: SQL
+    /// Where the values of the view are among the bindings.
+    let viewPlace: Int
+
+    /// The same statement for somebody else; nil when their view has another form.
+    func fitted(to view: SQL) -> ListStatement? {
+        let isSameForm = view.text(for: .sqlite).utf8.elementsEqual(
+            self.view.text(for: .sqlite).utf8
+        )
+        guard isSameForm, view.bindings.count == self.view.bindings.count else { return nil }
+        var statement = self
+        statement.bindings.replaceSubrange(
+            viewPlace..<viewPlace + view.bindings.count,
+            with: view.bindings
+        )
+        return statement
+    }
 }
 
 struct ListRenderer {
@@ -41,7 +59,9 @@ struct ListRenderer {
             text: sql.text(for: .sqlite),
             bindings: sql.bindings,
             form: form,
-            keyPlaces: keyPlaces
+            keyPlaces: keyPlaces,
+            view: view,
+            viewPlace: columns.bindings.count
         )
     }
 
@@ -62,9 +82,16 @@ struct ListRenderer {
         return sql
     }
 
+    /// What the caller may see, which stands before every other value of the conditions.
+    var view: SQL {
+        guard let view = request.view else { return SQL() }
+        return "(\(renderer.condition(view)))"
+    }
+
     private func condition(pages: Bool) -> SQL {
         var parts: [SQL] = []
         if !request.includesDeleted { parts.append("\"deleted\" = 0") }
+        if !view.isEmpty { parts.append(view) }
         // Before the filter: of two bounds on one column SQLite takes the first to seek by, and with
         // the filter's it would read again all that the pages before had.
         if pages, let values = afterValues {

@@ -61,7 +61,7 @@ struct RowWrites {
 
     /// Decides and carries out one write; undone alone when it throws.
     mutating func apply(_ operation: WriteOperation, to table: SQLiteTable) throws -> WriteOutcome {
-        let decision = operation.decide(stored: try state(operation.id, table))
+        let decision = operation.decide(stored: try state(operation, table))
         switch decision {
         case .insert:
             return WriteOutcome(decision, row: try insert(operation, table))
@@ -79,7 +79,7 @@ struct RowWrites {
             try statement.run()
         case .exists, .preconditionFailed, .versionMismatch, .testFailed, .keepStored:
             return WriteOutcome(decision, row: try Self.row(operation.id, table, database))
-        case .missing, .gone, .systemChange:
+        case .taken, .missing, .gone, .systemChange:
             break
         }
         return WriteOutcome(decision)
@@ -102,13 +102,18 @@ struct RowWrites {
         guard let values = try patch.apply(to: stored) else { return nil }
         var result = operation
         result.values = values
+        // A patch may read the owner, and cannot change it.
+        if let owner = table.table.ownerPlace { result.values[owner] = nil }
         return result
     }
 
-    private func state(_ id: String, _ table: SQLiteTable) throws -> RowState? {
+    private func state(_ operation: WriteOperation, _ table: SQLiteTable) throws -> RowState? {
+        if let view = operation.view {
+            return try RowView(table, view).state(operation.id, database)
+        }
         let statement = try database.prepare(table.selectState)
         defer { statement.reset() }
-        statement.bind(1, text: id)
+        statement.bind(1, text: operation.id)
         guard try statement.step() else { return nil }
         return RowState(
             version: statement.integer(0),

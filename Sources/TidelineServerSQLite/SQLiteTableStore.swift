@@ -6,7 +6,7 @@
 
 import Foundation
 import Synchronization
-import TidelineCore
+package import TidelineCore
 import TidelineSQLite
 package import TidelineServerCore
 
@@ -72,9 +72,16 @@ package final class SQLiteTableStore: TableStore {
     /// The most rows of a page that is tried on the caller's thread.
     private static let smallRowsMax = 100
 
-    package func read(_ id: String, in table: Table) async throws -> StoredRow? {
+    package func read(
+        _ id: String,
+        view: QueryExpression?,
+        in table: Table
+    ) async throws -> StoredRow? {
         let table = derived(table)
-        return try await read(isSmall: true) { try RowWrites.row(id, table, $0) }
+        guard let view else {
+            return try await read(isSmall: true) { try RowWrites.row(id, table, $0) }
+        }
+        return try await read(isSmall: true) { try RowView(table, view).row(id, $0) }
     }
 
     package func write(_ operation: WriteOperation, in table: Table) async throws -> WriteOutcome {

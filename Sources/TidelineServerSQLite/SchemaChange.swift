@@ -100,7 +100,10 @@ struct SchemaChange {
     }
 
     private func indexes(_ table: TableDefinition) throws {
-        let wanted = [[SystemColumn.updatedAt, SystemColumn.id]] + table.indexes
+        var wanted = [[SystemColumn.updatedAt, SystemColumn.id]] + table.indexes
+        if let owner = table.owner {
+            wanted.append([owner, SystemColumn.updatedAt, SystemColumn.id])
+        }
         var names = Set(wanted.map { ServerSchema.indexName(table.name, $0).lowercased() })
         if table.tombstoneDays != nil {
             names.insert(ServerSchema.tombstoneIndexName(table.name).lowercased())

@@ -37,8 +37,12 @@ struct ImportTests {
             ours: ["TidelineCore", "TidelineServerCore", "CMicroHTTPD"],
             system: platform
         ),
+        "TidelineTokens": Allowed(ours: ["TidelineCore", "CCrypto"], system: ["Foundation"]),
         "TidelineServer": Allowed(
-            ours: ["TidelineCore", "TidelineServerCore", "TidelineServerSQLite", "TidelineHTTP"],
+            ours: [
+                "TidelineCore", "TidelineServerCore", "TidelineServerSQLite", "TidelineHTTP",
+                "TidelineTokens",
+            ],
             system: platform
         ),
         "TidelineCommand": Allowed(ours: ["TidelineServer"], system: platform),
@@ -64,6 +68,7 @@ struct ImportTests {
         ("Sources/TidelineCore/A.swift", "import Glibc", 1),
         ("Sources/TidelineCore/A.swift", "import TidelineSQLite", 1),
         ("Sources/TidelineServer/A.swift", "import CSQLite", 1),
+        ("Sources/TidelineServer/A.swift", "import CCrypto", 1),
         ("Sources/TidelineServer/A.swift", "@_exported public import TidelineServerCore", 0),
         ("Sources/TidelineServer/A.swift", "@_exported public import Tideline", 1),
         ("Sources/Tideline/A.swift", "@preconcurrency import class TidelineServer.Server", 1),

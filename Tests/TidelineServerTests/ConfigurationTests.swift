@@ -66,20 +66,13 @@ import TidelineServerCore
         (#"{"limits":{"page":1}}"#, "limits.page: this key is unknown"),
         (#"{"limits":{"queryTime":"1s"}}"#, "limits.queryTime: a number of seconds"),
         (#"{"log":{"level":"loud"}}"#, "log.level: one of 'error', 'warning', 'info', 'debug'"),
-        (#"{"authentication":{}}"#, "authentication: this is not available"),
-        (#"{"cors":{}}"#, "cors: this is not available"),
         (#"{"tables":{"__x":{}}}"#, "tables.__x: the table's name cannot be used"),
         (#"{"tables":{"A":{},"a":{}}}"#, "tables.a: another table has this name"),
-        (#"{"tables":{"A":{"owner":"x"}}}"#, "tables.A.owner: this is not available"),
-        (
-            #"{"tables":{"A":{"permissions":{"read":"authenticated"}}}}"#,
-            "tables.A.permissions.read: 'authenticated' needs authentication"
-        ),
         (#"{"tables":{"A":{"conflict":"merge"}}}"#, "tables.A.conflict: 'merge' needs the row"),
         (#"{"tables":{"A":{"conflict":"x"}}}"#, "tables.A.conflict: one of 'reject', 'serverWins'"),
         (
             #"{"tables":{"A":{"permissions":{"read":"x"}}}}"#,
-            "tables.A.permissions.read: one of 'anonymous', 'disabled'"
+            "tables.A.permissions.read: one of 'anonymous', 'authenticated', 'disabled'"
         ),
         (#"{"tables":{"A":{"tombstoneDays":0}}}"#, "tables.A.tombstoneDays: a whole number"),
         (#"{"tables":{"A":{"columns":{"b":"text"}}}}"#, "tables.A.columns.b: one of 'string'"),

@@ -48,7 +48,9 @@ struct Door: Sendable {
         limits: ServerLimits = ServerLimits(),
         makeID: (@Sendable () -> String)? = nil,
         log: ServerLog = .silent,
-        exposesMetrics: Bool = true
+        exposesMetrics: Bool = true,
+        authenticator: Authenticator? = nil,
+        crossOrigin: CrossOrigin? = nil
     ) async throws {
         var options = SQLiteTableStore.Options()
         options.inline = path == nil
@@ -58,6 +60,8 @@ struct Door: Sendable {
         var settings = ServerSettings(tables: tables, dynamicSchema: dynamic)
         settings.limits = limits
         settings.exposesMetrics = exposesMetrics
+        settings.authenticator = authenticator
+        settings.crossOrigin = crossOrigin
         let ids = Mutex(0)
         settings.environment = ServerEnvironment(
             now: { clock.now() },

@@ -184,6 +184,20 @@ import TidelineServerCore
         #expect(column.row["position"] as? Int == 14)
     }
 
+    @Test func queriesAreToldApartByBytes() async throws {
+        let door = try await Door()
+        for (id, text) in [("one", "caf\u{E9}"), ("two", "cafe\u{301}"), ("three", "K")] {
+            let body = #"{"id":"\#(id)","text":"\#(text)"}"#
+            _ = await door.send("POST", "/tables/TodoItem", body)
+        }
+        for (text, id) in [
+            ("caf\u{E9}", ["one"]), ("cafe\u{301}", ["two"]), ("K", ["three"]), ("\u{212A}", []),
+        ] {
+            let list = await door.send("GET", "/tables/TodoItem?$filter=text eq '\(text)'")
+            #expect(list.ids == id)
+        }
+    }
+
     /// What is kept of a query must not outlast what it was made of.
     @Test func sameQueryLater() async throws {
         let door = try await Door(dynamic: true)

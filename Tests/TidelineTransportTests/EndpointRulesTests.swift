@@ -40,6 +40,26 @@ import Tideline
         #expect(Self.code(url, allowsInsecure: true) == (code == .insecure ? nil : code))
     }
 
+    /// What belongs to one server is known again however its address is written.
+    static let spellings: [(String, String, Bool)] = [
+        ("https://a.example", "HTTPS://A.Example:443/", true),
+        ("http://a.example/api", "http://a.example:80/api//", true),
+        ("http://[::1]:8080", "http://[::1]:8080/", true),
+        ("http://a.example/api", "http://a.example/API", false),
+        ("http://a.example/api", "http://a.example", false),
+        ("http://a.example", "https://a.example", false),
+        ("http://a.example:8080", "http://a.example:8081", false),
+    ]
+
+    @Test(arguments: spellings) func normalizes(
+        _ one: String,
+        _ other: String,
+        _ same: Bool
+    ) throws {
+        let urls = try (#require(URL(string: one)), #require(URL(string: other)))
+        #expect((EndpointRules.normalized(urls.0) == EndpointRules.normalized(urls.1)) == same)
+    }
+
     static let pairs: [(String, String, Bool)] = [
         ("https://a.example/x", "https://a.example/y?z", true),
         ("https://a.example", "HTTPS://A.Example:443/", true),

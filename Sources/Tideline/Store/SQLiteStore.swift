@@ -28,8 +28,9 @@ public final class SQLiteStore: LocalStore {
 
     /// Opens a file, or makes it.
     ///
-    /// - Throws: ``SyncError`` with code `storeFailure` when the file cannot be opened or is no
-    ///   database, `newerStore` when it was written by a newer version of this library.
+    /// - Throws: ``SyncError`` with code `storeFailure` when the file cannot be opened, is no
+    ///   database or is that of another program, `newerStore` when it was written by a newer
+    ///   version of this library. A file that is refused is left untouched.
     public convenience init(path: String) throws {
         try self.init(path: path, inline: false)
     }
@@ -40,7 +41,7 @@ public final class SQLiteStore: LocalStore {
         do {
             try SQLiteStoreSchema.check(path)
             let database = try Database(path: path)
-            try SQLiteStoreSchema.prepare(database)
+            try SQLiteStoreSchema.prepare(database, path: path)
             observer = WriterObserver(database)
             let isInline = inline || path == ":memory:"
             writer =
@@ -48,10 +49,8 @@ public final class SQLiteStore: LocalStore {
                 ? DatabaseThreads(inline: database)
                 : DatabaseThreads([database], name: "tideline.store")
             readers = isInline ? nil : LentDatabases { try Database(path: path, mode: .readOnly) }
-        } catch let error as SQLiteError where error.isNotADatabase {
-            throw SyncError.notADatabase(path, error)
         } catch let error as SQLiteError {
-            throw SyncError.storeFailure(error)
+            throw SyncError.store(error, at: path)
         }
     }
 
@@ -59,8 +58,13 @@ public final class SQLiteStore: LocalStore {
 
     /// Makes the tables and columns that are missing.
     public func open(tables schemas: [TableSchema]) async throws {
-        let built = try await writer.run { database in
-            try database.transaction { try SQLiteStoreSchema.makeTables(schemas, in: database) }
+        let built: [SQLiteTable]
+        do {
+            built = try await writer.run { database in
+                try database.transaction { try SQLiteStoreSchema.makeTables(schemas, in: database) }
+            }
+        } catch let error as SQLiteError {
+            throw SyncError.store(error, at: path)
         }
         tables.withLock { known in
             for table in built { known[table.schema.name] = table }
@@ -72,15 +76,19 @@ public final class SQLiteStore: LocalStore {
         _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
     ) async throws -> Result {
         let tables = tables.withLock { $0 }
-        guard let readers else {
-            return try await writer.run {
-                try body(SQLiteTransaction(database: $0, tables: tables))
+        do {
+            guard let readers else {
+                return try await writer.run {
+                    try body(SQLiteTransaction(database: $0, tables: tables))
+                }
             }
-        }
-        return try readers.lend { database in
-            try database.prepare("BEGIN").run()
-            defer { try? database.prepare("COMMIT").run() }
-            return try body(SQLiteTransaction(database: database, tables: tables))
+            return try readers.lend { database in
+                try database.prepare("BEGIN").run()
+                defer { try? database.prepare("COMMIT").run() }
+                return try body(SQLiteTransaction(database: database, tables: tables))
+            }
+        } catch let error as SQLiteError {
+            throw SyncError.store(error, at: path)
         }
     }
 
@@ -89,12 +97,17 @@ public final class SQLiteStore: LocalStore {
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result {
         let tables = tables.withLock { $0 }
-        let (result, changed) = try await writer.run { [observer] database in
-            _ = observer.take()
-            let result = try database.transaction {
-                try body(SQLiteTransaction(database: database, tables: tables))
+        let (result, changed): (Result, Set<String>)
+        do {
+            (result, changed) = try await writer.run { [observer] database in
+                _ = observer.take()
+                let result = try database.transaction {
+                    try body(SQLiteTransaction(database: database, tables: tables))
+                }
+                return (result, observer.take())
             }
-            return (result, observer.take())
+        } catch let error as SQLiteError {
+            throw SyncError.store(error, at: path)
         }
         if !changed.isEmpty { hub.publish(changed) }
         return result

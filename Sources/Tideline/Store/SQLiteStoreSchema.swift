@@ -46,11 +46,17 @@ enum SQLiteStoreSchema {
     /// Marks the file as ours: "TIDE".
     private static let applicationID: Int64 = 0x5449_4445
 
-    /// Refuses a file of a newer version before anything is written to it.
+    /// Refuses what is no store, or one of a newer version, before anything is written to it.
     ///
     /// Opening for writing would turn a file into WAL mode, which is a change.
     static func check(_ path: String) throws {
-        guard FileManager.default.fileExists(atPath: path) else { return }
+        guard !path.isEmpty else { throw SyncError.emptyStorePath() }
+        guard path != ":memory:" else { return }
+        var isFolder: ObjCBool = false
+        guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) else {
+            return try checkFolder(path)
+        }
+        guard !isFolder.boolValue else { throw SyncError.storeIsFolder(path) }
         let database: Database
         do {
             database = try Database(path: path, mode: .readOnly)
@@ -58,18 +64,49 @@ enum SQLiteStoreSchema {
             // An app that ended while it made the file left a journal, which only a writer undoes.
             return
         }
-        let version = try database.integer("PRAGMA user_version") ?? 0
-        guard version <= formatVersion else {
-            throw SyncError.newerStore(found: version, known: formatVersion)
-        }
+        _ = try checkedVersion(database, path)
     }
 
-    static func prepare(_ database: Database) throws {
+    private static func checkFolder(_ path: String) throws {
+        let parts = path.split(separator: "/", omittingEmptySubsequences: false).dropLast()
+        let folder = parts.isEmpty ? "." : parts.joined(separator: "/") + "/"
+        var isFolder: ObjCBool = false
+        guard FileManager.default.fileExists(atPath: folder, isDirectory: &isFolder),
+            isFolder.boolValue
+        else { throw SyncError.noStoreFolder(folder, path) }
+    }
+
+    /// The format version of a file that is a store, or that nothing is in yet.
+    ///
+    /// A store of the original has the tables of the queue and no mark.
+    private static func checkedVersion(_ database: Database, _ path: String) throws -> Int64 {
+        let mark = try database.integer("PRAGMA application_id") ?? 0
+        if mark != applicationID {
+            let isEmpty = try tableCount(database) == 0
+            let hasQueue = try hasTable(SystemTables.operations, database)
+            guard mark == 0, isEmpty || hasQueue else {
+                let isServer = try hasTable("tideline_tables", database)
+                throw SyncError.foreignFile(path, isServer: isServer)
+            }
+        }
         let version = try database.integer("PRAGMA user_version") ?? 0
         guard version <= formatVersion else {
             throw SyncError.newerStore(found: version, known: formatVersion)
         }
-        if version < formatVersion {
+        return version
+    }
+
+    private static func tableCount(_ database: Database) throws -> Int64? {
+        try database.integer("SELECT count(*) FROM sqlite_master")
+    }
+
+    private static func hasTable(_ name: String, _ database: Database) throws -> Bool {
+        let sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1"
+        return try database.integer(sql, [.text(name)]) != nil
+    }
+
+    static func prepare(_ database: Database, path: String) throws {
+        if try checkedVersion(database, path) < formatVersion {
             try database.execute("PRAGMA application_id = \(applicationID)")
             try database.execute("PRAGMA user_version = \(formatVersion)")
         }

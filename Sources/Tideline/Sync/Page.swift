@@ -10,6 +10,8 @@ package struct PulledPage: Sendable {
     package var rows: [Row] = []
     package var count: Int?
     package var nextLink: String?
+    /// `Tideline-Epoch`: the state of the server's database.
+    package var epoch: String?
 
     /// Reads an answer's body; nil when it is no page.
     package init?(_ response: TransportResponse, schema: TableSchema?) {
@@ -26,6 +28,7 @@ package struct PulledPage: Sendable {
         }
         guard let read else { return nil }
         self = read
+        epoch = response.headers["Tideline-Epoch"]
         if nextLink == nil, let header = response.headers["Link"] {
             nextLink = Self.nextLink(header)
         }
@@ -113,7 +116,8 @@ package struct PulledPage: Sendable {
         return PageSummary(
             rowCount: rows.count,
             latest: latest.map { Timestamp($0).text },
-            nextLink: nextLink
+            nextLink: nextLink,
+            epoch: epoch
         )
     }
 }

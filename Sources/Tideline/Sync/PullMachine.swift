@@ -9,7 +9,8 @@
 // An incremental pull asks for `updatedAt ge T` in the order of updatedAt, tombstones included.
 // When a page moves T it asks anew from there: rows that change while it pages move to the end and
 // come again, whatever the server pages by. Only while T stands still (a page of equal times) does
-// it follow the server's next link. docs/SYNC.md has the reasons.
+// it follow the server's next link. When the server's epoch changes it begins anew, without cursor.
+// docs/SYNC.md has the reasons.
 
 import TidelineCore
 
@@ -19,11 +20,19 @@ package struct PageSummary: Sendable, Hashable {
     /// The latest `updatedAt` of the page, as the server wrote it.
     package var latest: String?
     package var nextLink: String?
+    /// What names the state of the server's database: another one after a restore from a backup.
+    package var epoch: String?
 
-    package init(rowCount: Int, latest: String?, nextLink: String? = nil) {
+    package init(
+        rowCount: Int,
+        latest: String?,
+        nextLink: String? = nil,
+        epoch: String? = nil
+    ) {
         self.rowCount = rowCount
         self.latest = latest
         self.nextLink = nextLink
+        self.epoch = epoch
     }
 }
 
@@ -34,6 +43,8 @@ package struct PullMachine: Sendable {
         case rejected(status: Int)
         case badPage
         case tooManyPages
+        /// The server's epoch changed again after the pull had begun anew.
+        case changingEpoch
     }
 
     package enum Action: Sendable, Hashable {
@@ -58,6 +69,9 @@ package struct PullMachine: Sendable {
     private let limits: SyncLimits
     private let isIncremental: Bool
     private var cursor: String?
+    /// The epoch that the cursor belongs to; nil for a server that has none.
+    package private(set) var epoch: String?
+    private var hasBegunAnew = false
     private var state = State.idle
     /// How many requests were sent.
     package private(set) var requests = 0
@@ -68,9 +82,15 @@ package struct PullMachine: Sendable {
     /// the time of each page decides about the next.
     package private(set) var pageRows: Int
 
-    package init(isIncremental: Bool, cursor: String?, limits: SyncLimits) {
+    package init(
+        isIncremental: Bool,
+        cursor: String?,
+        epoch: String? = nil,
+        limits: SyncLimits
+    ) {
         self.isIncremental = isIncremental
         self.cursor = cursor
+        self.epoch = epoch
         self.limits = limits
         pageRows = min(limits.pageRowsFirst, limits.pageRowsMax)
     }
@@ -96,6 +116,11 @@ package struct PullMachine: Sendable {
         pages += 1
         adaptPageRows(to: time)
         guard pages <= limits.pagesMax else { return finish(.tooManyPages) }
+        if isIncremental, let now = page.epoch {
+            let isOther = epoch != nil && epoch != now
+            epoch = now
+            if isOther { return beginAnew() }
+        }
         let advanced = isIncremental && isLater(page.latest, than: cursor)
         if advanced { cursor = page.latest }
         let next: Action
@@ -106,6 +131,16 @@ package struct PullMachine: Sendable {
         }
         state = .applying(next: next)
         return .apply(cursor: isIncremental ? cursor : nil)
+    }
+
+    /// What was pulled belongs to another state of the server: the cursor means nothing in this one.
+    ///
+    /// The page is not stored: it was asked for with that cursor.
+    private mutating func beginAnew() -> Action {
+        guard !hasBegunAnew else { return finish(.changingEpoch) }
+        hasBegunAnew = true
+        cursor = nil
+        return ask(.request(from: nil), 1)
     }
 
     /// The answer was no page.

@@ -25,7 +25,8 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
         private let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
 
-        /// The server was not reached, or did not answer in time, or answered 408, 429 or 5xx.
+        /// The server was not reached, or did not answer in time, or answered 408, 429 or 5xx, or
+        /// something else answered; `cause` says which.
         public static let networkFailure = Self(.networkFailure)
         /// The server wants a sign-in (401).
         public static let unauthorized = Self(.unauthorized)
@@ -58,13 +59,17 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
         case .unauthorized: "The server wants a sign-in. Sign in and push again."
         case .cancelled: "The push was cancelled. Push again to go on."
         case .storeFailure: "The store on the device failed: \(cause.map { "\($0)" } ?? "unknown")."
-        default: "The server could not be reached\(reason) Nothing is lost; push again later."
+        default: "\(reason) Nothing is lost; push again later."
         }
     }
 
-    /// What the network said, as the end of a sentence.
+    /// What the network said, or the server where one answered.
     private var reason: String {
-        (cause as? TransportError).map { ": \($0.message)" } ?? "."
+        switch cause {
+        case let error as SyncError: error.message
+        case let error as TransportError: "The server could not be reached: \(error.message)"
+        default: "The server could not be reached."
+        }
     }
 }
 
@@ -89,6 +94,19 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
     public var serverItem: Row?
     /// What happened and what can be done; never the contents of a row.
     public var message: String
+    /// What the server is known to have of the row: what ``cancelOperationAndDiscardItem()`` would
+    /// leave. With `neverSeen` the local row may be the only copy.
+    public var serverCopy: ServerCopy
+
+    /// What is known of a row on the server.
+    public enum ServerCopy: Sendable, Hashable {
+        /// The server had this row when it was last seen.
+        case row(Row)
+        /// The row is deleted on the server.
+        case deleted
+        /// The server never showed the row.
+        case neverSeen
+    }
 
     var operationID: Int64
     let engine: SyncEngine
@@ -97,7 +115,7 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
     public var description: String { message }
 
     /// Drops the operation and puts the last known server row back, or deletes the row where there
-    /// is none.
+    /// is none; ``serverCopy`` says which.
     public func cancelOperationAndDiscardItem() async throws {
         try await engine.discard(self)
     }

@@ -22,19 +22,23 @@ package struct PushAnswer: Sendable, Hashable {
     package var message: String?
     /// Whether there is a body without a row: a portal's page, or a text.
     package var hasForeignBody: Bool
+    /// What it was, for a message.
+    package var outline: AnswerOutline?
 
     package init(
         status: Int,
         item: Row? = nil,
         retryAfter: Duration? = nil,
         message: String? = nil,
-        hasForeignBody: Bool = false
+        hasForeignBody: Bool = false,
+        outline: AnswerOutline? = nil
     ) {
         self.status = status
         self.item = item
         self.retryAfter = retryAfter
         self.message = message
         self.hasForeignBody = hasForeignBody
+        self.outline = outline
     }
 
     package enum Verdict: Sendable, Hashable {
@@ -114,6 +118,8 @@ package struct PushMachine: Sendable {
     private var state = State.idle
     /// How many operations the server accepted.
     package private(set) var completed = 0
+    /// The answer that ended the push, where one came.
+    package private(set) var refusal: PushAnswer?
 
     package init(limits: SyncLimits) {
         self.limits = limits
@@ -170,6 +176,7 @@ package struct PushMachine: Sendable {
         case .retry:
             guard attempt < limits.attemptsMax, !Backoff.isTooLong(answer.retryAfter, limits) else {
                 state = .finished
+                refusal = answer
                 return .finish(.network)
             }
             state = .waiting(operation, attempt: attempt)

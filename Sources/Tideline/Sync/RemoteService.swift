@@ -89,10 +89,13 @@ extension TransportResponse {
     var problem: String? {
         guard let row = RowText.row(body, nil) else { return nil }
         for name in ["error", "detail", "description", "message", "title"] {
-            if let text = row[name]?.text { return text }
+            if let text = row[name]?.text { return String(text.prefix(Self.problemMax)) }
         }
         return nil
     }
+
+    /// How much of an error text is told: it is for people, and goes into durable errors.
+    private static let problemMax = 1000
 
     /// `Retry-After` in seconds; a date is not read, the own delay serves then.
     var retryAfter: Duration? {
@@ -107,7 +110,8 @@ extension TransportResponse {
             item: item,
             retryAfter: retryAfter,
             message: item == nil ? problem : nil,
-            hasForeignBody: item == nil && !body.isEmpty
+            hasForeignBody: item == nil && !body.isEmpty,
+            outline: item != nil && status < 300 ? nil : AnswerOutline(self)
         )
     }
 }

@@ -19,9 +19,17 @@ struct Settlement {
         case skipped(Int64)
     }
 
-    func prepare(after id: Int64, environment: SyncEnvironment) throws -> Prepared {
+    /// `mayBeSent` throws where nothing can be: then nothing is frozen either.
+    func prepare(
+        after id: Int64,
+        environment: SyncEnvironment,
+        mayBeSent: () throws -> Void
+    ) throws -> Prepared {
         guard var operation = try queue.reader.nextOperation(after: id) else { return .none }
-        if operation.frozen != nil { return .ready(operation, frozenNow: false) }
+        if operation.frozen != nil {
+            try mayBeSent()
+            return .ready(operation, frozenNow: false)
+        }
         let local = try store.row(id: .string(operation.itemID), in: operation.table)
         let basis = try queue.reader.basis(operation.table, operation.itemID)
         if operation.kind == .update, operation.basisVersion == nil, basis?.base == nil {
@@ -42,6 +50,7 @@ struct Settlement {
             try finish(operation, basis?.lastKnown)
             return .skipped(operation.id)
         }
+        try mayBeSent()
         operation.frozen = frozen
         operation.state = .attempted
         try queue.put(operation)

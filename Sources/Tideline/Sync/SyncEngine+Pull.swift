@@ -29,7 +29,8 @@ extension SyncEngine {
                 "a pull stores whole rows. Leave out the selection of fields."
             )
         }
-        return try await lock.withLock {
+        try query.checkWindow()
+        return try await alone("pull") {
             do {
                 _ = try await pushLocked()
             } catch let error as PushError where error.status == .operationErrors {
@@ -46,14 +47,17 @@ extension SyncEngine {
     ) async throws -> PullResult {
         let steps = PullSteps(
             engine: self,
+            remote: try remote.get(),
             query: query,
             queryID: queryID,
             fingerprint: try PullRequest.fingerprint(query, schema: catalog.schema(table)),
             table: table
         )
+        let kept = try await steps.cursor()
         var machine = PullMachine(
             isIncremental: queryID != nil,
-            cursor: try await steps.cursor(),
+            cursor: kept?.time,
+            epoch: kept?.epoch,
             limits: limits
         )
         var result = PullResult()
@@ -77,7 +81,11 @@ extension SyncEngine {
             case .apply(let cursor):
                 let (ahead, rows) = (machine.ahead, machine.pageRows)
                 async let next = steps.ask(ahead, rows: rows)
-                let counts = try await steps.apply(answer?.page?.rows ?? [], since, cursor)
+                let counts = try await steps.apply(
+                    answer?.page?.rows ?? [],
+                    since,
+                    steps.cursor(cursor, machine.epoch)
+                )
                 result.applied += counts.applied
                 result.removed += counts.removed
                 events.send(
@@ -86,7 +94,7 @@ extension SyncEngine {
                 action = machine.applied()
                 early = try await next
             case .finish(let failure):
-                if let failure { throw SyncError.pullFailed(failure, table: table) }
+                if let failure { throw steps.error(failure, answer?.outline) }
                 result.requests = machine.requests
                 let now = environment.now()
                 try await transaction { try $0.setLastPull(now, table) }
@@ -106,6 +114,8 @@ private struct PullAnswer: Sendable {
     /// Nil when the answer is no page.
     var page: PulledPage?
     var summary: PageSummary?
+    /// What it was, when it is no page.
+    var outline: AnswerOutline?
     /// From the request to the last byte.
     var time: Duration
 
@@ -118,16 +128,30 @@ private struct PullAnswer: Sendable {
 /// The effects of one pull.
 private struct PullSteps: Sendable {
     let engine: SyncEngine
+    let remote: RemoteService
     let query: TableQuery
     let queryID: String?
     let fingerprint: String
     let table: String
 
-    func cursor() async throws -> String? {
+    func cursor() async throws -> PullCursor? {
         guard let queryID else { return nil }
-        return try await engine.read { [table, fingerprint] in
-            try $0.cursor(table, queryID, fingerprint: fingerprint)
+        return try await engine.read { [table, fingerprint, endpoint = remote.endpoint.key] in
+            try $0.cursor(table, queryID, fingerprint: fingerprint, endpoint: endpoint)
         }
+    }
+
+    func cursor(_ time: String?, _ epoch: String?) -> PullCursor {
+        PullCursor(
+            time: time,
+            epoch: epoch,
+            fingerprint: fingerprint,
+            endpoint: remote.endpoint.key
+        )
+    }
+
+    func error(_ failure: PullMachine.Failure, _ answer: AnswerOutline?) -> SyncError {
+        .pullFailed(failure, table: table, answer: answer, server: remote.endpoint.name)
     }
 
     /// Asks for a page and reads it; nil when there is nothing to ask.
@@ -137,7 +161,7 @@ private struct PullSteps: Sendable {
         let start = engine.environment.now()
         let response: TransportResponse
         do {
-            response = try await engine.remote.page(url, rows: rows)
+            response = try await remote.page(url, rows: rows)
         } catch let error as TransportError {
             throw SyncError.offline(error)
         }
@@ -151,6 +175,7 @@ private struct PullSteps: Sendable {
             retryAfter: response.retryAfter,
             page: page,
             summary: page?.summary,
+            outline: page == nil ? AnswerOutline(response) : nil,
             time: time
         )
     }
@@ -164,9 +189,9 @@ private struct PullSteps: Sendable {
                 isIncremental: queryID != nil,
                 schema: engine.catalog.schema(table)
             )
-            return try engine.remote.endpoint.url(table, query: "?" + text)
+            return try remote.endpoint.url(table, query: "?" + text)
         case .follow(let link):
-            return try engine.remote.endpoint.url(following: link, table: table)
+            return try remote.endpoint.url(following: link, table: table)
         case .wait, .apply, .finish:
             return nil
         }
@@ -176,63 +201,12 @@ private struct PullSteps: Sendable {
     func apply(
         _ rows: [Row],
         _ since: Timestamp?,
-        _ cursor: String?
+        _ cursor: PullCursor
     ) async throws -> PageApply.Counts {
-        try await engine.transaction { [table, queryID, fingerprint] queue in
+        try await engine.transaction { [table, queryID] queue in
             let counts = try PageApply(queue: queue, table: table).apply(rows, since: since)
-            if let queryID, let cursor {
-                try queue.setCursor(cursor, table, queryID, fingerprint: fingerprint)
-            }
+            if let queryID { try queue.setCursor(cursor, table, queryID) }
             return counts
-        }
-    }
-}
-
-/// The query strings of a pull.
-enum PullRequest {
-    /// What a cursor belongs to: another filter under the same query id starts anew.
-    static func fingerprint(_ query: TableQuery, schema: TableSchema?) throws -> String {
-        try query.wireText(schema)
-    }
-
-    static func query(
-        _ query: TableQuery,
-        from: String?,
-        isIncremental: Bool,
-        schema: TableSchema?
-    ) throws -> String {
-        var request = query
-        request.includesTotalCount = false
-        guard isIncremental else {
-            // A window over rows that are deleted would count them.
-            request.includesDeleted = query.limit == nil && query.offset == 0
-            return try request.wireText(schema)
-        }
-        request.includesDeleted = true
-        request.order = [SortKey(column: SystemColumn.updatedAt)]
-        if let from, let stamp = Timestamp(from) {
-            let since = QueryExpression.compare(
-                .ge,
-                QueryExpression(.field(SystemColumn.updatedAt)),
-                QueryExpression(.value(.date(stamp.date)))
-            )
-            request.filter = Filter(
-                request.filter.map { QueryExpression(.all([$0.expression, since])) } ?? since
-            )
-        }
-        return try request.wireText(schema)
-    }
-}
-
-extension TableQuery {
-    /// The query string for a server, with literals in the form of their columns.
-    ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what v4 has no words for.
-    func wireText(_ schema: TableSchema?) throws(SyncError) -> String {
-        do {
-            return try ODataWriter.queryString(self, .v4, schema: schema)
-        } catch {
-            throw .unsupportedQuery(error)
         }
     }
 }

@@ -4,7 +4,17 @@ import TidelineCore
 
 extension SyncEngine {
     func push() async throws -> PushResult {
-        try await lock.withLock { try await pushLocked() }
+        do {
+            return try await lock.withLock { try await pushLocked() }
+        } catch let error as CancellationError {
+            // While it waited for its turn: the push itself ends with an error of its own.
+            throw PushError(
+                status: .cancelled,
+                errors: try await operationErrors(),
+                completed: 0,
+                cause: error
+            )
+        }
     }
 
     /// Runs the machine; the caller holds the lock.
@@ -24,6 +34,9 @@ extension SyncEngine {
             return try await finish(machine.failed(.cancelled), machine, cause: error)
         } catch let error as TransportError {
             return try await finish(machine.failed(.network), machine, cause: error)
+        } catch let error as SyncError where error.code != .storeFailure {
+            // The endpoint may not be used: nothing was sent, and nothing frozen.
+            throw error
         } catch {
             throw PushError(
                 status: .storeFailure,
@@ -41,9 +54,11 @@ extension SyncEngine {
         switch action {
         case .prepare(let id):
             try Task.checkCancellation()
-            let environment = environment
+            let (environment, remote) = (environment, remote)
             switch try await transaction({
-                try Settlement(queue: $0).prepare(after: id, environment: environment)
+                try Settlement(queue: $0).prepare(after: id, environment: environment) {
+                    _ = try remote.get()
+                }
             }) {
             case .none: return machine.prepared(nil, frozenNow: false)
             case .ready(let operation, let frozenNow):
@@ -51,7 +66,7 @@ extension SyncEngine {
             case .skipped(let id): return machine.skipped(id)
             }
         case .send(let operation):
-            let response = try await remote.send(operation)
+            let response = try await remote.get().send(operation)
             let schema = catalog.schema(operation.table)
             return machine.answered(response.pushAnswer(schema, id: operation.itemID))
         case .wait(let delay):
@@ -194,7 +209,14 @@ extension SyncEngine {
             status: status,
             errors: errors,
             completed: machine.completed,
-            cause: cause
+            cause: cause ?? refusal(machine)
         )
+    }
+
+    /// What answered in the server's place, or why the server could not.
+    private func refusal(_ machine: PushMachine) -> SyncError? {
+        guard let answer = machine.refusal?.outline, let server = try? remote.get().endpoint.name
+        else { return nil }
+        return .unexpectedAnswer(answer, from: server, to: "the push")
     }
 }

@@ -10,7 +10,8 @@ final class SyncEngine: Sendable {
     let catalog: TableCatalog
     let policies: [String: ConflictPolicy]
     let defaultPolicy: ConflictPolicy
-    let remote: RemoteService
+    /// Or why the endpoint may not be used, which matters only when something is to be sent.
+    let remote: Result<RemoteService, any Error>
     let environment: SyncEnvironment
     let limits: SyncLimits
     let events: SyncEvents
@@ -22,7 +23,9 @@ final class SyncEngine: Sendable {
         catalog: TableCatalog,
         conflicts: ConflictPolicy,
         tableConflicts: [String: ConflictPolicy],
-        remote: RemoteService,
+        remote: Result<RemoteService, any Error>,
+        environment: SyncEnvironment,
+        limits: SyncLimits,
         events: SyncEvents,
         lock: SyncLock
     ) {
@@ -31,11 +34,11 @@ final class SyncEngine: Sendable {
         policies = tableConflicts
         defaultPolicy = conflicts
         self.remote = remote
-        environment = remote.environment
-        limits = remote.limits
+        self.environment = environment
+        self.limits = limits
         self.events = events
         self.lock = lock
-        handedOut = HandedOutRows(limit: remote.limits.handedOutRowsMax)
+        handedOut = HandedOutRows(limit: limits.handedOutRowsMax)
     }
 
     func policy(_ table: String) -> ConflictPolicy { policies[table] ?? defaultPolicy }
@@ -57,6 +60,20 @@ final class SyncEngine: Sendable {
         let catalog = catalog
         return try await wrapped {
             try await self.store.read { try body(QueueReader(store: $0, catalog: catalog)) }
+        }
+    }
+
+    /// Runs `body` while no other push, pull or purge runs.
+    ///
+    /// - Throws: ``SyncError`` with code `cancelled` when the task is cancelled.
+    func alone<Result>(
+        _ what: String,
+        _ body: () async throws -> Result
+    ) async throws -> Result {
+        do {
+            return try await lock.withLock(body)
+        } catch let error as CancellationError {
+            throw SyncError.cancelled(what, error)
         }
     }
 
@@ -118,7 +135,7 @@ extension SyncEngine {
 
     /// Removes local rows; see ``SyncTable/purge(force:)``.
     func purge(_ filter: Filter?, force: Bool, in table: String) async throws {
-        try await lock.withLock {
+        try await alone("purge") {
             try await transaction { queue in
                 let reader = queue.reader
                 if !force, try reader.count(table: table) > 0 {
@@ -152,11 +169,13 @@ extension SyncEngine {
         let stored = try await read { reader in
             var query = TableQuery()
             query.order = [SortKey(column: "operationId")]
-            return try reader.store.rows(query, in: SystemTables.errors).compactMap {
-                StoredError(row: $0, catalog: catalog)
+            return try reader.store.rows(query, in: SystemTables.errors).compactMap { row in
+                try StoredError(row: row, catalog: catalog).map { error in
+                    (error, try reader.basis(error.table, error.itemID)?.lastKnown)
+                }
             }
         }
-        return stored.map { TableOperationError($0, engine: self) }
+        return stored.map { TableOperationError($0, known: $1, engine: self) }
     }
 
     func discard(_ error: TableOperationError) async throws {
@@ -225,7 +244,7 @@ extension SyncEngine {
 }
 
 extension TableOperationError {
-    init(_ stored: StoredError, engine: SyncEngine) {
+    init(_ stored: StoredError, known: ServerState?, engine: SyncEngine) {
         id = stored.id
         table = stored.table
         itemID = stored.itemID
@@ -235,6 +254,11 @@ extension TableOperationError {
         serverItem = stored.serverItem
         message = stored.message
         operationID = stored.operationID
+        switch known {
+        case .row(let row): serverCopy = .row(JSONRowReader.withoutDeleted(row))
+        case .deleted: serverCopy = .deleted
+        case nil: serverCopy = .neverSeen
+        }
         self.engine = engine
     }
 }

@@ -72,25 +72,6 @@ extension SyncError {
         return error
     }
 
-    static func newerStore(found: Int64, known: Int64) -> SyncError {
-        SyncError(
-            .newerStore,
-            """
-            The store file has format \(found), this version of the library knows \(known). \
-            Update the app; the file was left untouched.
-            """
-        )
-    }
-
-    static func notADatabase(_ path: String, _ cause: any Error) -> SyncError {
-        var error = SyncError(
-            .storeFailure,
-            "The file at \(path) is not a SQLite database, or it is encrypted. Give another path."
-        )
-        error.cause = cause
-        return error
-    }
-
     static func offline(_ cause: TransportError) -> SyncError {
         var error = SyncError(.offline, "The server could not be reached: \(cause.message)")
         error.cause = cause
@@ -116,32 +97,69 @@ extension SyncError {
         )
     }
 
-    static func pullFailed(_ failure: PullMachine.Failure, table: String) -> SyncError {
-        switch failure {
-        case .network:
+    /// `answer` is the last one, where one came.
+    static func pullFailed(
+        _ failure: PullMachine.Failure,
+        table: String,
+        answer: AnswerOutline?,
+        server: String
+    ) -> SyncError {
+        switch (failure, answer) {
+        case (.network, let answer?), (.badPage, let answer?):
+            unexpectedAnswer(answer, from: server, to: "the pull of '\(table)'")
+        case (.rejected(300..<400), let answer?):
+            unexpectedAnswer(answer, from: server, to: "the pull of '\(table)'")
+        case (.network, nil):
             SyncError(
                 .offline,
                 "The server did not answer the pull of '\(table)'. Pull again later."
             )
-        case .unauthorized:
+        case (.unauthorized, _):
             SyncError(
                 .unauthorized,
                 "The server wants a sign-in to read '\(table)'.",
                 statusCode: 401
             )
-        case .rejected(let status):
-            SyncError(
-                .serverError,
-                "The server refused the pull of '\(table)' with status \(status).",
-                statusCode: status
-            )
-        case .badPage:
+        case (.rejected(let status), _):
+            refusedPull(table, status, answer?.problem)
+        case (.badPage, nil):
             SyncError(
                 .badResponse,
                 "The answer to the pull of '\(table)' is no page of rows. Check the endpoint."
             )
-        case .tooManyPages:
+        case (.tooManyPages, _):
             SyncError(.badResponse, "The pull of '\(table)' did not end. Check the server's links.")
+        case (.changingEpoch, _):
+            SyncError(
+                .badResponse,
+                """
+                The server changed its state twice during the pull of '\(table)'. Check that one \
+                server with one database is behind the endpoint, then pull again.
+                """
+            )
         }
+    }
+
+    private static func refusedPull(_ table: String, _ status: Int, _ reason: String?) -> SyncError
+    {
+        let remedy =
+            status == 404
+            ? "Check the endpoint, and that the server has this table."
+            : "Check what the server allows for this table."
+        let text = reason.map { ": \($0)" } ?? ""
+        let end = text.hasSuffix(".") ? "" : "."
+        return SyncError(
+            .serverError,
+            "The server refused the pull of '\(table)' (\(status))\(text)\(end) \(remedy)",
+            statusCode: status
+        )
+    }
+
+    static func cancelled(_ what: String, _ cause: CancellationError) -> SyncError {
+        SyncError(
+            .cancelled,
+            "The \(what) was cancelled; what it stored before stays. Start it again to go on.",
+            cause: cause
+        )
     }
 }

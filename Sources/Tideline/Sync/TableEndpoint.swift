@@ -8,6 +8,10 @@ import TidelineCore
 struct TableEndpoint: Sendable {
     private let root: String
     private let base: URL
+    /// The same for the same server and path: what cursors belong to.
+    let key: String
+    /// The origin, for messages.
+    let name: String
 
     init(_ endpoint: URL, allowsInsecure: Bool) throws {
         do {
@@ -19,6 +23,8 @@ struct TableEndpoint: Sendable {
         while text.hasSuffix("/") { text.removeLast() }
         root = text
         base = endpoint
+        key = EndpointRules.normalized(endpoint)
+        name = EndpointRules.name(of: endpoint)
     }
 
     /// `query` is an encoded query with its question mark, or nothing.

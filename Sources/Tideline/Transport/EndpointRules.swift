@@ -40,6 +40,17 @@ package enum EndpointRules {
         return one.scheme?.lowercased() == other.scheme?.lowercased() && onePort == otherPort
     }
 
+    /// One text for an address however it was written: origin and path, without a slash at the end.
+    ///
+    /// What was learned from a server is kept with it, and counts only while it is the same.
+    package static func normalized(_ url: URL) -> String {
+        var path = url.path(percentEncoded: true)
+        while path.hasSuffix("/") { path.removeLast() }
+        let scheme = url.scheme?.lowercased() ?? ""
+        let port = port(of: url).map(String.init) ?? ""
+        return "\(scheme)://\(url.host()?.lowercased() ?? ""):\(port)\(path)"
+    }
+
     /// Whether a host is this machine: 127.0.0.0/8, ::1 or localhost.
     package static func isLoopback(_ host: String) -> Bool {
         var host = host.lowercased()

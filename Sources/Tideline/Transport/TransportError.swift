@@ -171,7 +171,8 @@ extension TransportError {
             .insecure,
             """
             \(EndpointRules.name(of: url)) is plain http: anybody on the way could read and \
-            change the data. Use an https endpoint, or allow insecure connections explicitly.
+            change the data; nothing was sent. Use an https endpoint, or say \
+            'allowsInsecureEndpoint: true' where the client is made.
             """,
             outcomeIsUnknown: false
         )

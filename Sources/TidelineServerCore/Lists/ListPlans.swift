@@ -12,6 +12,9 @@ final class ListPlans: Sendable {
         let generation: Generation
         let pageSizeWanted: Int?
         let includesDeleted: Bool
+
+        /// Swift takes texts for equal that are not the same bytes, but not in ASCII.
+        var hasOneSpelling: Bool { text.utf8.allSatisfy { $0 < 0x80 } }
     }
 
     private struct Kept {
@@ -27,12 +30,14 @@ final class ListPlans: Sendable {
     private let plans = Mutex<[Query: Kept]>([:])
 
     func plan(_ query: Query) -> ListPlan? {
-        plans.withLock { $0[query]?.plan }
+        guard query.hasOneSpelling else { return nil }
+        return plans.withLock { $0[query]?.plan }
     }
 
     /// Keeps the plan unless it is one of very many: pages behind the first have a query each.
     func keep(_ plan: inout ListPlan, for query: Query, of table: Table) {
-        guard query.text.utf8.count <= Self.textBytesMax, plan.isFirstPage else { return }
+        guard query.text.utf8.count <= Self.textBytesMax, query.hasOneSpelling, plan.isFirstPage
+        else { return }
         plan.request.kept = KeptRendering()
         let kept = Kept(table: table, plan: plan)
         plans.withLock { plans in

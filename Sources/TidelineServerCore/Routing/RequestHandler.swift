@@ -28,6 +28,7 @@ package struct RequestHandler: Sendable {
         // Every answer forbids caches, refusals too.
         response.headers.append("Cache-Control", "no-store")
         response.headers.append("X-Request-ID", id)
+        service.settings.crossOrigin?.mark(&response, for: request)
         response.compress(for: request)
         let elapsed = (clock.now - start).components
         let microseconds = elapsed.seconds * 1_000_000 + elapsed.attoseconds / 1_000_000_000_000
@@ -62,6 +63,7 @@ package struct RequestHandler: Sendable {
     }
 
     private func dispatch(_ route: Route, _ request: ServerRequest) async throws -> ServerResponse {
+        if request.method == "OPTIONS" { return try options(route, request) }
         switch route {
         case .unknown:
             throw ServerError.noSuchPath
@@ -74,16 +76,43 @@ package struct RequestHandler: Sendable {
             )
         case .metrics:
             guard request.method == "GET" else { throw ServerError.methodNotAllowed("GET") }
-            guard service.settings.exposesMetrics else { throw ServerError.metricsAreLocal }
+            try checkOperator(request)
             return ServerResponse(
                 status: 200,
                 headers: ["Content-Type": "text/plain; version=0.0.4; charset=utf-8"],
                 body: service.metrics.text(writeQueue: service.store.writeQueueLength)
             )
         case .table(let table):
-            return try await service.answer(try TableCall(request), table: table)
+            return try await service.answer(try call(request), table: table)
         case .row(let table, let id):
-            return try await service.answer(try TableCall(request), table: table, id: id)
+            return try await service.answer(try call(request), table: table, id: id)
         }
+    }
+
+    private func call(_ request: ServerRequest) throws -> TableCall {
+        try TableCall(request, user: try service.user(of: request))
+    }
+
+    /// What is about the whole server is for this machine, and for callers with a token.
+    private func checkOperator(_ request: ServerRequest) throws {
+        if service.settings.exposesMetrics { return }
+        guard service.settings.authenticator != nil else { throw ServerError.metricsAreLocal }
+        guard try service.user(of: request) != nil else { throw ServerError.notSignedIn }
+    }
+
+    /// The verbs of a route.
+    ///
+    /// A browser asks before it knows whether the path is there.
+    private func options(_ route: Route, _ request: ServerRequest) throws -> ServerResponse {
+        let allowed: String
+        switch route {
+        case .unknown:
+            guard request.isPreflight else { throw ServerError.noSuchPath }
+            allowed = "OPTIONS"
+        case .health, .metrics: allowed = "GET"
+        case .table(let table): allowed = service.allowedMethods(table, isRow: false, .classic)
+        case .row(let table, _): allowed = service.allowedMethods(table, isRow: true, .classic)
+        }
+        return ServerResponse(status: 200, headers: ["Allow": allowed])
     }
 }

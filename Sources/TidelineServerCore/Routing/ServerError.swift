@@ -50,9 +50,42 @@ package struct ServerError: Error, Sendable {
         )
     }
 
+    /// Nothing was said about who asks (RFC 6750 section 3.1: without an error code).
+    package static let notSignedIn = ServerError(
+        401,
+        "Sign in first: send a token in X-ZUMO-AUTH or as 'Authorization: Bearer'.",
+        headers: ["WWW-Authenticate": "Bearer realm=\"tideline\""]
+    )
+
+    /// The reason must hold nothing of the token, and neither '"' nor '\'.
+    package static func invalidToken(_ reason: String) -> ServerError {
+        let shown = reason.filter { $0 != "\"" && $0 != "\\" && $0.isASCII }
+        return ServerError(
+            401,
+            reason,
+            headers: [
+                "WWW-Authenticate":
+                    "Bearer error=\"invalid_token\", error_description=\"\(shown)\""
+            ]
+        )
+    }
+
     package static let metricsAreLocal = ServerError(
         403,
-        "Metrics are served only when the server listens on a loopback address."
+        "Without authentication this is served only when the server listens on a loopback address."
+    )
+
+    package static func deleteNotAllowed(_ allowed: String) -> ServerError {
+        ServerError(
+            405,
+            "Member 'deleted': deletes are disabled for this table.",
+            headers: ["Allow": allowed]
+        )
+    }
+
+    package static let noSoftDelete = ServerError(
+        400,
+        "Member 'deleted': this table keeps no deleted rows; send DELETE."
     )
 
     package static let notJSON = ServerError(
@@ -111,6 +144,7 @@ extension ServerResponse {
     private static func title(_ status: Int) -> String {
         switch status {
         case 400: "Bad Request"
+        case 401: "Unauthorized"
         case 403: "Forbidden"
         case 404: "Not Found"
         case 405: "Method Not Allowed"

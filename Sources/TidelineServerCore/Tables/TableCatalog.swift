@@ -5,8 +5,12 @@ import TidelineCore
 
 package final class TableCatalog: Sendable {
     private let tables = Mutex<[String: Table]>([:])
+    /// What a table's permissions are where nothing is said.
+    private let defaultAccess: TablePermissions.Access
 
-    package init() {}
+    package init(defaultAccess: TablePermissions.Access = .anonymous) {
+        self.defaultAccess = defaultAccess
+    }
 
     /// The table with this name: exactly, else without regard to case.
     package func table(named name: String) -> Table? {
@@ -17,12 +21,14 @@ package final class TableCatalog: Sendable {
     ///
     /// Columns are only ever added while a server runs, so the form with fewer is the older one.
     package func put(_ definition: TableDefinition) {
+        var definition = definition
+        definition.permissions = definition.permissions.filled(with: defaultAccess)
+        let table = Table(definition)
         tables.withLock { tables in
-            let old = tables[definition.name]?.columns.count ?? -1
-            guard definition.schema.columns.count > old else { return }
-            let table = Table(definition)
-            tables[definition.name] = table
-            tables[definition.name.lowercased()] = table
+            let old = tables[table.name]?.columns.count ?? -1
+            guard table.columns.count > old else { return }
+            tables[table.name] = table
+            tables[table.name.lowercased()] = table
         }
     }
 }

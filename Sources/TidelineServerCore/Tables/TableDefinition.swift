@@ -16,6 +16,10 @@ public struct TableDefinition: Hashable, Sendable {
     public var indexes: [[String]]
     /// Who may do what.
     public var permissions: TablePermissions
+    /// The column that holds the id of the user who made a row; other users do not see the row.
+    ///
+    /// A text column, made when it is not declared. The server fills it; nobody changes it.
+    public var owner: String?
     /// Who wins when a write carries another version than the stored one.
     public var conflict: ConflictRule
     /// How many days a tombstone is kept; nil for ever.
@@ -30,6 +34,7 @@ public struct TableDefinition: Hashable, Sendable {
         maxTop: Int? = nil,
         indexes: [[String]] = [],
         permissions: TablePermissions = TablePermissions(),
+        owner: String? = nil,
         conflict: ConflictRule = .reject,
         tombstoneDays: Int? = nil
     ) {
@@ -39,6 +44,7 @@ public struct TableDefinition: Hashable, Sendable {
         self.maxTop = maxTop
         self.indexes = indexes
         self.permissions = permissions
+        self.owner = owner
         self.conflict = conflict
         self.tombstoneDays = tombstoneDays
     }
@@ -73,6 +79,8 @@ package final class Table: Sendable {
     package let definition: TableDefinition
     /// The columns' names as bytes, then those of the system columns.
     package let memberNames: [[UInt8]]
+    /// The owner's place among the columns.
+    package let ownerPlace: Int?
 
     /// The rules of the columns that have some, by column.
     private let checks: [ColumnCheck?]
@@ -82,6 +90,7 @@ package final class Table: Sendable {
     package init(_ definition: TableDefinition) {
         self.definition = definition
         let columns = definition.schema.columns
+        ownerPlace = columns.firstIndex { $0.name == definition.owner }
         let checks = columns.map { ColumnCheck($0) }
         self.checks = checks
         needed = columns.indices.filter { place in

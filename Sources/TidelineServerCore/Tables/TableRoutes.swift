@@ -5,13 +5,16 @@ import TidelineCore
 /// What a table request brought beside its body.
 struct TableCall: Sendable {
     let request: ServerRequest
+    /// Who sent it; nil for a caller without a token.
+    let user: User?
     let head: RequestHead
     let parameters: QueryParameters
     let generation: Generation
     let includesDeleted: Bool
 
-    init(_ request: ServerRequest) throws {
+    init(_ request: ServerRequest, user: User?) throws {
         self.request = request
+        self.user = user
         head = RequestHead(request.headers)
         parameters = try QueryParameters(request.query)
         generation = try head.generation(parameters)
@@ -21,9 +24,7 @@ struct TableCall: Sendable {
 
 extension TableService {
     func answer(_ call: TableCall, table name: String) async throws -> ServerResponse {
-        let isClassic = call.generation == .classic
-        let methods = isClassic ? ["GET", "POST", "PATCH"] : ["GET", "POST"]
-        try checkPermission(call, name, methods, isRow: false)
+        try checkPermission(call, name, isRow: false)
         switch call.request.method {
         case "GET": return try await list(call, name)
         case "POST": return try await insert(call, name)
@@ -33,32 +34,13 @@ extension TableService {
 
     func answer(_ call: TableCall, table name: String, id: String) async throws -> ServerResponse {
         try Self.check(id: id)
-        var methods = ["GET", "PATCH", "PUT", "DELETE"]
-        if call.generation == .classic { methods.append("POST") }
-        try checkPermission(call, name, methods, isRow: true)
+        try checkPermission(call, name, isRow: true)
         switch call.request.method {
         case "GET": return try await read(call, try table(named: name), id)
         case "PATCH": return try await change(call, .merge, name, id)
         case "PUT": return try await change(call, .replace, name, id)
         case "DELETE": return try await remove(call, try table(named: name), id)
         default: return try await undelete(call, try table(named: name), id)
-        }
-    }
-
-    /// Refuses verbs that are not known here, and those that are disabled for the table.
-    private func checkPermission(
-        _ call: TableCall,
-        _ name: String,
-        _ methods: [String],
-        isRow: Bool
-    ) throws {
-        let permissions =
-            catalog.table(named: name)?.definition.permissions ?? TablePermissions()
-        let method = call.request.method
-        guard methods.contains(method),
-            permissions.access(method, isRow: isRow) == .anonymous
-        else {
-            throw ServerError.methodNotAllowed(permissions.allowed(methods, isRow: isRow))
         }
     }
 
@@ -78,10 +60,12 @@ extension TableService {
             }
             return listAnswer(call, name, ListPlan.emptyPage(options, call.generation), nil)
         }
-        guard let plan = try plan(call, table) else {
+        guard var plan = try plan(call, table) else {
             let options = try ListOptions(call.parameters, generation: call.generation)
             return listAnswer(call, name, ListPlan.emptyPage(options, call.generation), nil)
         }
+        // Plans are kept by the text of the query, for all users.
+        plan.request.view = try view(of: table, for: call.user)
         let page = try await store.list(plan.request, in: table)
         let next = plan.nextParameters(after: page, of: call.parameters)
         var answer = listAnswer(call, table.name, page, next)
@@ -126,7 +110,10 @@ extension TableService {
         -> ServerResponse
     {
         let conditions = try Preconditions(call.head.conditions)
-        guard let row = try await store.read(id, in: table) else { throw ServerError.noSuchRow }
+        let view = try view(of: table, for: call.user)
+        guard let row = try await store.read(id, view: view, in: table) else {
+            throw ServerError.noSuchRow
+        }
         if row.state.isDeleted && !call.includesDeleted { throw tombstone(call) }
         let result = conditions.evaluate(
             version: row.state.version,
@@ -206,6 +193,7 @@ extension TableService {
             operation.claimedVersion = body.version
             operation.claimedUpdatedAt = try body.updatedAt.map(Self.claimedTime)
         }
+        if operation.deleted == true { try checkDelete(call, table) }
         return try await write(operation, call, table)
     }
 
@@ -241,16 +229,20 @@ extension TableService {
         _ call: TableCall,
         _ table: Table
     ) async throws -> ServerResponse {
+        var operation = operation
+        operation.view = try view(of: table, for: call.user)
+        setOwner(&operation, call.user, table)
         let outcome = try await store.write(operation, in: table)
         if outcome.decision.changesRow { metrics.wroteRow() }
         switch outcome.decision {
         case .missing: throw ServerError.noSuchRow
+        case .taken: return ServerResponse(status: 409)
         case .gone: throw tombstone(call)
         case .systemChange: throw ServerError.systemChange
         case .remove: return ServerResponse(status: 204)
         case .update where operation.kind == .delete: return ServerResponse(status: 204)
-        case .exists, .versionMismatch, .testFailed: return conflict(409, outcome, table)
-        case .preconditionFailed: return conflict(412, outcome, table)
+        case .exists, .versionMismatch, .testFailed: return conflict(409, outcome, call, table)
+        case .preconditionFailed: return conflict(412, outcome, call, table)
         case .keepStored: return rowAnswer(operation.kind == .undelete ? 201 : 200, outcome.row)
         case .insert:
             var answer = rowAnswer(201, outcome.row)
@@ -264,9 +256,10 @@ extension TableService {
     private func conflict(
         _ status: Int,
         _ outcome: WriteOutcome,
+        _ call: TableCall,
         _ table: Table
     ) -> ServerResponse {
-        rowAnswer(status, table.definition.permissions.read == .disabled ? nil : outcome.row)
+        rowAnswer(status, mayRead(table, call.user) ? outcome.row : nil)
     }
 
     private func checkType(_ call: TableCall) throws {

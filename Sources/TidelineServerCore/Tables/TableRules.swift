@@ -6,25 +6,28 @@ public struct TablePermissions: Hashable, Sendable {
     public enum Access: String, Hashable, Sendable, CaseIterable {
         /// Everybody.
         case anonymous
+        /// Whoever sends a token that the server takes.
+        case authenticated
         /// Nobody: the operation is not there, 405.
         case disabled
     }
 
-    /// Lists and single rows.
-    public var read: Access
+    /// Lists and single rows; here and below nil means the default.
+    public var read: Access?
     /// New rows.
-    public var insert: Access
+    public var insert: Access?
     /// Changes of rows, undelete too.
-    public var update: Access
+    public var update: Access?
     /// Deletes.
-    public var delete: Access
+    public var delete: Access?
 
-    /// Describes the permissions; everybody may do everything by default.
+    /// Describes the permissions; the default of each is `authenticated` where the server has
+    /// authentication, else `anonymous`.
     public init(
-        read: Access = .anonymous,
-        insert: Access = .anonymous,
-        update: Access = .anonymous,
-        delete: Access = .anonymous
+        read: Access? = nil,
+        insert: Access? = nil,
+        update: Access? = nil,
+        delete: Access? = nil
     ) {
         self.read = read
         self.insert = insert
@@ -44,6 +47,21 @@ public enum ConflictRule: String, Hashable, Sendable, CaseIterable {
 }
 
 extension TablePermissions {
+    /// The permissions with `access` in the place of what is not said.
+    func filled(with access: Access) -> TablePermissions {
+        TablePermissions(
+            read: read ?? access,
+            insert: insert ?? access,
+            update: update ?? access,
+            delete: delete ?? access
+        )
+    }
+
+    /// By the name of the operation.
+    var all: [(name: String, access: Access?)] {
+        [("read", read), ("insert", insert), ("update", update), ("delete", delete)]
+    }
+
     /// The access that a request on the table or, with an id, on a row needs; nil for no verb of it.
     func access(_ method: String, isRow: Bool) -> Access? {
         switch (method, isRow) {
@@ -57,6 +75,6 @@ extension TablePermissions {
 
     /// The verbs among these that are not disabled, for `Allow`.
     func allowed(_ methods: [String], isRow: Bool) -> String {
-        methods.filter { access($0, isRow: isRow) == .anonymous }.joined(separator: ", ")
+        methods.filter { access($0, isRow: isRow) != .disabled }.joined(separator: ", ")
     }
 }

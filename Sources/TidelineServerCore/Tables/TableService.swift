@@ -9,8 +9,12 @@ package struct ServerSettings: Sendable {
     package var dynamicSchema = false
     /// The server's address as callers see it, without a trailing slash.
     package var publicURL: String?
-    /// Whether `/metrics` answers: it has no permission of its own yet.
+    /// Whether `/metrics` answers callers without a token.
     package var exposesMetrics = true
+    /// Checks tokens; nil where callers have none.
+    package var authenticator: Authenticator?
+    /// Which web pages may call; nil for none.
+    package var crossOrigin: CrossOrigin?
     package var limits = ServerLimits()
     package var environment = ServerEnvironment.live
 
@@ -23,16 +27,28 @@ package struct ServerSettings: Sendable {
 package struct TableService: Sendable {
     package let settings: ServerSettings
     package let store: any TableStore
-    package let catalog = TableCatalog()
+    package let catalog: TableCatalog
     package let metrics = ServerMetrics()
     let plans = ListPlans()
     /// Sent with every list.
     package let epoch: String
 
     /// Prepares the tables in the store.
+    ///
+    /// - Throws: ``SchemaError``, also for rules of access that nobody could check.
     package init(_ settings: ServerSettings, store: any TableStore) async throws {
+        var settings = settings
+        let hasAuthentication = settings.authenticator != nil
+        for place in settings.tables.indices {
+            settings.tables[place].completeOwner()
+            let table = settings.tables[place]
+            if let (key, fault) = table.accessFaults(hasAuthentication: hasAuthentication).first {
+                throw SchemaError("Table '\(table.name)', \(key): \(fault).")
+            }
+        }
         self.settings = settings
         self.store = store
+        catalog = TableCatalog(defaultAccess: hasAuthentication ? .authenticated : .anonymous)
         let stored = try await store.prepare(settings.tables)
         epoch = try await store.epoch()
         if settings.dynamicSchema {
@@ -40,6 +56,12 @@ package struct TableService: Sendable {
         } else {
             for definition in settings.tables { catalog.put(definition) }
         }
+    }
+
+    /// Who sends the request; nil without a token, and where tokens mean nothing.
+    func user(of request: ServerRequest) throws -> User? {
+        guard let authenticator = settings.authenticator else { return nil }
+        return try authenticator.user(of: request.headers, now: settings.environment.now())
     }
 
     /// The table, or 404.

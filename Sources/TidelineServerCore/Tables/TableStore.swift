@@ -18,8 +18,8 @@ package protocol TableStore: Sendable {
     /// One page.
     func list(_ request: ListRequest, in table: Table) async throws -> ListPage
 
-    /// The row with this id, tombstones too, or nil.
-    func read(_ id: String, in table: Table) async throws -> StoredRow?
+    /// The row with this id, tombstones too, or nil; also nil when it is outside the view.
+    func read(_ id: String, view: QueryExpression?, in table: Table) async throws -> StoredRow?
 
     /// Decides with ``WriteOperation/decide(stored:)`` and writes, in one transaction.
     func write(_ operation: WriteOperation, in table: Table) async throws -> WriteOutcome
@@ -68,6 +68,8 @@ package struct WriteOutcome: Sendable {
 
 /// What a list asks of a database.
 package struct ListRequest: Sendable {
+    /// What the caller may see; nil for all.
+    package var view: QueryExpression?
     package var filter: QueryExpression?
     /// Keys of the order; nothing follows the key `id`, and it is added where it is missing.
     package var order: [SortKey] = []

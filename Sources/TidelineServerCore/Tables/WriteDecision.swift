@@ -22,6 +22,10 @@ package struct WriteOperation: Sendable {
 
     package var kind: Kind
     package var id: String
+    /// What the caller may see, nil for all.
+    ///
+    /// Rows outside are as if they were not there.
+    package var view: QueryExpression?
     /// By column; nil for an absent member.
     package var values: [SQLValue?] = []
     /// Operations on the stored row, in the place of values.
@@ -54,11 +58,14 @@ package struct RowState: Hashable, Sendable {
     package var version: Int64
     package var updatedAt: Int64
     package var isDeleted: Bool
+    /// Whether the row is in the view of who writes.
+    package var isVisible: Bool
 
-    package init(version: Int64, updatedAt: Int64, isDeleted: Bool) {
+    package init(version: Int64, updatedAt: Int64, isDeleted: Bool, isVisible: Bool = true) {
         self.version = version
         self.updatedAt = updatedAt
         self.isDeleted = isDeleted
+        self.isVisible = isVisible
     }
 }
 
@@ -71,6 +78,8 @@ package enum WriteDecision: Hashable, Sendable {
     case remove
     /// Refused: the id is taken. The answer carries the stored row.
     case exists
+    /// Refused: the id is taken by a row that the caller does not see. Nothing of it is told.
+    case taken
     /// Refused: there is no row.
     case missing
     /// Refused: the row is a tombstone.
@@ -101,7 +110,7 @@ package enum WriteDecision: Hashable, Sendable {
         case .insert, .update, .exists, .preconditionFailed, .versionMismatch,
             .testFailed, .keepStored:
             true
-        case .remove, .missing, .gone, .systemChange: false
+        case .remove, .taken, .missing, .gone, .systemChange: false
         }
     }
 }
@@ -110,6 +119,7 @@ extension WriteOperation {
     /// Decides what this write does to a row in this state; nil for no row.
     package func decide(stored: RowState?) -> WriteDecision {
         guard let stored else { return kind == .insert ? .insert : .missing }
+        guard stored.isVisible else { return kind == .insert ? .taken : .missing }
         if kind == .insert { return .exists }
         if changesSystemValue(of: stored) { return .systemChange }
         if stored.isDeleted && !reachesTombstones { return .gone }

@@ -9,7 +9,10 @@ import TidelineSQLite
 @Suite struct SQLiteFileTests {
     @Test func aNewerFileIsRefusedAndUntouched() async throws {
         try await withTemporaryFile { path in
-            try Self.makeFile(path, "CREATE TABLE t (a); PRAGMA user_version = 999")
+            try Self.makeFile(
+                path,
+                "CREATE TABLE t (a); PRAGMA user_version = 999; PRAGMA application_id = 0x54494445"
+            )
             let before = try Data(contentsOf: URL(filePath: path))
             let error = #expect(throws: SyncError.self) { try SQLiteStore(path: path) }
             #expect(error?.code == .newerStore)
@@ -37,12 +40,87 @@ import TidelineSQLite
         }
     }
 
-    @Test func aFolderThatIsNotThereIsAClearError() {
-        let error = #expect(throws: SyncError.self) {
-            try SQLiteStore(path: "/nowhere/at/all/todo.sqlite")
+    /// Databases of other programs, with a mark of their own or none.
+    @Test(arguments: [
+        "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)",
+        "CREATE TABLE customers (id); PRAGMA user_version = 999",
+        "CREATE TABLE customers (id); PRAGMA user_version = 1",
+        "PRAGMA application_id = 7; PRAGMA user_version = 1",
+        #"CREATE TABLE "TodoItem" ("id" TEXT PRIMARY KEY, "text" TEXT)"#,
+    ])
+    func aFileOfAnotherProgramIsRefusedAndUntouched(sql: String) async throws {
+        try await withTemporaryFile { path in
+            try Self.makeFile(path, sql)
+            let before = try Data(contentsOf: URL(filePath: path))
+            let error = #expect(throws: SyncError.self) { try SQLiteStore(path: path) }
+            #expect(error?.code == .storeFailure)
+            #expect(error?.message.contains("another program") == true)
+            #expect(error?.message.contains(path) == true)
+            #expect(try Data(contentsOf: URL(filePath: path)) == before)
+            let folder = URL(filePath: path).deletingLastPathComponent().path()
+            let files = try FileManager.default.contentsOfDirectory(atPath: folder)
+            #expect(files.allSatisfy { !$0.hasPrefix("store.sqlite-") || $0.contains("-made") })
         }
+    }
+
+    @Test func theDatabaseOfAServerIsNamedAsSuch() async throws {
+        try await withTemporaryFile { path in
+            try Self.makeFile(path, "CREATE TABLE tideline_tables (name TEXT)")
+            let error = #expect(throws: SyncError.self) { try SQLiteStore(path: path) }
+            #expect(error?.message.contains("tideline server") == true)
+        }
+    }
+
+    /// Stores of the original have the queue's tables and no mark.
+    @Test func aStoreWithoutOurMarkIsOpened() async throws {
+        try await withTemporaryFile { path in
+            try Self.makeFile(
+                path,
+                """
+                CREATE TABLE MS_TableOperations (id INTEGER PRIMARY KEY, itemId TEXT,
+                    properties BLOB, "table" TEXT, tableKind INTEGER)
+                """
+            )
+            let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
+            #expect(try await device.context.pendingOperationCount == 0)
+        }
+    }
+
+    /// Paths that cannot be a store: each has a message of its own, without SQLite's words.
+    @Test(arguments: [
+        ("", "path of the store is empty"), ("/tmp", "A folder is at /tmp"),
+        ("/nowhere/at/all/todo.sqlite", "There is no folder '/nowhere/at/all/'"),
+        ("nowhere/todo.sqlite", "There is no folder 'nowhere/'"),
+        ("/proc/todo.sqlite", "cannot be opened or made"),
+    ])
+    func pathsThatCannotBeAStore(path: String, words: String) {
+        let error = #expect(throws: SyncError.self) { try SQLiteStore(path: path) }
         #expect(error?.code == .storeFailure)
-        #expect(error?.message.contains("/nowhere/at/all") == true)
+        #expect(error?.message.contains(words) == true)
+        #expect(error?.message.contains("SQL") == false)
+    }
+
+    @Test func aLockedFileIsAClearError() async throws {
+        try await withTemporaryFile { path in
+            _ = try SQLiteStore(path: path)
+            let other = try Database(path: path)
+            try other.execute("PRAGMA locking_mode = EXCLUSIVE")
+            try other.execute("BEGIN EXCLUSIVE; CREATE TABLE t (a); COMMIT")
+            let error = #expect(throws: SyncError.self) { try SQLiteStore(path: path) }
+            #expect(error?.code == .storeFailure)
+            #expect(error?.message.contains("locked by another program") == true)
+            #expect(error?.message.contains(path) == true)
+        }
+    }
+
+    @Test(.enabled(if: geteuid() != 0)) func aReadOnlyFileIsAClearError() async throws {
+        try await withTemporaryFile { path in
+            _ = try SQLiteStore(path: path)
+            try FileManager.default.setAttributes([.posixPermissions: 0o400], ofItemAtPath: path)
+            let error = #expect(throws: SyncError.self) { try SQLiteStore(path: path) }
+            #expect(error?.code == .storeFailure)
+            #expect(error?.message.contains("read-only") == true)
+        }
     }
 
     @Test func theTablesOfTheOriginalAreThere() async throws {

@@ -46,6 +46,7 @@ struct Device: Sendable {
         store: any LocalStore = MemoryStore(),
         conflicts: ConflictPolicy = .fail,
         limits: SyncLimits = SyncLimits(),
+        endpoint: URL = Self.endpoint,
         tables: [any SyncRecord.Type] = [Todo.self, Note.self],
         schemas: [TableSchema] = []
     ) async throws {
@@ -53,7 +54,7 @@ struct Device: Sendable {
         self.waits = waits
         self.store = store
         client = SyncClient(
-            endpoint: Self.endpoint,
+            endpoint: endpoint,
             transport: transport,
             limits: limits,
             environment: waits.environment

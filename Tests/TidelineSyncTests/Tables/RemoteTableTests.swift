@@ -128,11 +128,6 @@ import TidelineTestKit
         let url = try #require(URL(string: "http://example.com"))
         let refused = SyncClient(endpoint: url, transport: transport)
         #expect(await code { _ = try await refused.table(Todo.self).read() } == .insecureEndpoint)
-        #expect(
-            await code {
-                try await refused.syncContext.initialize(store: MemoryStore(), tables: [])
-            } == .insecureEndpoint
-        )
         #expect(transport.sent.isEmpty)
         let asked = SyncClient(
             endpoint: url,

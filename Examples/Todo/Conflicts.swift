@@ -1,0 +1,95 @@
+// Conflicts: what the server rejected, and how it is settled.
+
+import Tideline
+
+struct Conflicts {
+    let context: SyncContext
+
+    func show() async throws {
+        let errors = try await context.operationErrors()
+        for error in errors {
+            Terminal.say(
+                "\(short(error.itemID))  \(error.kind) rejected (\(error.statusCode ?? 0))"
+            )
+            Terminal.say("  server: \(error.message)")
+            Terminal.say("  mine:   \(error.item.map(describe) ?? "deleted")")
+            Terminal.say("  theirs: \(theirs(error))")
+        }
+        if errors.isEmpty {
+            Terminal.say("no conflicts")
+        } else {
+            Terminal.say(
+                "Settle with 'todo conflicts keep-mine ID' or 'todo conflicts take-theirs ID'."
+            )
+        }
+    }
+
+    private func theirs(_ error: TableOperationError) -> String {
+        switch error.serverCopy {
+        case .row(let row): describe(row)
+        case .deleted: "deleted"
+        // A row that this caller may not see.
+        case .neverSeen where error.statusCode == 409: "an item that the server does not show"
+        case .neverSeen: "none; there is no such item on the server"
+        }
+    }
+
+    private func describe(_ row: Row) -> String {
+        guard let item = try? row.decode(TodoItem.self) else {
+            return "an item that does not fit this program"
+        }
+        return "[\(item.complete ? "x" : " ")] \(item.text)"
+    }
+
+    func keepMine(_ id: String) async throws {
+        guard let error = try await find(id) else {
+            Terminal.say("mine is kept already; 'todo sync' sends it")
+            return
+        }
+        try await error.updateOperationAndRetry(with: error.item ?? Row())
+        Terminal.say("kept mine; 'todo sync' sends it")
+    }
+
+    func takeTheirs(_ id: String, discards: Bool) async throws {
+        guard let error = try await find(id) else {
+            throw Mistake(
+                message: """
+                    '\(id)' is no conflict any more: it was changed since, and 'todo sync' sends it.
+                    """
+            )
+        }
+        let lost = error.serverCopy == .neverSeen ? error.item.map(describe) : nil
+        if let lost, !discards {
+            throw Mistake(
+                message: """
+                    There is no item of theirs to take. \(error.message) Nothing was changed: \
+                    this is the only copy of '\(lost)'. Mend it with 'todo edit', or drop it for \
+                    good with 'todo conflicts take-theirs \(id) --discard'.
+                    """
+            )
+        }
+        try await error.cancelOperationAndDiscardItem()
+        Terminal.say(lost.map { "dropped \(short(error.itemID))  \($0)" } ?? "took theirs")
+    }
+
+    /// The conflict whose id begins so; nil when its item only waits to be sent.
+    private func find(_ id: String) async throws -> TableOperationError? {
+        let matches = try await context.operationErrors().filter { $0.itemID.hasPrefix(id) }
+        if let exact = matches.first(where: { $0.itemID == id }) ?? matches.first,
+            matches.count == 1 || exact.itemID == id
+        {
+            return exact
+        }
+        guard matches.isEmpty else {
+            throw Mistake(message: "several conflicts begin with '\(id)'. Give more letters.")
+        }
+        let waits = try await context.pendingOperations().contains { $0.itemID.hasPrefix(id) }
+        guard waits else {
+            throw Mistake(message: "no conflict begins with '\(id)'. See 'todo conflicts'.")
+        }
+        return nil
+    }
+}
+
+/// As much of an id as people read and type.
+func short(_ id: String) -> String { String(id.prefix(8)) }

@@ -1,0 +1,93 @@
+// The messages about the file of a store: what is wrong with it and what to do.
+//
+// What SQLite said, with its statement, is the cause and never the message.
+
+import Foundation
+import TidelineSQLite
+
+extension SyncError {
+    /// A failure of SQLite in the file of a store.
+    static func store(_ cause: SQLiteError, at path: String) -> SyncError {
+        SyncError(.storeFailure, message(cause, path), cause: cause)
+    }
+
+    private static func message(_ error: SQLiteError, _ path: String) -> String {
+        if error.isNotADatabase {
+            return """
+                The file at \(path) is not a SQLite database, or it is encrypted. Give another \
+                path; the file was left untouched.
+                """
+        }
+        if error.isReadOnly {
+            return """
+                The store at \(path) cannot be written: the file or its folder is read-only. Give \
+                the app the right to write both, or another path.
+                """
+        }
+        if error.isBusy {
+            return """
+                The store at \(path) is locked by another program. End that program, or try again \
+                when it is done.
+                """
+        }
+        if error.isCannotOpen {
+            return """
+                The store at \(path) cannot be opened or made. Check the app's right to read and \
+                write the file and its folder, or give another path.
+                """
+        }
+        if error.isFull {
+            return "There is no space left for the store at \(path). Free some, then try again."
+        }
+        if error.isCorrupt {
+            return """
+                The store at \(path) is damaged. Put a copy of it back, or give another path and \
+                pull anew; changes that were not pushed are in the damaged file only.
+                """
+        }
+        return "The store at \(path) failed. The 'cause' of this error says how."
+    }
+
+    static func emptyStorePath() -> SyncError {
+        SyncError(
+            .storeFailure,
+            "The path of the store is empty. Give the path of a file, such as 'todo.sqlite'."
+        )
+    }
+
+    static func storeIsFolder(_ path: String) -> SyncError {
+        SyncError(
+            .storeFailure,
+            "A folder is at \(path), and a store is a file. Give the path of a file in it."
+        )
+    }
+
+    static func noStoreFolder(_ folder: String, _ path: String) -> SyncError {
+        SyncError(
+            .storeFailure,
+            "There is no folder '\(folder)' for the store at \(path). Make it first."
+        )
+    }
+
+    static func foreignFile(_ path: String, isServer: Bool) -> SyncError {
+        let what =
+            isServer ? "the database of a tideline server" : "the database of another program"
+        return SyncError(
+            .storeFailure,
+            """
+            The file at \(path) is \(what), not the store of an app. Give another path; the file \
+            was left untouched.
+            """
+        )
+    }
+
+    static func newerStore(found: Int64, known: Int64) -> SyncError {
+        SyncError(
+            .newerStore,
+            """
+            The store file has format \(found), this version of the library knows \(known). \
+            Update the app; the file was left untouched.
+            """
+        )
+    }
+}

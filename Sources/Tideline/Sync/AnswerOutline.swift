@@ -1,0 +1,85 @@
+// AnswerOutline: what an answer was that no sync server gives, so that a message can say it.
+//
+// Status, media type and where a redirect leads (its origin only); nothing of the body but the
+// text that a problem body has for people.
+
+import Foundation
+import TidelineCore
+
+package struct AnswerOutline: Sendable, Hashable {
+    package var status: Int
+    /// The media type, without parameters.
+    package var mediaType: String?
+    /// The origin that a redirect leads to; nil where there is none or it is the same server.
+    package var redirect: String?
+    /// The text of a problem body.
+    package var problem: String?
+
+    package init(_ response: TransportResponse) {
+        status = response.status
+        mediaType = response.headers["Content-Type"].flatMap(Self.mediaType)
+        redirect = response.headers["Location"].flatMap { URL(string: $0) }
+            .flatMap { $0.host() == nil ? nil : EndpointRules.name(of: $0) }
+        problem = response.problem
+    }
+
+    /// `text/html` of `text/html; charset=utf-8`; nil for what is no media type.
+    private static func mediaType(_ field: String) -> String? {
+        let type = field.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces).lowercased()
+        let isPlain = type.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+        return isPlain && (3...60).contains(type.utf8.count) ? type : nil
+    }
+
+    /// What answered and what to check, as sentences.
+    ///
+    /// - Parameters:
+    ///   - server: The origin that was asked.
+    ///   - what: What it answered, such as "the push".
+    package func message(from server: String, to what: String) -> String {
+        let type = mediaType.map { " (\($0))" } ?? ""
+        let reason = problem.map { ": \($0)" } ?? ""
+        let start = "\(server) answered \(what) with status \(status)\(type)"
+        switch status {
+        case 300..<400:
+            let place = redirect.map { "to \($0)" } ?? "to another path"
+            return """
+                \(start), a redirect \(place), which is not followed. If the server is there, give \
+                that address as the endpoint; if it is a login page, sign in to the network first.
+                """
+        case 408, 429:
+            return "\(Self.ended(start + reason)) The server is busy; try again later."
+        case 404, 410:
+            return """
+                \(start), which is no answer of a table. Check the path of the endpoint, and that \
+                the server runs behind its proxy.
+                """
+        case 500...:
+            return """
+                \(Self.ended(start + reason)) The server failed; try again later, and see its log \
+                if it goes on.
+                """
+        default:
+            return """
+                \(start), but not with what a sync server says. Check that the endpoint is the \
+                sync server, and no other service or login page.
+                """
+        }
+    }
+
+    private static func ended(_ text: String) -> String { text.hasSuffix(".") ? text : text + "." }
+}
+
+extension SyncError {
+    /// An answer came, and it was not the protocol's.
+    package static func unexpectedAnswer(
+        _ answer: AnswerOutline,
+        from server: String,
+        to what: String
+    ) -> SyncError {
+        SyncError(
+            (200..<300).contains(answer.status) ? .badResponse : .serverError,
+            answer.message(from: server, to: what),
+            statusCode: answer.status
+        )
+    }
+}

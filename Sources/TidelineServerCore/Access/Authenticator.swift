@@ -1,0 +1,134 @@
+// Authenticator: from the header fields of a request to its user.
+//
+// How a token is checked is handed in: this target knows no cryptography. What a check found is
+// kept for as long as the token holds, so that most requests pay one look into a dictionary.
+
+import Synchronization
+package import TidelineCore
+
+/// A token that was found right, and for how long.
+package struct CheckedToken: Sendable {
+    package var user: User
+    /// Microseconds since 1970, from which on the token holds.
+    package var validFrom: Int64
+    /// Microseconds since 1970, at which the token holds no more.
+    package var validUntil: Int64
+
+    package init(user: User, validFrom: Int64 = .min, validUntil: Int64 = .max) {
+        self.user = user
+        self.validFrom = validFrom
+        self.validUntil = validUntil
+    }
+}
+
+/// Why a token is refused, in words that hold nothing of it, for the caller.
+package struct TokenRefusal: Error, Sendable {
+    package var message: String
+
+    package init(_ message: String) {
+        self.message = message
+    }
+}
+
+package final class Authenticator: Sendable {
+    /// Checks the text of a token at a time in microseconds since 1970.
+    package typealias Check =
+        @Sendable (_ token: String, _ now: Int64) throws(TokenRefusal) -> CheckedToken
+
+    private let check: Check
+    private let cache = Mutex(TokenCache())
+
+    package init(_ check: @escaping Check) {
+        self.check = check
+    }
+
+    /// The user of the request's token, nil without a token; a bad token is 401.
+    package func user(of headers: HTTPFields, now: Int64) throws -> User? {
+        guard let token = try Self.token(in: headers) else { return nil }
+        if let user = cache.withLock({ $0.user(of: token, now: now) }) { return user }
+        do {
+            let checked = try check(token, now)
+            guard Self.isUsable(checked.user.id) else { throw TokenRefusal(Self.unusableUser) }
+            cache.withLock { $0.put(checked, for: token) }
+            return checked.user
+        } catch let refusal as TokenRefusal {
+            throw ServerError.invalidToken(refusal.message)
+        }
+    }
+
+    /// `X-ZUMO-AUTH`, or the bearer token of `Authorization` when that is absent or empty.
+    private static func token(in headers: HTTPFields) throws -> String? {
+        var zumo: String?
+        var authorization: String?
+        for field in headers {
+            switch field.name.utf8.count {
+            case 11 where ASCII.equal(field.name, "x-zumo-auth") && !field.value.isEmpty:
+                guard zumo == nil else { throw ServerError.invalidToken(twoTokens) }
+                zumo = field.value
+            case 13 where ASCII.equal(field.name, "authorization"):
+                guard authorization == nil else { throw ServerError.invalidToken(twoTokens) }
+                authorization = field.value
+            default: break
+            }
+        }
+        guard let token = zumo ?? authorization.flatMap(bearer) else { return nil }
+        // Texts that are equal to Swift and not the same bytes must not meet in the cache.
+        guard !token.isEmpty, token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
+            throw ServerError.invalidToken(noToken)
+        }
+        return token
+    }
+
+    /// What follows the scheme; nil for another scheme, which is none of ours.
+    private static func bearer(_ value: String) -> String? {
+        let parts = value.split(separator: " ", maxSplits: 1)
+        guard let scheme = parts.first, ASCII.equal(scheme, "bearer") else { return nil }
+        return parts.count > 1 ? String(parts[1].drop { $0 == " " }) : ""
+    }
+
+    private static let twoTokens = "There is more than one token of a kind."
+    private static let noToken = "There is no token where one is announced."
+    private static let unusableUser =
+        "The sub of the token must have 1 to \(userBytesMax) bytes, none of them a control."
+
+    /// It is stored in the rows of its user.
+    private static let userBytesMax = 1024
+
+    private static func isUsable(_ id: String) -> Bool {
+        (1...userBytesMax).contains(id.utf8.count)
+            && id.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
+    }
+}
+
+/// The tokens found right of late.
+///
+/// There are two generations, of which the older one is dropped when the younger is full. Wrong
+/// tokens are never in it, so nobody without a right one can fill it.
+struct TokenCache {
+    /// The most tokens of a generation, and the longest: together they bound the memory.
+    static let tokensMax = 1000
+    static let tokenBytesMax = 4096
+
+    private var young: [String: CheckedToken] = [:]
+    private var old: [String: CheckedToken] = [:]
+
+    mutating func user(of token: String, now: Int64) -> User? {
+        guard let found = young[token] ?? old[token] else { return nil }
+        guard found.validFrom <= now, now < found.validUntil else {
+            young[token] = nil
+            old[token] = nil
+            return nil
+        }
+        if young[token] == nil { put(found, for: token) }
+        return found.user
+    }
+
+    mutating func put(_ checked: CheckedToken, for token: String) {
+        guard token.utf8.count <= Self.tokenBytesMax else { return }
+        if young.count >= Self.tokensMax {
+            old = young
+            young = [:]
+        }
+        young[token] = checked
+    }
+}

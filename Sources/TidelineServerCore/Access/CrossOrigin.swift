@@ -1,0 +1,149 @@
+// CrossOrigin: which web pages may call the server from a browser (CORS, the Fetch standard).
+//
+// Tokens travel in a header that a page has to set itself, never in cookies: so a page that is let
+// in can do no more than its user's token allows, and credentials are never announced.
+
+import TidelineCore
+
+/// An origin as the configuration writes it.
+package struct OriginPattern: Hashable, Sendable {
+    private let scheme: String
+    /// With a leading `.` for all names below it.
+    private let host: String
+    /// Nil for any.
+    private let port: String?
+    private let isAny: Bool
+
+    /// Nil for a text that is neither `*` nor `scheme://host[:port]`; `*.` may begin the host, and
+    /// `*` may be the port.
+    package init?(_ text: String) {
+        isAny = text == "*"
+        if isAny {
+            (scheme, host, port) = ("", "", nil)
+            return
+        }
+        guard let parts = Self.parts(text.lowercased()) else { return nil }
+        let name = parts.host.hasPrefix("*.") ? parts.host.dropFirst(2) : parts.host[...]
+        guard Self.isHost(name), parts.port == "*" || parts.port.utf8.allSatisfy(Self.isDigit),
+            parts.scheme.utf8.allSatisfy({ Self.isLetter($0) || Self.isDigit($0) || $0 == 0x2D })
+        else { return nil }
+        scheme = parts.scheme
+        host = name.count < parts.host.count ? "." + name : parts.host
+        port = parts.port == "*" ? nil : parts.port
+    }
+
+    /// Whether it is the origin that a browser names.
+    package func matches(_ origin: String) -> Bool {
+        if isAny { return true }
+        guard let parts = Self.parts(origin.lowercased()), parts.scheme == scheme,
+            port == nil || port == parts.port
+        else { return false }
+        guard host.utf8.first == UInt8(ascii: ".") else { return parts.host == host }
+        return parts.host.hasSuffix(host) && parts.host.utf8.count > host.utf8.count
+    }
+
+    /// The parts of an origin; the port of the scheme is left out, as browsers do.
+    private static func parts(_ text: String) -> (scheme: String, host: String, port: String)? {
+        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }),
+            let colon = text.firstRange(of: "://"), colon.lowerBound > text.startIndex
+        else { return nil }
+        let scheme = String(text[..<colon.lowerBound])
+        let rest = text[colon.upperBound...]
+        var host = rest
+        var port = ""
+        if let end = rest.lastIndex(of: ":"), !rest[end...].contains("]") {
+            host = rest[..<end]
+            port = String(rest[rest.index(after: end)...])
+            guard !port.isEmpty else { return nil }
+        }
+        if (scheme, port) == ("http", "80") || (scheme, port) == ("https", "443") { port = "" }
+        return host.isEmpty ? nil : (scheme, String(host), port)
+    }
+
+    private static func isHost(_ name: Substring) -> Bool {
+        if name.hasPrefix("["), name.hasSuffix("]") {
+            return name.dropFirst().dropLast().utf8.allSatisfy {
+                isDigit($0) || $0 == UInt8(ascii: ":") || (0x61...0x66).contains($0)
+            }
+        }
+        return !name.isEmpty && name.utf8.first != UInt8(ascii: ".")
+            && name.utf8.allSatisfy {
+                isLetter($0) || isDigit($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: ".")
+                    || $0 == UInt8(ascii: "_")
+            }
+    }
+
+    private static func isLetter(_ byte: UInt8) -> Bool { (0x61...0x7A).contains(byte) }
+
+    private static func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) }
+}
+
+package struct CrossOrigin: Sendable {
+    private let origins: [OriginPattern]
+
+    package init(_ origins: [OriginPattern]) {
+        self.origins = origins
+    }
+
+    private static let methods = "GET, PUT, PATCH, POST, DELETE, OPTIONS"
+
+    /// What a page may send when its browser does not ask for names.
+    private static let requestHeaders =
+        "Authorization, Content-Type, If-Match, If-Modified-Since, If-None-Match, "
+        + "If-Unmodified-Since, Prefer, Repeatability-First-Sent, Repeatability-Request-ID, "
+        + "X-Request-ID, X-ZUMO-AUTH, X-ZUMO-FEATURES, X-ZUMO-INSTALLATION-ID, X-ZUMO-Options, "
+        + "X-ZUMO-VERSION, ZUMO-API-VERSION"
+
+    /// What a page may read of an answer beside its body.
+    private static let exposedHeaders =
+        "Allow, ETag, Last-Modified, Link, Location, Preference-Applied, Repeatability-Result, "
+        + "Retry-After, Tideline-Epoch, WWW-Authenticate, X-Request-ID"
+
+    /// For how many seconds a browser keeps what a preflight said.
+    private static let maxAge = "300"
+
+    /// The most bytes of an origin, and of the names that a preflight asks for.
+    private static let originBytesMax = 300
+    private static let namesBytesMax = 500
+
+    /// Adds what lets the page at the request's origin read the answer; nothing for other origins.
+    func mark(_ response: inout ServerResponse, for request: ServerRequest) {
+        response.headers.append("Vary", "Origin")
+        guard let origin = request.headers["Origin"],
+            origin.utf8.count <= Self.originBytesMax,
+            origin.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }),
+            origins.contains(where: { $0.matches(origin) })
+        else { return }
+        response.headers.append("Access-Control-Allow-Origin", origin)
+        response.headers.append("Access-Control-Expose-Headers", Self.exposedHeaders)
+        guard request.isPreflight else { return }
+        response.headers.append("Access-Control-Allow-Methods", Self.methods)
+        response.headers.append("Access-Control-Allow-Headers", Self.allowedHeaders(request))
+        response.headers.append("Access-Control-Max-Age", Self.maxAge)
+    }
+
+    /// The names that are asked for, as the classic server answered: none of them does harm.
+    private static func allowedHeaders(_ request: ServerRequest) -> String {
+        guard let names = request.headers["Access-Control-Request-Headers"], !names.isEmpty,
+            names.utf8.count <= namesBytesMax, names.utf8.allSatisfy(isNameByte)
+        else { return requestHeaders }
+        return names
+    }
+
+    private static func isNameByte(_ byte: UInt8) -> Bool {
+        switch ASCII.lower(byte) {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"),
+            UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: ","), UInt8(ascii: " "):
+            true
+        default: false
+        }
+    }
+}
+
+extension ServerRequest {
+    /// Whether a browser asks whether a page may send a request.
+    var isPreflight: Bool {
+        method == "OPTIONS" && headers["Origin"] != nil
+            && headers["Access-Control-Request-Method"] != nil
+    }
+}

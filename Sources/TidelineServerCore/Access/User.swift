@@ -1,0 +1,17 @@
+// User: who sent a request. It goes with the request into every operation on a table.
+
+public import TidelineCore
+
+/// Who sent a request, as their token says.
+public struct User: Sendable {
+    /// The token's `sub`, never empty; users are told apart by its bytes.
+    public var id: String
+    /// The token's claims that have no meaning of their own here, and `iss`.
+    public var claims: Row
+
+    /// Describes a user.
+    public init(id: String, claims: Row = Row()) {
+        self.id = id
+        self.claims = claims
+    }
+}

@@ -1,0 +1,46 @@
+// RowView: single rows of a table as somebody sees them who may not see all.
+//
+// The view is part of the statement. Its text is the same for all users, so it is prepared once.
+
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+struct RowView {
+    private let table: SQLiteTable
+    private let view: QueryExpression
+    private let renderer: FilterRenderer
+
+    init(_ table: SQLiteTable, _ view: QueryExpression) {
+        self.table = table
+        self.view = view
+        renderer = FilterRenderer(schema: table.table.definition.schema, dateUnit: .microseconds)
+    }
+
+    /// The row, nil when it is outside the view.
+    func row(_ id: String, _ database: Database) throws -> StoredRow? {
+        var sql: SQL = "SELECT \(SQL(verbatim: table.cellNames)) FROM \(Identifier(table.name))"
+        sql.append(" WHERE \"id\" = \(.text(id)) AND (\(renderer.condition(view)))")
+        let statement = try database.prepare(sql.text(for: .sqlite))
+        defer { statement.reset() }
+        try statement.bind(sql.bindings)
+        return try statement.step() ? table.row(statement) : nil
+    }
+
+    /// What the row is, and whether it is in the view.
+    func state(_ id: String, _ database: Database) throws -> RowState? {
+        var sql: SQL = "SELECT \"version\", \"updatedAt\", \"deleted\", "
+        sql.append("(\(renderer.strictCondition(view))) FROM \(Identifier(table.name))")
+        sql.append(" WHERE \"id\" = \(.text(id))")
+        let statement = try database.prepare(sql.text(for: .sqlite))
+        defer { statement.reset() }
+        try statement.bind(sql.bindings)
+        guard try statement.step() else { return nil }
+        return RowState(
+            version: statement.integer(0),
+            updatedAt: statement.integer(1),
+            isDeleted: statement.integer(2) != 0,
+            isVisible: statement.integer(3) != 0
+        )
+    }
+}

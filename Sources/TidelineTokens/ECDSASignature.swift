@@ -1,0 +1,41 @@
+// ECDSASignature: between the two forms of a P-256 signature. Tokens carry r and s as 32 bytes
+// each (RFC 7518 section 3.4), OpenSSL takes and gives the DER form of RFC 3279 section 2.2.3:
+//
+//     SEQUENCE { INTEGER r, INTEGER s }
+
+enum ECDSASignature {
+    /// The bytes of r, and of s.
+    private static let half = 32
+
+    /// Nil unless there are 64 bytes.
+    static func der(raw: [UInt8]) -> [UInt8]? {
+        guard raw.count == 2 * half else { return nil }
+        let body = integer(raw[..<half]) + integer(raw[half...])
+        return [0x30, UInt8(body.count)] + body
+    }
+
+    private static func integer(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
+        var digits = Array(bytes.drop { $0 == 0 })
+        // The first bit is the sign.
+        if digits.first.map({ $0 >= 0x80 }) ?? true { digits.insert(0, at: 0) }
+        return [0x02, UInt8(digits.count)] + digits
+    }
+
+    /// Nil for bytes that are no such signature.
+    static func raw(der: [UInt8]) -> [UInt8]? {
+        guard der.count >= 2, der[0] == 0x30, Int(der[1]) == der.count - 2 else { return nil }
+        var rest = der[2...]
+        guard let r = number(&rest), let s = number(&rest), rest.isEmpty else { return nil }
+        return r + s
+    }
+
+    private static func number(_ rest: inout ArraySlice<UInt8>) -> [UInt8]? {
+        guard rest.popFirst() == 0x02, let count = rest.popFirst(), Int(count) <= rest.count else {
+            return nil
+        }
+        let digits = rest.prefix(Int(count)).drop { $0 == 0 }
+        rest.removeFirst(Int(count))
+        guard digits.count <= half else { return nil }
+        return Array(repeating: 0, count: half - digits.count) + digits
+    }
+}

@@ -1,0 +1,113 @@
+// KeyHandle: owns one EVP_PKEY of OpenSSL, and the ways to come by one.
+//
+// Functions of OpenSSL leave what went wrong in a queue of the thread; it is emptied here, as
+// its texts are of no use to the reader of a configuration.
+
+import CCrypto
+
+/// One key of OpenSSL, freed with its owner.
+///
+/// Only ``PublicKey`` and ``TokenSigner`` use the pointer, and neither keeps it.
+final class KeyHandle {
+    let pointer: OpaquePointer
+
+    /// Takes ownership of what a C call gave; nil for nil.
+    init?(owning pointer: OpaquePointer?) {
+        guard let pointer else { return nil }
+        self.pointer = pointer
+    }
+
+    deinit { EVP_PKEY_free(pointer) }
+
+    var bits: Int { Int(EVP_PKEY_get_bits(pointer)) }
+
+    /// Not of the kind "RSA-PSS", whose signatures are others.
+    var isRSA: Bool { EVP_PKEY_is_a(pointer, "RSA") == 1 }
+
+    var isP256: Bool {
+        guard EVP_PKEY_is_a(pointer, "EC") == 1 else { return false }
+        var name = [CChar](repeating: 0, count: 64)
+        var count = 0
+        let found = EVP_PKEY_get_group_name(pointer, &name, name.count, &count) == 1
+        ERR_clear_error()
+        guard found, count > 0, count < name.count else { return false }
+        return name[..<count].elementsEqual("prime256v1".utf8.map { CChar(bitPattern: $0) })
+    }
+}
+
+// MARK: - From PEM
+
+/// Without it OpenSSL would ask for a password on the terminal.
+private func noPassword(
+    _ buffer: UnsafeMutablePointer<CChar>?,
+    _ size: Int32,
+    _ isWriting: Int32,
+    _ context: UnsafeMutableRawPointer?
+) -> Int32 {
+    -1
+}
+
+extension KeyHandle {
+    /// Hands `pem` to `read` as a BIO.
+    private static func read(
+        pem: [UInt8],
+        _ read: (OpaquePointer) -> OpaquePointer?
+    ) -> KeyHandle? {
+        defer { ERR_clear_error() }
+        return pem.withUnsafeBytes { bytes in
+            guard let memory = BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else {
+                return nil
+            }
+            defer { BIO_free(memory) }
+            return KeyHandle(owning: read(memory))
+        }
+    }
+
+    static func publicKey(pem: [UInt8]) -> KeyHandle? {
+        read(pem: pem) { PEM_read_bio_PUBKEY($0, nil, noPassword, nil) }
+    }
+
+    static func privateKey(pem: [UInt8]) -> KeyHandle? {
+        read(pem: pem) { PEM_read_bio_PrivateKey($0, nil, noPassword, nil) }
+    }
+
+    /// The key that a certificate is about; its dates and its issuer are not looked at.
+    static func certificate(pem: [UInt8]) -> KeyHandle? {
+        read(pem: pem) { memory in
+            guard let certificate = PEM_read_bio_X509(memory, nil, noPassword, nil) else {
+                return nil
+            }
+            defer { X509_free(certificate) }
+            return X509_get_pubkey(certificate)
+        }
+    }
+}
+
+// MARK: - From parameters
+
+extension KeyHandle {
+    /// A new key with only the public parameters of this one, held by OpenSSL's provider.
+    func publicCopy() -> KeyHandle? {
+        defer { ERR_clear_error() }
+        return KeyHandle(owning: tideline_public_copy(pointer, isRSA ? "RSA" : "EC"))
+    }
+
+    /// An RSA key from modulus and exponent, most significant byte first.
+    static func rsa(modulus: [UInt8], exponent: [UInt8]) -> KeyHandle? {
+        defer { ERR_clear_error() }
+        let key = tideline_rsa_key(
+            modulus,
+            Int32(modulus.count),
+            exponent,
+            Int32(exponent.count)
+        )
+        return KeyHandle(owning: key)
+    }
+
+    /// A P-256 key from the coordinates of its point, 32 bytes each.
+    static func p256(x: [UInt8], y: [UInt8]) -> KeyHandle? {
+        defer { ERR_clear_error() }
+        let point = [0x04] + x + y
+        return KeyHandle(owning: tideline_p256_key(point, point.count))
+    }
+}

@@ -1,0 +1,74 @@
+// SignedToken: the compact form of RFC 7515 taken apart. Nothing in it is trusted yet.
+//
+// Of the header only alg, kid and crit count. Keys and addresses of keys that a token brings
+// along (jwk, jku, x5c, x5u) are never looked at.
+
+import TidelineCore
+
+struct SignedToken {
+    let algorithm: TokenAlgorithm
+    let keyID: String?
+    let signature: [UInt8]
+    /// Not read as JSON before the signature is checked.
+    let payload: [UInt8]
+    private let bytes: [UInt8]
+    private let signedCount: Int
+
+    /// What the signature is about: header, '.', payload, as they came.
+    var signed: ArraySlice<UInt8> { bytes[..<signedCount] }
+
+    init(
+        _ text: String,
+        allowed: Set<TokenAlgorithm>,
+        limits: TokenLimits
+    ) throws(TokenError) {
+        guard text.utf8.count <= limits.tokenBytesMax else { throw .tooLarge(limits.tokenBytesMax) }
+        bytes = Array(text.utf8)
+        let parts = bytes.split(
+            separator: UInt8(ascii: "."),
+            maxSplits: 3,
+            omittingEmptySubsequences: false
+        )
+        guard parts.count == 3 else { throw .notThreeParts }
+        guard let header = Base64URL.decode(parts[0]) else { throw .notBase64("header") }
+        guard let payload = Base64URL.decode(parts[1]) else { throw .notBase64("payload") }
+        guard let signature = Base64URL.decode(parts[2]) else { throw .notBase64("signature") }
+        let read = try TokenHeader(json: header)
+        guard let algorithm = TokenAlgorithm(rawValue: read.algorithm), allowed.contains(algorithm)
+        else { throw .algorithmNotAllowed(allowed) }
+        self.algorithm = algorithm
+        keyID = read.keyID
+        self.payload = payload
+        self.signature = signature
+        signedCount = parts[1].endIndex
+    }
+}
+
+/// The members of a token's header that count.
+private struct TokenHeader {
+    var algorithm: String
+    var keyID: String?
+
+    init(json bytes: [UInt8]) throws(TokenError) {
+        var algorithm: String?
+        var keyID: String?
+        var isExtended = false
+        try StrictJSON.object(bytes, "header of the token") { reader, name, token in
+            switch name {
+            case "alg": algorithm = try reader.string(token, "alg")
+            case "kid": keyID = try reader.string(token, "kid")
+            case "crit":
+                isExtended = true
+                try reader.skip(token)
+            default: try reader.skip(token)
+            }
+        }
+        guard let algorithm else {
+            throw TokenError(.malformed, "The header of the token has no alg.")
+        }
+        guard algorithm.lowercased() != "none" else { throw .unsigned }
+        guard !isExtended else { throw .unknownExtension }
+        self.algorithm = algorithm
+        self.keyID = keyID
+    }
+}

@@ -1,0 +1,172 @@
+// TokenClaims: what a token says (RFC 7519 section 4), read from its payload and written to it.
+
+package import TidelineCore
+
+/// What a token says about its bearer.
+package struct TokenClaims: Hashable, Sendable {
+    /// `sub`: the user.
+    package var subject: String
+    /// `iss`: who made the token.
+    package var issuer: String?
+    /// `aud`: whom the token is for; one text on the wire when there is one.
+    package var audience: [String]
+    /// `exp`: from then on the token is refused.
+    package var expiresAt: Timestamp?
+    /// `nbf`: before then the token is refused.
+    package var notBefore: Timestamp?
+    /// `iat`: when the token was made.
+    package var issuedAt: Timestamp?
+    /// Every other claim; objects and arrays are `.json`.
+    package var other: Row
+
+    package init(
+        subject: String,
+        issuer: String? = nil,
+        audience: [String] = [],
+        expiresAt: Timestamp? = nil,
+        notBefore: Timestamp? = nil,
+        issuedAt: Timestamp? = nil,
+        other: Row = Row()
+    ) {
+        self.subject = subject
+        self.issuer = issuer
+        self.audience = audience
+        self.expiresAt = expiresAt
+        self.notBefore = notBefore
+        self.issuedAt = issuedAt
+        self.other = other
+    }
+
+    /// The claims with a meaning of their own here.
+    static let registered = ["sub", "iss", "aud", "exp", "nbf", "iat"]
+}
+
+// MARK: - Reading
+
+extension TokenClaims {
+    /// The subject is empty when the payload has none.
+    init(json bytes: [UInt8]) throws(TokenError) {
+        self.init(subject: "")
+        var names: [String] = []
+        var values: [Value] = []
+        try StrictJSON.object(bytes, "payload of the token") { reader, name, token in
+            switch name {
+            case "sub": subject = try Self.text(token, reader, "sub")
+            case "iss": issuer = try Self.text(token, reader, "iss")
+            case "aud": audience = try Self.audience(token, &reader)
+            case "exp": expiresAt = try Self.instant(token, reader, "exp")
+            case "nbf": notBefore = try Self.instant(token, reader, "nbf")
+            case "iat": issuedAt = try Self.instant(token, reader, "iat")
+            default:
+                names.append(name)
+                values.append(try Self.value(token, &reader))
+            }
+        }
+        other = Row(layout: RowLayout(names), values: values)
+    }
+
+    private static func text(
+        _ token: JSONReader.Token,
+        _ reader: JSONReader,
+        _ name: String
+    ) throws -> String {
+        guard case .string(let span) = token else { throw TokenError.wrongClaim(name, "a text") }
+        return reader.text(span)
+    }
+
+    private static func audience(
+        _ token: JSONReader.Token,
+        _ reader: inout JSONReader
+    ) throws -> [String] {
+        let fault = TokenError.wrongClaim("aud", "a text or an array of texts")
+        guard case .array = token else {
+            guard case .string(let span) = token else { throw fault }
+            return [reader.text(span)]
+        }
+        try reader.beginArray()
+        var texts: [String] = []
+        while try reader.nextElement() {
+            guard case .string(let span) = try reader.value() else { throw fault }
+            texts.append(reader.text(span))
+        }
+        return texts
+    }
+
+    /// Seconds since 1970, with or without fraction, kept to the microsecond.
+    private static func instant(
+        _ token: JSONReader.Token,
+        _ reader: JSONReader,
+        _ name: String
+    ) throws -> Timestamp {
+        let fault = TokenError.wrongClaim(name, "a time in seconds since 1970")
+        guard case .number(let range) = token else { throw fault }
+        if let seconds = reader.integer(range) {
+            guard abs(Double(seconds)) <= secondsMax else { throw fault }
+            return Timestamp(microseconds: seconds * 1_000_000)
+        }
+        guard let seconds = Double(reader.text(range)), abs(seconds) <= secondsMax else {
+            throw fault
+        }
+        return Timestamp(microseconds: Int64((seconds * 1_000_000).rounded()))
+    }
+
+    /// The end of the year 9999.
+    ///
+    /// Larger numbers are milliseconds, taken for seconds.
+    private static let secondsMax: Double = 253_402_300_799
+
+    private static func value(
+        _ token: JSONReader.Token,
+        _ reader: inout JSONReader
+    ) throws -> Value {
+        switch token {
+        case .null: return .null
+        case .bool(let value): return .bool(value)
+        case .string(let span): return .string(reader.text(span))
+        case .number(let range):
+            if let value = reader.integer(range) { return .integer(value) }
+            guard let value = Double(reader.text(range)), value.isFinite else {
+                throw reader.failure("the number is too large", at: range.lowerBound)
+            }
+            return .number(value)
+        case .object, .array:
+            let start = reader.position
+            try reader.skip(token)
+            return .json(JSON(checked: JSON.compact(reader.bytes, start..<reader.position)))
+        }
+    }
+}
+
+// MARK: - Writing
+
+extension TokenClaims {
+    /// The payload; times are cut to seconds.
+    func json() throws(TokenError) -> [UInt8] {
+        guard !subject.isEmpty else { throw .missingSubject }
+        if let name = other.names.first(where: Self.registered.contains) {
+            throw .wrongSetting("The claim \(name) is given as an additional claim.")
+        }
+        var members: [(String, Value)] = [("sub", .string(subject))]
+        if let issuer { members.append(("iss", .string(issuer))) }
+        if audience.count == 1 {
+            members.append(("aud", .string(audience[0])))
+        } else if !audience.isEmpty {
+            var writer = JSONWriter()
+            for text in audience {
+                writer.byte(writer.bytes.isEmpty ? "[" : ",")
+                writer.string(text)
+            }
+            writer.byte("]")
+            members.append(("aud", .json(JSON(checked: writer.text))))
+        }
+        for (name, instant) in [("iat", issuedAt), ("nbf", notBefore), ("exp", expiresAt)] {
+            guard let instant else { continue }
+            let (seconds, rest) = instant.microseconds.quotientAndRemainder(dividingBy: 1_000_000)
+            members.append((name, .integer(rest < 0 ? seconds - 1 : seconds)))
+        }
+        members += other.map { ($0.name, $0.value) }
+        var writer = JSONWriter()
+        writer.row(Row(layout: RowLayout(members.map(\.0)), values: members.map(\.1)))
+        return writer.bytes
+    }
+}

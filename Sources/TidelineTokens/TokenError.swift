@@ -1,0 +1,118 @@
+// TokenError: why a token is not accepted, or a key cannot be used.
+//
+// A message names the reason in fixed words. It never holds a part of a token or of a key, and
+// only characters that RFC 6750 allows in the error_description of WWW-Authenticate.
+
+import TidelineCore
+
+/// Why a token is refused, or a key or a setting cannot be used.
+package struct TokenError: Error, Hashable, Sendable, CustomStringConvertible {
+    package enum Code: String, Hashable, Sendable, CaseIterable {
+        /// Not three parts of base64url, or not the JSON that belongs there.
+        case malformed
+        /// Longer than ``TokenLimits/tokenBytesMax``.
+        case tooLarge
+        /// `alg` is `none`, in any letter case.
+        case unsigned
+        /// `alg` is another than those allowed.
+        case algorithmNotAllowed
+        /// The header has `crit`: nothing that it could name is known here.
+        case unknownExtension
+        /// No key has the token's `kid`, or none fits its algorithm.
+        case unknownKey
+        /// No key that fits made this signature.
+        case wrongSignature
+        case expired
+        case notYetValid
+        case issuedInTheFuture
+        case wrongIssuer
+        case wrongAudience
+        case missingSubject
+        /// A registered claim is not of its type.
+        case wrongClaim
+        /// A key cannot be read, or is too weak. Not a fault of a caller of the server.
+        case unusableKey
+        /// A setting is out of its range. Not a fault of a caller of the server.
+        case wrongSetting
+    }
+
+    package let code: Code
+    package let message: String
+
+    package init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    package var description: String { message }
+}
+
+extension TokenError {
+    static func malformed(_ part: String, _ fault: JSONError) -> TokenError {
+        TokenError(.malformed, "The \(part) is not acceptable JSON: \(fault).")
+    }
+
+    static func notBase64(_ part: String) -> TokenError {
+        TokenError(.malformed, "The \(part) of the token is not base64url without padding.")
+    }
+
+    static let notThreeParts = TokenError(
+        .malformed,
+        "A token has three parts with a '.' between them."
+    )
+
+    static func tooLarge(_ limit: Int) -> TokenError {
+        TokenError(.tooLarge, "The token is longer than \(limit) bytes.")
+    }
+
+    static let unsigned = TokenError(.unsigned, "A token without signature is not accepted.")
+
+    static func algorithmNotAllowed(_ allowed: Set<TokenAlgorithm>) -> TokenError {
+        TokenError(
+            .algorithmNotAllowed,
+            "The algorithm of the token is not allowed; allowed: \(TokenAlgorithm.list(allowed))."
+        )
+    }
+
+    static let unknownExtension = TokenError(
+        .unknownExtension,
+        "The token needs an extension (crit) that is not known here."
+    )
+
+    static let unknownKey = TokenError(
+        .unknownKey,
+        "No key fits the algorithm and the key id of the token."
+    )
+
+    static let wrongSignature = TokenError(.wrongSignature, "The signature of the token is wrong.")
+    static let expired = TokenError(.expired, "The token has expired. Get a new one.")
+    static let notYetValid = TokenError(.notYetValid, "The token is not valid yet (nbf).")
+
+    static let issuedInTheFuture = TokenError(
+        .issuedInTheFuture,
+        "The token was issued in the future (iat). Compare the clocks."
+    )
+
+    static let wrongIssuer = TokenError(.wrongIssuer, "The token is from another issuer (iss).")
+    static let wrongAudience = TokenError(
+        .wrongAudience,
+        "The token is for another audience (aud)."
+    )
+
+    static let missingSubject = TokenError(
+        .missingSubject,
+        "The token names no user: sub is missing or empty."
+    )
+
+    static func wrongClaim(_ name: String, _ expected: String) -> TokenError {
+        TokenError(.wrongClaim, "The claim \(name) of the token is not \(expected).")
+    }
+
+    static func unusableKey(_ reason: String) -> TokenError {
+        TokenError(.unusableKey, reason)
+    }
+
+    static func wrongSetting(_ reason: String) -> TokenError {
+        TokenError(.wrongSetting, reason)
+    }
+}

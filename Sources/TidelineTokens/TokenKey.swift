@@ -1,0 +1,82 @@
+// TokenKey: a key, bound to its one algorithm by its kind.
+//
+// A token chooses among the keys, never how a key is used: an RSA key has no way to become an
+// HMAC secret.
+
+import CCrypto
+
+struct TokenKey: Sendable {
+    enum Material: Sendable {
+        case secret(HMACSecret)
+        case publicKey(PublicKey)
+    }
+
+    /// `kid` of a JWK; a key without one is tried for every token that names no known key.
+    var id: String?
+    var material: Material
+
+    var algorithm: TokenAlgorithm {
+        switch material {
+        case .secret: .hs256
+        case .publicKey(let key):
+            switch key.kind {
+            case .rsa: .rs256
+            case .p256: .es256
+            }
+        }
+    }
+
+    func isSignature(_ signature: [UInt8], of message: ArraySlice<UInt8>) -> Bool {
+        switch material {
+        case .secret(let secret): secret.isSignature(signature, of: message)
+        case .publicKey(let key): key.isSignature(signature, of: message)
+        }
+    }
+}
+
+/// A shared secret for HMAC with SHA-256.
+struct HMACSecret: Sendable {
+    private let bytes: [UInt8]
+
+    init(_ bytes: [UInt8], _ name: String, _ limits: TokenLimits) throws(TokenError) {
+        guard PEMBlock.all(in: bytes).isEmpty else {
+            throw .unusableKey(
+                "\(name) is a PEM text, not a secret. A public key or a certificate is a key file."
+            )
+        }
+        guard bytes.count >= limits.secretBytesMin else {
+            throw .unusableKey(
+                "\(name) has \(bytes.count) bytes; at least \(limits.secretBytesMin) are needed. "
+                    + "Make one with: openssl rand -hex 32"
+            )
+        }
+        guard bytes.count <= limits.keyFileBytesMax else {
+            throw .unusableKey("\(name) is longer than \(limits.keyFileBytesMax) bytes.")
+        }
+        self.bytes = bytes
+    }
+
+    /// Nil only when OpenSSL has no memory.
+    func code(of message: ArraySlice<UInt8>) -> [UInt8]? {
+        var code = [UInt8](repeating: 0, count: 32)
+        var count: UInt32 = 0
+        let result = message.withUnsafeBufferPointer { message in
+            HMAC(
+                EVP_sha256(),
+                bytes,
+                Int32(bytes.count),
+                message.baseAddress,
+                message.count,
+                &code,
+                &count
+            )
+        }
+        return result != nil && Int(count) == code.count ? code : nil
+    }
+
+    /// Takes the same time wherever the first difference is.
+    func isSignature(_ signature: [UInt8], of message: ArraySlice<UInt8>) -> Bool {
+        guard let code = code(of: message), signature.count == code.count else { return false }
+        return CRYPTO_memcmp(code, signature, code.count) == 0
+    }
+}

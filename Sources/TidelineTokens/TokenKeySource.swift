@@ -1,0 +1,85 @@
+// TokenKeySource: keys as an operator hands them over, and how they become keys to check with.
+
+import TidelineCore
+
+/// Where a ``TokenVerifier`` has its keys from: the contents of a file, not its name.
+///
+/// Never printed: its description tells the kind only.
+package enum TokenKeySource: Sendable {
+    /// A secret shared with who makes the tokens; for HS256. See ``secretBytes(file:)``.
+    case secret([UInt8])
+    /// One or more public keys or certificates; for RS256 and ES256. Of a certificate only the
+    /// key counts: its dates and its issuer are not looked at.
+    case pem([UInt8])
+    /// A JWK Set (RFC 7517). Keys for another use or algorithm are left out.
+    case jwks([UInt8])
+
+    /// The secret that a file holds: the line end that closes a text file does not count; bytes
+    /// that are no text are taken as they are.
+    package static func secretBytes(file contents: [UInt8]) -> [UInt8] {
+        let isText = contents.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x0A || $0 == 0x0D }
+        guard isText, contents.last == 0x0A else { return contents }
+        let line = contents.dropLast()
+        return Array(line.last == 0x0D ? line.dropLast() : line)
+    }
+}
+
+extension TokenKeySource: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .secret: "a secret"
+        case .pem: "keys in PEM"
+        case .jwks: "a JWK Set"
+        }
+    }
+}
+
+extension TokenKeySource {
+    func keys(_ limits: TokenLimits) throws(TokenError) -> [TokenKey] {
+        switch self {
+        case .secret(let bytes):
+            let secret = try HMACSecret(bytes, "The secret", limits)
+            return [TokenKey(id: nil, material: .secret(secret))]
+        case .pem(let bytes):
+            guard bytes.count <= limits.keyFileBytesMax else {
+                throw .unusableKey("The key file is longer than \(limits.keyFileBytesMax) bytes.")
+            }
+            return try Self.keys(pem: bytes, limits)
+        case .jwks(let bytes):
+            guard bytes.count <= limits.keyFileBytesMax else {
+                throw .unusableKey("The JWK Set is longer than \(limits.keyFileBytesMax) bytes.")
+            }
+            return try JSONWebKeySet.keys(json: bytes, limits)
+        }
+    }
+
+    private static func keys(pem: [UInt8], _ limits: TokenLimits) throws(TokenError) -> [TokenKey] {
+        let blocks = PEMBlock.all(in: pem)
+        guard !blocks.isEmpty else {
+            throw .unusableKey("The key file has no PEM block (-----BEGIN PUBLIC KEY-----).")
+        }
+        var keys: [TokenKey] = []
+        for (index, block) in blocks.enumerated() {
+            let handle: KeyHandle?
+            switch block.label {
+            case "PUBLIC KEY": handle = .publicKey(pem: block.text)
+            case "CERTIFICATE": handle = .certificate(pem: block.text)
+            case let label where label.hasSuffix("PRIVATE KEY"):
+                throw .unusableKey(
+                    "The key file holds a private key. Only the public one is needed: "
+                        + "openssl pkey -in FILE -pubout"
+                )
+            default:
+                throw .unusableKey(
+                    "PEM block \(index + 1) of the key file is neither a PUBLIC KEY nor a "
+                        + "CERTIFICATE."
+                )
+            }
+            let name = "PEM block \(index + 1) of the key file"
+            keys.append(
+                TokenKey(id: nil, material: .publicKey(try PublicKey(handle, name, limits)))
+            )
+        }
+        return keys
+    }
+}

@@ -1,0 +1,127 @@
+// TokenSigner: makes tokens, for trying things out and for tests.
+
+import CCrypto
+import TidelineCore
+
+/// Makes signed JSON Web Tokens.
+///
+/// ```swift
+/// let signer = try TokenSigner(secret: TokenKeySource.secretBytes(file: contents))
+/// let token = try signer.sign(TokenClaims(subject: "anna", expiresAt: tomorrow))
+/// ```
+package struct TokenSigner {
+    private enum Material {
+        case secret(HMACSecret)
+        case privateKey(KeyHandle)
+    }
+
+    /// What the key signs with.
+    package let algorithm: TokenAlgorithm
+
+    private let material: Material
+    private let keyID: String?
+    private let limits: TokenLimits
+
+    /// Signs with HS256.
+    ///
+    /// - Parameters:
+    ///   - secret: The secret that the verifier has, too; for a file's see
+    ///     ``TokenKeySource/secretBytes(file:)``.
+    ///   - keyID: `kid` of the tokens.
+    ///   - limits: Bounds on tokens and keys.
+    /// - Throws: ``TokenError`` with `unusableKey`.
+    package init(
+        secret: [UInt8],
+        keyID: String? = nil,
+        limits: TokenLimits = TokenLimits()
+    ) throws(TokenError) {
+        material = .secret(try HMACSecret(secret, "The secret", limits))
+        algorithm = .hs256
+        self.keyID = keyID
+        self.limits = limits
+    }
+
+    /// Signs with RS256 or ES256, whichever the key fits.
+    ///
+    /// - Parameters:
+    ///   - pem: A private key without password, RSA or P-256.
+    ///   - keyID: `kid` of the tokens.
+    ///   - limits: Bounds on tokens and keys.
+    /// - Throws: ``TokenError`` with `unusableKey`.
+    package init(
+        privateKey pem: [UInt8],
+        keyID: String? = nil,
+        limits: TokenLimits = TokenLimits()
+    ) throws(TokenError) {
+        let name = "The private key"
+        guard pem.count <= limits.keyFileBytesMax else {
+            throw .unusableKey("\(name) is longer than \(limits.keyFileBytesMax) bytes.")
+        }
+        let blocks = PEMBlock.all(in: pem).filter { $0.label.hasSuffix("PRIVATE KEY") }
+        guard blocks.count == 1 else {
+            throw .unusableKey(
+                "The key file has \(blocks.count) private keys in PEM instead of one."
+            )
+        }
+        guard let handle = KeyHandle.privateKey(pem: blocks[0].text) else {
+            throw .unusableKey("\(name) cannot be read. It must be without password.")
+        }
+        // The same rules as for the other half.
+        let kind = try PublicKey(handle, name, limits).kind
+        algorithm = kind == .rsa ? .rs256 : .es256
+        material = .privateKey(handle)
+        self.keyID = keyID
+        self.limits = limits
+    }
+
+    /// Makes one token.
+    ///
+    /// - Parameter claims: What it says; times are cut to seconds.
+    /// - Returns: The compact form.
+    /// - Throws: ``TokenError``: without subject, with a registered claim among the others, too
+    ///   long.
+    package func sign(_ claims: TokenClaims) throws(TokenError) -> String {
+        var header = JSONWriter()
+        header.row(headerMembers)
+        let signed = Base64URL.encode(header.bytes) + "." + Base64URL.encode(try claims.json())
+        guard let signature = signature(of: Array(signed.utf8)) else {
+            throw .unusableKey("The key made no signature.")
+        }
+        let token = signed + "." + Base64URL.encode(signature)
+        guard token.utf8.count <= limits.tokenBytesMax else {
+            throw .tooLarge(limits.tokenBytesMax)
+        }
+        return token
+    }
+
+    private var headerMembers: Row {
+        var members: Row = ["alg": .string(algorithm.rawValue), "typ": "JWT"]
+        if let keyID { members["kid"] = .string(keyID) }
+        return members
+    }
+
+    private func signature(of message: [UInt8]) -> [UInt8]? {
+        switch material {
+        case .secret(let secret): return secret.code(of: message[...])
+        case .privateKey(let handle):
+            let signature = Self.sign(message, handle, isRSA: algorithm == .rs256)
+            return algorithm == .rs256 ? signature : signature.flatMap(ECDSASignature.raw)
+        }
+    }
+
+    private static func sign(_ message: [UInt8], _ key: KeyHandle, isRSA: Bool) -> [UInt8]? {
+        defer { ERR_clear_error() }
+        guard let context = EVP_MD_CTX_new() else { return nil }
+        defer { EVP_MD_CTX_free(context) }
+        guard SHA256Signing.begin(context, key, isRSA: isRSA, EVP_DigestSignInit) else {
+            return nil
+        }
+        var count = 0
+        guard EVP_DigestSign(context, nil, &count, message, message.count) == 1 else { return nil }
+        var signature = [UInt8](repeating: 0, count: count)
+        guard EVP_DigestSign(context, &signature, &count, message, message.count) == 1 else {
+            return nil
+        }
+        return Array(signature.prefix(count))
+    }
+}

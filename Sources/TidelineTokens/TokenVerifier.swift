@@ -1,0 +1,126 @@
+// TokenVerifier: from the text of a token to its claims, or to the reason why not.
+//
+// The order is fixed: form, header, key, signature; only then is the payload read. Pure but for
+// OpenSSL: the time is handed in.
+
+package import TidelineCore
+
+/// Checks JSON Web Tokens (RFC 7519) that are signed with HS256, RS256 or ES256.
+///
+/// Made once, then used from any number of threads.
+///
+/// ```swift
+/// let verifier = try TokenVerifier(
+///     keys: [.jwks(file)],
+///     issuer: "https://id.example",
+///     audience: "todo"
+/// )
+/// let claims = try verifier.verify(token, now: now)
+/// ```
+package struct TokenVerifier: Sendable {
+    /// The algorithms that tokens may have.
+    package let algorithms: Set<TokenAlgorithm>
+
+    private let keys: [TokenKey]
+    private let issuer: String?
+    private let audience: String?
+    private let leeway: Duration
+    private let limits: TokenLimits
+
+    /// Reads and checks the keys.
+    ///
+    /// - Parameters:
+    ///   - sources: Where the keys are from. Keys that no allowed algorithm fits are left out.
+    ///   - algorithms: What is allowed; nil for all that the keys fit.
+    ///   - issuer: What `iss` must be; nil for any or none.
+    ///   - audience: What `aud` must be or hold; nil for any or none.
+    ///   - leeway: How far the clocks of server and issuer may differ.
+    ///   - limits: Bounds on tokens and keys.
+    /// - Throws: ``TokenError`` with `unusableKey` or `wrongSetting`.
+    package init(
+        keys sources: [TokenKeySource],
+        algorithms: Set<TokenAlgorithm>? = nil,
+        issuer: String? = nil,
+        audience: String? = nil,
+        leeway: Duration = .seconds(60),
+        limits: TokenLimits = TokenLimits()
+    ) throws(TokenError) {
+        guard leeway >= .zero, leeway <= limits.leewayMax else {
+            let most = limits.leewayMax.components.seconds
+            throw .wrongSetting("The leeway is 0 to \(most) seconds.")
+        }
+        var found: [TokenKey] = []
+        for source in sources { found += try source.keys(limits) }
+        guard found.count <= limits.keysMax else {
+            throw .wrongSetting("There are more than \(limits.keysMax) keys.")
+        }
+        let fitting = Set(found.map(\.algorithm))
+        self.algorithms = algorithms.map(fitting.intersection) ?? fitting
+        keys = found.filter { [allowed = self.algorithms] in allowed.contains($0.algorithm) }
+        guard !keys.isEmpty else {
+            throw .unusableKey(
+                fitting.isEmpty
+                    ? "There is no key for \(TokenAlgorithm.list(Set(TokenAlgorithm.allCases)))."
+                    : "No allowed algorithm fits a key; the keys are for "
+                        + "\(TokenAlgorithm.list(fitting))."
+            )
+        }
+        self.issuer = issuer
+        self.audience = audience
+        self.leeway = leeway
+        self.limits = limits
+    }
+
+    /// Checks everything about a token.
+    ///
+    /// A token is refused from `exp` plus leeway on, and before `nbf` or `iat` minus leeway; `sub`
+    /// must name somebody. `exp` may be absent: how long its tokens live is the issuer's choice.
+    ///
+    /// - Parameters:
+    ///   - token: The compact form, without `Bearer`.
+    ///   - now: The time of the server.
+    /// - Returns: What the token says.
+    /// - Throws: ``TokenError``. Its message is fit for the caller: it holds nothing of the token.
+    package func verify(_ token: String, now: Timestamp) throws(TokenError) -> TokenClaims {
+        let token = try SignedToken(token, allowed: algorithms, limits: limits)
+        let fitting = keys(for: token)
+        guard !fitting.isEmpty else { throw .unknownKey }
+        guard fitting.contains(where: { $0.isSignature(token.signature, of: token.signed) }) else {
+            throw .wrongSignature
+        }
+        let claims = try TokenClaims(json: token.payload)
+        try checkTimes(of: claims, now)
+        try checkParties(of: claims)
+        return claims
+    }
+
+    /// The keys with the token's `kid`; when none has it, those without any.
+    ///
+    /// Of them, those of the token's algorithm: a known `kid` with another algorithm finds nothing.
+    private func keys(for token: SignedToken) -> [TokenKey] {
+        var candidates = keys
+        if let id = token.keyID {
+            let named = keys.filter { $0.id?.isSameText(as: id) ?? false }
+            candidates = named.isEmpty ? keys.filter { $0.id == nil } : named
+        }
+        return candidates.filter { $0.algorithm == token.algorithm }
+    }
+
+    private func checkTimes(of claims: TokenClaims, _ now: Timestamp) throws(TokenError) {
+        let (seconds, attoseconds) = leeway.components
+        let leeway = seconds * 1_000_000 + attoseconds / 1_000_000_000_000
+        let earliest = now.microseconds - leeway
+        let latest = now.microseconds + leeway
+        if let instant = claims.expiresAt, earliest >= instant.microseconds { throw .expired }
+        if let instant = claims.notBefore, latest < instant.microseconds { throw .notYetValid }
+        if let instant = claims.issuedAt, latest < instant.microseconds { throw .issuedInTheFuture }
+    }
+
+    private func checkParties(of claims: TokenClaims) throws(TokenError) {
+        if let issuer, !(claims.issuer?.isSameText(as: issuer) ?? false) { throw .wrongIssuer }
+        if let audience, !claims.audience.contains(where: audience.isSameText) {
+            throw .wrongAudience
+        }
+        guard !claims.subject.isEmpty else { throw .missingSubject }
+    }
+}

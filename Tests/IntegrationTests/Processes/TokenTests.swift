@@ -1,0 +1,124 @@
+// TokenTests: a server with users as a process: `tideline token` makes their tokens, and what one
+// of them stores the other does not see.
+
+import Foundation
+import Testing
+import Tideline
+
+extension ProcessTests {
+    struct TokenTests {
+        private static let configuration = """
+            {
+              "authentication": {
+                "secretFile": "jwt.key", "issuer": "https://id.example", "audience": "todo"
+              },
+              "cors": { "origins": ["https://app.example"] },
+              "tables": { "TodoItem": { "columns": { "text": "string" }, "owner": "userId" } },
+              "log": { "level": "debug", "requests": "info" }
+            }
+            """
+
+        private func token(_ subject: String, _ workspace: Workspace) async throws -> String {
+            let finished = try await workspace.run(
+                .tideline,
+                ["token", "--config", workspace.path("tideline.json"), "--subject", subject]
+            )
+            #expect(finished.code == 0, "\(finished.error)")
+            #expect(finished.error.isEmpty)
+            return finished.output.trimmingCharacters(in: .newlines)
+        }
+
+        @Test func usersOverASocket() async throws {
+            try await withWorkspace { workspace in
+                _ = try workspace.file("jwt.key", String(repeating: "0123456789abcdef", count: 2))
+                let server = try await ServerProcess.start(
+                    in: workspace,
+                    configuration: Self.configuration
+                )
+                let anna = try await token("anna", workspace)
+                let bert = try await token("bert", workspace)
+                let wire = server.wire
+                let none = try await wire.send("GET", "/tables/TodoItem")
+                #expect(none.status == 401)
+                #expect(none.headers["WWW-Authenticate"] == "Bearer realm=\"tideline\"")
+                let made = try await wire.send(
+                    "POST",
+                    "/tables/TodoItem",
+                    #"{"id":"a","text":"hers"}"#,
+                    headers: ["X-ZUMO-AUTH": anna, "Origin": "https://app.example"]
+                )
+                #expect(made.status == 201 && made.object["userId"] as? String == "anna")
+                #expect(made.headers["Access-Control-Allow-Origin"] == "https://app.example")
+                let other = try await wire.send(
+                    "GET",
+                    "/tables/TodoItem/a",
+                    headers: ["Authorization": "Bearer " + bert]
+                )
+                #expect(other.status == 404)
+                let own = try await wire.send(
+                    "GET",
+                    "/tables/TodoItem/a",
+                    headers: ["Authorization": "Bearer " + anna]
+                )
+                #expect(own.status == 200)
+                let bad = try await wire.send(
+                    "GET",
+                    "/tables/TodoItem/a",
+                    headers: ["X-ZUMO-AUTH": anna.dropLast(3) + "AAA"]
+                )
+                #expect(bad.status == 401)
+                let challenge = bad.headers["WWW-Authenticate"] ?? ""
+                #expect(challenge.hasPrefix("Bearer error=\"invalid_token\""))
+                let preflight = try await wire.send(
+                    "OPTIONS",
+                    "/tables/TodoItem",
+                    headers: [
+                        "Origin": "https://app.example", "Access-Control-Request-Method": "POST",
+                    ]
+                )
+                #expect(preflight.status == 200)
+                #expect(
+                    preflight.headers["Access-Control-Allow-Methods"]?.contains("PATCH") == true
+                )
+                let log = server.process.error
+                #expect(log.contains("status=401"))
+                for secret in [anna, bert, "0123456789abcdef"] { #expect(!log.contains(secret)) }
+            }
+        }
+
+        /// `@` stands for the workspace.
+        @Test(arguments: [
+            (["token"], "--config is missing"),
+            (["token", "--config", "@/a.json"], "--subject is missing"),
+            (["token", "--config", "@/a.json", "--subject", ""], "--subject is missing"),
+            (["token", "--config", "@/no.json", "--subject", "a"], "'@/no.json' cannot be read"),
+            (["token", "--config", "@/open.json", "--subject", "a"], "authentication"),
+            (["token", "--config", "@/weak.json", "--subject", "a"], "at least 32"),
+            (
+                ["token", "--config", "@/a.json", "--subject", "a", "--expires", "0"],
+                "--expires: a number of seconds from 1"
+            ),
+            (["token", "--user", "a"], "'--user' is unknown; token takes --config, --subject"),
+            (["token", "--subject"], "--subject needs a value"),
+        ])
+        func saysWhatIsWrong(_ words: [String], _ expected: String) async throws {
+            try await withWorkspace { workspace in
+                _ = try workspace.file("jwt.key", String(repeating: "0123456789abcdef", count: 2))
+                _ = try workspace.file("weak.key", "secret")
+                _ = try workspace.file("a.json", Self.configuration)
+                _ = try workspace.file("open.json", "{}")
+                _ = try workspace.file(
+                    "weak.json",
+                    #"{"authentication": {"secretFile": "weak.key"}}"#
+                )
+                func filled(_ text: String) -> String {
+                    text.replacing("@", with: workspace.directory)
+                }
+                let finished = try await workspace.run(.tideline, words.map(filled))
+                #expect(finished.code == 2)
+                #expect(finished.output.isEmpty)
+                #expect(finished.error.contains(filled(expected)), "\(finished.error)")
+            }
+        }
+    }
+}

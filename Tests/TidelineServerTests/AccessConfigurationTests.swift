@@ -1,0 +1,185 @@
+// Authentication, owners and CORS in the configuration file: key files, and faults that name them.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelineServer
+import TidelineServerCore
+
+@Suite struct AccessConfigurationTests {
+    private static let secret = "0123456789abcdef0123456789abcdef\n"
+    private static let publicKey = """
+        -----BEGIN PUBLIC KEY-----
+        MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEVs/o5+uQbTjL3chynL4wXgUg2R9
+        q9UU8I5mEovUf86QZ7kOBIjJwqnzD1omageEHWwHdBO6B+dFabmdT9POxg==
+        -----END PUBLIC KEY-----
+
+        """
+    private static let jwks = """
+        {"keys":[{"kty":"oct","k":"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY","alg":"HS256"}]}
+        """
+
+    /// Key files, good ones and bad ones, by their names.
+    private func withKeys<Result>(_ body: (String) throws -> Result) async throws -> Result {
+        try await withTemporaryDirectory { directory in
+            for (name, text) in [
+                ("jwt.key", Self.secret), ("weak.key", "password\n"), ("id.pem", Self.publicKey),
+                ("keys.json", Self.jwks), ("none.json", #"{"keys":[]}"#), ("empty", ""),
+            ] {
+                try Data(text.utf8).write(to: URL(filePath: directory + "/" + name))
+            }
+            return try body(directory)
+        }
+    }
+
+    @Test func readsAll() async throws {
+        try await withKeys { directory in
+            let text = """
+                {
+                  "authentication": {
+                    "secretFile": "jwt.key", "keyFile": "\(directory)/id.pem",
+                    "jwksFile": "keys.json", "algorithms": ["HS256", "ES256"],
+                    "issuer": "https://id.example", "audience": "todo", "leewaySeconds": 0
+                  },
+                  "cors": { "origins": ["https://app.example", "http://localhost:*"] },
+                  "tables": {
+                    "TodoItem": {
+                      "columns": { "text": "string" }, "owner": "userId", "indexes": [["userId"]],
+                      "permissions": { "read": "authenticated", "delete": "disabled" }
+                    }
+                  }
+                }
+                """
+            let configuration = try ServerConfiguration(
+                json: Array(text.utf8),
+                directory: directory
+            )
+            let authentication = try #require(configuration.authentication)
+            #expect(authentication.secretFile == directory + "/jwt.key")
+            #expect(authentication.keyFile == directory + "/id.pem")
+            #expect(authentication.algorithms == [.hs256, .es256])
+            #expect(authentication.leewaySeconds == 0)
+            #expect(configuration.cors.origins == ["https://app.example", "http://localhost:*"])
+            let table = try #require(configuration.tables.first)
+            #expect(table.owner == "userId")
+            #expect(table.schema.columns.map(\.name) == ["text", "userId"])
+            #expect(table.permissions == TablePermissions(read: .authenticated, delete: .disabled))
+        }
+    }
+
+    @Test(arguments: [
+        (#"{"authentication":{}}"#, "authentication: a key is needed: one of secretFile, keyFile"),
+        (#"{"authentication":[]}"#, "authentication: an object is expected"),
+        (#"{"authentication":{"secret":"x"}}"#, "authentication.secret: this key is unknown"),
+        (#"{"authentication":{"secretFile":5}}"#, "authentication.secretFile: a string"),
+        (#"{"authentication":{"secretFile":""}}"#, "authentication.secretFile: a string that is"),
+        (
+            #"{"authentication":{"secretFile":"no.key"}}"#,
+            "no.key': The file cannot be read."
+        ),
+        (
+            #"{"authentication":{"secretFile":"."}}"#,
+            "authentication.secretFile: '"
+        ),
+        (
+            #"{"authentication":{"secretFile":"weak.key"}}"#,
+            "weak.key': The secret has 8 bytes; at least 32 are needed"
+        ),
+        (#"{"authentication":{"secretFile":"id.pem"}}"#, "id.pem': The secret is a PEM text"),
+        (#"{"authentication":{"keyFile":"jwt.key"}}"#, "authentication.keyFile: '"),
+        (#"{"authentication":{"keyFile":"empty"}}"#, "empty': The key file has no PEM block"),
+        (#"{"authentication":{"jwksFile":"none.json"}}"#, "none.json': There is no key for"),
+        (#"{"authentication":{"jwksFile":"jwt.key"}}"#, "authentication.jwksFile: '"),
+        (
+            #"{"authentication":{"secretFile":"jwt.key","algorithms":["none"]}}"#,
+            "authentication.algorithms[0]: one of 'HS256', 'RS256', 'ES256'"
+        ),
+        (
+            #"{"authentication":{"secretFile":"jwt.key","algorithms":[]}}"#,
+            "authentication.algorithms: one algorithm at least"
+        ),
+        (
+            #"{"authentication":{"secretFile":"jwt.key","algorithms":["RS256"]}}"#,
+            "authentication.algorithms: No allowed algorithm fits a key"
+        ),
+        (
+            #"{"authentication":{"secretFile":"jwt.key","leewaySeconds":601}}"#,
+            "authentication.leewaySeconds: a whole number from 0 to 600"
+        ),
+        (
+            #"{"authentication":{"secretFile":"jwt.key","issuer":""}}"#,
+            "authentication.issuer: a string that is not empty"
+        ),
+        (#"{"cors":{"origin":[]}}"#, "cors.origin: this key is unknown; allowed here are origins"),
+        (#"{"cors":{"origins":"*"}}"#, "cors.origins: an array is expected"),
+        (#"{"cors":{"origins":["a.example"]}}"#, "cors.origins[0]: an origin such as"),
+        (#"{"cors":{"origins":["*", "http://a/"]}}"#, "cors.origins[1]: an origin such as"),
+        (
+            #"{"tables":{"A":{"permissions":{"read":"authenticated"}}}}"#,
+            "tables.A.permissions.read: 'authenticated' needs 'authentication'"
+        ),
+        (#"{"tables":{"A":{"owner":"u"}}}"#, "tables.A.owner: it needs 'authentication'"),
+        (
+            #"{"tables":{"A":{"owner":"u","permissions":{"read":"anonymous"}}},"authentication":{"secretFile":"jwt.key"}}"#,
+            "tables.A.permissions.read: 'anonymous' does not go with 'owner'"
+        ),
+        (
+            #"{"tables":{"A":{"owner":"u","columns":{"u":"guid"}}},"authentication":{"secretFile":"jwt.key"}}"#,
+            "tables.A.owner: the column must be of type string and without rules"
+        ),
+        (
+            #"{"tables":{"A":{"owner":"ID"}},"authentication":{"secretFile":"jwt.key"}}"#,
+            "tables.A.owner: a system column cannot be the owner"
+        ),
+        (
+            #"{"tables":{"A":{"owner":"a b"}},"authentication":{"secretFile":"jwt.key"}}"#,
+            "tables.A.owner: the column's name cannot be used"
+        ),
+    ])
+    func namesFaults(_ text: String, _ expected: String) async throws {
+        try await withKeys { directory in
+            let error = #expect(throws: ConfigurationError.self) {
+                try ServerConfiguration(json: Array(text.utf8), directory: directory)
+            }
+            let description = error?.description ?? ""
+            #expect(description.contains(expected), "\(description)")
+            #expect(error?.faults.count == 1, "\(description)")
+            // Never what is in a file.
+            #expect(!description.contains("password"))
+        }
+    }
+
+    @Test func tokensForTryingThingsOut() async throws {
+        try await withKeys { directory in
+            var configuration = ServerConfiguration()
+            #expect(throws: ConfigurationError.self) {
+                try configuration.makeToken(subject: "anna")
+            }
+            configuration.authentication = .init(
+                secretFile: directory + "/jwt.key",
+                keyFile: directory + "/id.pem",
+                issuer: "https://id.example",
+                audience: "todo"
+            )
+            let token = try configuration.makeToken(subject: "anna")
+            let now = ServerEnvironment.live.now()
+            let authenticator = try Tokens.authenticator()
+            let user = try authenticator.user(of: ["X-ZUMO-AUTH": token], now: now)
+            #expect(user?.id == "anna")
+            #expect(user?.claims["iss"] == "https://id.example")
+            #expect(throws: ServerError.self) {
+                try authenticator.user(of: ["X-ZUMO-AUTH": token], now: now + 90_000_000_000)
+            }
+            // Not taken by the server of this configuration, so not made.
+            configuration.authentication?.algorithms = [.es256]
+            #expect(throws: ConfigurationError.self) {
+                try configuration.makeToken(subject: "anna")
+            }
+            configuration.authentication = .init(keyFile: directory + "/id.pem")
+            let error = #expect(throws: ConfigurationError.self) {
+                try configuration.makeToken(subject: "anna")
+            }
+            #expect(error?.description.contains("authentication.secretFile") == true)
+        }
+    }
+}

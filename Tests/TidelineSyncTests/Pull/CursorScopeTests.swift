@@ -1,0 +1,145 @@
+// What a cursor is good for: one endpoint, one state of its database.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestKit
+
+@Suite struct CursorScopeTests {
+    private static let all = "$orderby=updatedAt&__includedeleted=true"
+
+    private static func since(_ version: Int) -> String {
+        "$filter=updatedAt ge \(stamp(version))&\(all)"
+    }
+
+    private static func rows(
+        _ epoch: String?,
+        _ rows: [String],
+        next: String? = nil
+    ) -> ScriptedTransport.Answer {
+        let link = next.map { ",\"nextLink\":\"\($0)\"" } ?? ""
+        let body = "{\"items\":[\(rows.joined(separator: ","))]\(link)}"
+        return .json(200, body, epoch.map { ["Tideline-Epoch": $0] } ?? [:])
+    }
+
+    /// The same store in front of another server: nothing that server has is left out.
+    @Test func anotherEndpointIsPulledAnew() async throws {
+        let (one, two) = (try await makeServer(), try await makeServer())
+        let store = MemoryStore()
+        let urls = try ["http://localhost:1", "http://localhost:2"].map {
+            try #require(URL(string: $0))
+        }
+        let writer = try await Device(two.transport, endpoint: urls[1])
+        try await writer.todos().insert(Todo(id: "early", text: "old on the second server"))
+        try await writer.context.push()
+        try await Task.sleep(for: .milliseconds(5))
+        let other = try await Device(one.transport, endpoint: urls[0])
+        try await other.todos().insert(Todo(id: "late", text: "new on the first server"))
+        try await other.context.push()
+
+        let first = try await Device(one.transport, store: store, endpoint: urls[0])
+        try await first.todos().pull(queryID: "all")
+        let second = try await Device(two.transport, store: store, endpoint: urls[1])
+        try await second.todos().pull(queryID: "all")
+        #expect(try await second.todos().read().map(\.id).sorted() == ["early", "late"])
+    }
+
+    @Test func theQueueStaysAtAnotherEndpoint() async throws {
+        let (store, transport) = (MemoryStore(), ScriptedTransport())
+        let first = try await Device(transport, store: store)
+        transport.add(page([serverRow("a", 3)]))
+        try await first.todos().pull(queryID: "all")
+        try await first.todos().update(id: "a") { $0.text = "mine" }
+        let url = try #require(URL(string: "http://localhost/other"))
+        let second = try await Device(transport, store: store, endpoint: url)
+        #expect(try await second.queue() == ["update a"])
+        transport.add(
+            .json(200, serverRow("a", 4, text: "mine")),
+            page([serverRow("a", 4, text: "mine")])
+        )
+        try await second.todos().pull(queryID: "all")
+        #expect(transport.sent.map(\.method) == ["GET", "PATCH", "GET"])
+        #expect(transport.sent.last?.query == Self.all)
+    }
+
+    @Test func theSameEndpointWrittenInAnotherWayIsTheSame() async throws {
+        let (store, transport) = (MemoryStore(), ScriptedTransport())
+        for text in ["http://localhost", "HTTP://LOCALHOST:80/"] {
+            let url = try #require(URL(string: text))
+            let device = try await Device(transport, store: store, endpoint: url)
+            transport.add(page([serverRow("a", 3)]))
+            try await device.todos().pull(queryID: "all")
+        }
+        #expect(transport.sent.map(\.query) == [Self.all, Self.since(3)])
+    }
+
+    /// A server that was restored from a backup: what came after it is asked for anew.
+    @Test func anotherEpochIsPulledAnew() async throws {
+        let transport = ScriptedTransport()
+        let device = try await Device(transport)
+        transport.add(Self.rows("e1", [serverRow("a", 9)]))
+        try await device.todos().pull(queryID: "all")
+        transport.add(
+            Self.rows("e2", []),
+            Self.rows("e2", [serverRow("b", 4)]),
+            Self.rows("e2", [serverRow("b", 4)])
+        )
+        let result = try await device.todos().pull(queryID: "all")
+        #expect(result.applied == 1)
+        #expect(result.requests == 2)
+        try await device.todos().pull(queryID: "all")
+        #expect(transport.sent.map(\.query) == [Self.all, Self.since(9), Self.all, Self.since(4)])
+    }
+
+    @Test func theEpochMayChangeBetweenTwoPages() async throws {
+        let transport = ScriptedTransport()
+        let device = try await Device(transport)
+        transport.add(
+            Self.rows("e1", [serverRow("a", 9)], next: "x"),
+            Self.rows("e2", []),
+            Self.rows("e2", [serverRow("b", 4)], next: "y"),
+            Self.rows("e2", [serverRow("b", 4)])
+        )
+        try await device.todos().pull(queryID: "all")
+        #expect(
+            transport.sent.map(\.query) == [Self.all, Self.since(9), Self.all, Self.since(4)]
+        )
+        #expect(try await device.todos().read().map(\.id) == ["a", "b"])
+    }
+
+    /// Two servers behind one address would send a pull in circles.
+    @Test func anEpochThatKeepsChangingEndsThePull() async throws {
+        let transport = ScriptedTransport()
+        let device = try await Device(transport)
+        transport.add(
+            Self.rows("e1", [serverRow("a", 1)], next: "x"),
+            Self.rows("e2", []),
+            Self.rows("e1", [])
+        )
+        #expect(await code { try await device.todos().pull(queryID: "all") } == .badResponse)
+        #expect(transport.sent.count == 3)
+    }
+
+    @Test func aServerThatDoesNotTellItsEpochKeepsTheCursor() async throws {
+        let transport = ScriptedTransport()
+        let device = try await Device(transport)
+        for epoch in ["e1", nil, "e1"] {
+            transport.add(Self.rows(epoch, [serverRow("a", 2)]))
+            try await device.todos().pull(queryID: "all")
+        }
+        #expect(transport.sent.map(\.query) == [Self.all, Self.since(2), Self.since(2)])
+    }
+
+    /// A server that was restored to nothing: the old time must not stay beside the new epoch.
+    @Test func anEmptyServerAfterAnotherEpochLeavesNoTime() async throws {
+        let transport = ScriptedTransport()
+        let device = try await Device(transport)
+        transport.add(Self.rows("e1", [serverRow("a", 9)]))
+        try await device.todos().pull(queryID: "all")
+        transport.add(Self.rows("e2", []), Self.rows("e2", []), Self.rows("e2", []))
+        try await device.todos().pull(queryID: "all")
+        try await device.todos().pull(queryID: "all")
+        #expect(transport.sent.map(\.query) == [Self.all, Self.since(9), Self.all, Self.all])
+    }
+}

@@ -1,0 +1,107 @@
+// Answers that no sync server gives: the messages say what answered, and what to check.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+
+@Suite struct UnexpectedAnswerTests {
+    private static let html: HTTPFields = ["Content-Type": "text/html; charset=utf-8"]
+
+    /// Status, header fields, body, and what the messages have to say.
+    static let cases: [(Int, HTTPFields, String, [String])] = [
+        (200, html, "<html>", ["status 200 (text/html)", "login page"]),
+        (200, [:], "", ["status 200,", "Check that the endpoint"]),
+        (500, html, "<html>", ["status 500 (text/html)", "The server failed"]),
+        (
+            503, ["Content-Type": "application/problem+json"], #"{"error":"Draining."}"#,
+            ["status 503 (application/problem+json): Draining. The server failed"]
+        ),
+        (429, [:], "", ["status 429", "busy"]),
+        (
+            302, ["Content-Type": "text/html", "Location": "https://login.example/?secret=1"], "",
+            ["status 302 (text/html)", "redirect to https://login.example,", "endpoint"]
+        ),
+        (301, ["Location": "/tables/Todo/"], "", ["redirect to another path", "not followed"]),
+    ]
+
+    @Test(arguments: cases)
+    func thePushSaysWhatAnswered(
+        status: Int,
+        headers: HTTPFields,
+        body: String,
+        words: [String]
+    ) async throws {
+        let transport = ScriptedTransport(otherwise: .response(status, headers, body))
+        let device = try await Device(transport)
+        try await device.todos().insert(Todo(id: "a", text: "private"))
+        let error = try #require(try await device.push())
+        #expect(error.status == .networkFailure)
+        #expect((error.cause as? SyncError)?.statusCode == status)
+        Self.expect(error.description, words, "the push")
+        #expect(error.description.contains("Nothing is lost"))
+    }
+
+    @Test(arguments: cases)
+    func thePullSaysWhatAnswered(
+        status: Int,
+        headers: HTTPFields,
+        body: String,
+        words: [String]
+    ) async throws {
+        let transport = ScriptedTransport(otherwise: .response(status, headers, body))
+        let device = try await Device(transport)
+        let error = await #expect(throws: SyncError.self) {
+            try await device.todos().pull(queryID: "all")
+        }
+        #expect(error?.code == (status == 200 ? .badResponse : .serverError))
+        #expect(error?.statusCode == status)
+        Self.expect(try #require(error?.message), words, "the pull of 'Todo'")
+    }
+
+    @Test(arguments: cases)
+    func aTableOnTheServerSaysWhatAnswered(
+        status: Int,
+        headers: HTTPFields,
+        body: String,
+        words: [String]
+    ) async throws {
+        guard status != 429 else { return }
+        let transport = ScriptedTransport(otherwise: .response(status, headers, body))
+        let todos = SyncClient(endpoint: Device.endpoint, transport: transport).table(Todo.self)
+        let error = await #expect(throws: SyncError.self) { try await todos.read() }
+        Self.expect(try #require(error?.message), words, "the request to table 'Todo'")
+    }
+
+    private static func expect(_ message: String, _ words: [String], _ what: String) {
+        for word in words + ["http://localhost answered \(what)"] {
+            #expect(message.contains(word), "\(word) in: \(message)")
+        }
+        #expect(!message.contains("reached"))
+        #expect(!message.contains("secret"))
+        #expect(!message.contains("private"))
+    }
+
+    /// A redirect is handed to nobody: neither followed, nor taken for an answer.
+    @Test func redirectsAreNotFollowed() async throws {
+        let transport = ScriptedTransport(
+            otherwise: .status(307, ["Location": "http://evil.example/tables/Todo"])
+        )
+        let device = try await Device(transport)
+        try await device.todos().insert(Todo(id: "a"))
+        _ = try await device.push()
+        #expect(transport.sent.allSatisfy { $0.target == "/tables/Todo" })
+        #expect(try await device.queue() == ["insert a attempted"])
+    }
+
+    @Test func noAnswerIsStillCalledSo() async throws {
+        let device = try await Device(ScriptedTransport(otherwise: .lost))
+        try await device.todos().insert(Todo(id: "a"))
+        let error = try #require(try await device.push())
+        #expect(error.description.contains("could not be reached"))
+        let pull = await #expect(throws: PushError.self) {
+            try await device.todos().pull(queryID: nil)
+        }
+        #expect(pull?.status == .networkFailure)
+    }
+}

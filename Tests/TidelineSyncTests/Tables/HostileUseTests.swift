@@ -1,0 +1,157 @@
+// Uses that an app does not mean: endpoints that may not be used, rows that do not fit, windows
+// below zero, tasks that are cancelled while they wait.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestKit
+
+@Suite(.timeLimit(.minutes(1))) struct HostileUseTests {
+    private let transport = ScriptedTransport()
+
+    // MARK: - Endpoints
+
+    /// The endpoint is looked at when something is to be sent, and not before.
+    @Test func localWorkNeedsNoEndpoint() async throws {
+        let url = try #require(URL(string: "http://example.com"))
+        let device = try await Device(transport, endpoint: url)
+        #expect(try await device.context.push().completed == 0)
+        try await device.todos().insert(Todo(id: "a", text: "one"))
+        try await device.todos().update(id: "a") { $0.text = "two" }
+        #expect(try await device.todos().read().map(\.text) == ["two"])
+        #expect(await code { try await device.context.push() } == .insecureEndpoint)
+        #expect(await code { try await device.todos().pull(queryID: nil) } == .insecureEndpoint)
+        // Nothing was sent, so nothing is frozen.
+        #expect(try await device.queue() == ["insert a"])
+        #expect(transport.sent.isEmpty)
+        try await device.todos().purge(force: true)
+        #expect(await code { try await device.todos().pull(queryID: nil) } == .insecureEndpoint)
+    }
+
+    // MARK: - Rows that do not fit
+
+    private func misfit() async throws -> Device {
+        let device = try await Device(transport)
+        try await device.seed([
+            localRow("a", 1), ["id": "b", "text": "two", "complete": "perhaps"], localRow("c", 1),
+        ])
+        return device
+    }
+
+    @Test func aReadNamesTheRowOrLeavesItOut() async throws {
+        let device = try await misfit()
+        let error = await #expect(throws: SyncError.self) { try await device.todos().read() }
+        #expect(error?.code == .rowDoesNotFit)
+        for word in ["'Todo'", "'b'", "'complete'", "misfits: .skip"] {
+            #expect(error?.message.contains(word) == true)
+        }
+        #expect(error?.message.contains("perhaps") == false)
+        #expect(try await device.todos().read(misfits: .skip).map(\.id) == ["a", "c"])
+        try await device.todos().delete(id: "b")
+        #expect(try await device.todos().read().map(\.id) == ["a", "c"])
+    }
+
+    @Test func observeHasTheSameChoice() async throws {
+        let device = try await misfit()
+        let todos = try device.todos()
+        var strict = todos.observe().makeAsyncIterator()
+        let error = await #expect(throws: SyncError.self) { try await strict.next() }
+        #expect(error?.code == .rowDoesNotFit)
+        var lenient = todos.observe(misfits: .skip).makeAsyncIterator()
+        #expect(try await lenient.next()?.map(\.id) == ["a", "c"])
+        try await todos.delete(id: "a")
+        #expect(try await lenient.next()?.map(\.id) == ["c"])
+        var open = todos.observe(where: { $0.text != "x" }, misfits: .skip).makeAsyncIterator()
+        #expect(try await open.next()?.map(\.id) == ["c"])
+    }
+
+    // MARK: - Windows
+
+    @Test(arguments: [(-1, 0), (Int.min, 0), (3, -1)])
+    func aWindowBelowZeroIsRefused(limit: Int, offset: Int) async throws {
+        let device = try await misfit()
+        let todos = try device.todos()
+        let query = Query<Todo>().limited(to: limit, offset: offset)
+        let error = await #expect(throws: SyncError.self) {
+            try await todos.read(limit: limit, offset: offset, misfits: .skip)
+        }
+        #expect(error?.code == .unsupportedQuery)
+        #expect(error?.message.contains(limit < 0 ? "limit" : "offset") == true)
+        #expect(await code { _ = try await todos.read(query) } == .unsupportedQuery)
+        #expect(
+            await code { try await todos.pull(queryID: nil, query) } == .unsupportedQuery
+        )
+        let remote = device.client.table(Todo.self)
+        #expect(await code { _ = try await remote.read(query) } == .unsupportedQuery)
+        var stream = todos.observe(limit: min(limit, -1)).makeAsyncIterator()
+        let end = await #expect(throws: SyncError.self) { try await stream.next() }
+        #expect(end?.code == .unsupportedQuery)
+        #expect(transport.sent.isEmpty)
+    }
+
+    // MARK: - Cancelled tasks
+
+    /// While one push stands still, those who wait for their turn can be called off.
+    @Test func whoWaitsForATurnEndsWhenCancelled() async throws {
+        let device = try await Device(transport)
+        try await device.todos().insert(Todo(id: "a"))
+        let (gate, opener) = AsyncStream<Void>.makeStream()
+        let (begun, starter) = AsyncStream<Void>.makeStream()
+        transport.add(
+            .run { _ in
+                starter.yield()
+                for await _ in gate { break }
+                return .json(201, serverRow("a", 1))
+            }
+        )
+        let first = Task { try await device.context.push() }
+        for await _ in begun { break }
+        let push = Task { try await device.push() }
+        let pull = Task { await code { try await device.todos().pull(queryID: nil) } }
+        let purge = Task { await code { try await device.todos().purge() } }
+        for task in [pull, purge] { task.cancel() }
+        push.cancel()
+        #expect(try await push.value?.status == .cancelled)
+        #expect(await pull.value == .cancelled)
+        #expect(await purge.value == .cancelled)
+        opener.yield()
+        #expect(try await first.value.completed == 1)
+        // Nobody holds the turn that a cancelled task waited for.
+        #expect(try await device.context.push().completed == 0)
+    }
+
+    @Test func aCancelledPullSaysSo() async throws {
+        let device = try await Device(transport)
+        transport.add(
+            .run { _ in
+                withUnsafeCurrentTask { $0?.cancel() }
+                throw CancellationError()
+            }
+        )
+        let pull = Task { await code { try await device.todos().pull(queryID: nil) } }
+        #expect(await pull.value == .cancelled)
+    }
+
+    // MARK: - What the server has
+
+    /// What dropping a rejected operation would leave, before it is dropped.
+    @Test func anErrorSaysWhatTheServerHas() async throws {
+        let device = try await Device(transport)
+        try await device.seed([localRow("b", 1), localRow("c", 1)])
+        try await device.todos().insert(Todo(id: "a", text: "only copy"))
+        for id in ["b", "c"] { try await device.todos().update(id: id) { $0.text = "mine" } }
+        transport.add(
+            .json(413, #"{"error":"too long"}"#),
+            .json(403, ""),
+            .json(412, serverRow("c", 3, deleted: true))
+        )
+        let errors = try #require(try await device.push()).errors
+        #expect(errors.map(\.serverItem) == [nil, nil, nil])
+        #expect(
+            errors.map(\.serverCopy) == [.neverSeen, .row(localRow("b", 1)), .deleted]
+        )
+        for error in errors { try await error.cancelOperationAndDiscardItem() }
+        #expect(try await device.rows() == [localRow("b", 1)])
+    }
+}
