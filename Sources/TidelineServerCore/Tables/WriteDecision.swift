@@ -157,7 +157,7 @@ extension WriteOperation {
     private func conflict(with stored: RowState) -> WriteDecision? {
         let isStale =
             if let tags = conditions.ifMatch {
-                !tags.matchesStrongly(stored.version)
+                !tags.matches(stored.version)
             } else if let expectedVersion {
                 expectedVersion != RowVersion.text(stored.version)
             } else {
