@@ -35,6 +35,10 @@ final class HTTPConnection: @unchecked Sendable {
     /// When the whole request has to be here.
     var requestDeadline: ContinuousClock.Instant
 
+    /// The method of the request line.
+    var method = ""
+    /// The name of the request; empty until its head was accepted.
+    var id = ""
     /// The target of the request line; nil if it is not a valid one.
     var target: RequestTarget?
     /// Where the library has the end of the target, which must be the end of its text.
@@ -82,6 +86,8 @@ final class HTTPConnection: @unchecked Sendable {
         phase = .idle
         deadline = now + limits.idleTimeMax
         turn += 1
+        method = ""
+        id = ""
         target = nil
         targetEnd = nil
         stalledAt = nil

@@ -57,10 +57,10 @@ enum HTTPProblem {
                 values: [.string(title), .integer(Int64(status)), .string(error)]
             )
         )
-        return ServerResponse(
-            status: status,
-            headers: ["Content-Type": "application/problem+json"],
-            body: writer.bytes
-        )
+        var headers: HTTPFields = [
+            "Content-Type": "application/problem+json", "Cache-Control": "no-store",
+        ]
+        if status == 503 { headers.append("Retry-After", "1") }
+        return ServerResponse(status: status, headers: headers, body: writer.bytes)
     }
 }

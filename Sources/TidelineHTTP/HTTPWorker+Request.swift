@@ -27,6 +27,7 @@ extension HTTPWorker {
     ) -> MHD_Result {
         connection.phase = .body
         connection.deadline = connection.requestDeadline
+        connection.method = String(cString: method)
         guard let target = connection.target else {
             return refuse(connection, HTTPProblem.badTarget)
         }
@@ -57,11 +58,13 @@ extension HTTPWorker {
         let length = head.check.contentLength ?? 0
         if length > limits.bodyBytesMax { return refuseBody(connection) }
         var request = ServerRequest(
-            method: String(cString: method),
+            method: connection.method,
             path: target.path,
             query: target.query,
             headers: head.fields
         )
+        request.id = naming.ids.id(head.fields)
+        connection.id = request.id
         // A length is only a claim: no more is set aside for it than a busy server can spare.
         if length > 0 { request.body.reserveCapacity(min(length, 64 << 10)) }
         connection.request = request
@@ -133,7 +136,7 @@ extension HTTPWorker {
     func giveUp(_ connection: HTTPConnection, answer: ServerResponse) {
         guard connection.answer == nil else { return }
         connection.task?.cancel()
-        resume(connection, with: answer)
+        resume(connection, with: named(answer, connection))
     }
 
     /// The connection runs on after its handler.
@@ -159,7 +162,33 @@ extension HTTPWorker {
 
     /// Answers and closes: what else the peer sends is not worth reading.
     private func refuse(_ connection: HTTPConnection, _ answer: ServerResponse) -> MHD_Result {
-        send(answer, on: connection, isLast: true)
+        send(named(answer, connection), on: connection, isLast: true)
+    }
+
+    /// An answer of ours with the name of its request; it is told to whoever keeps the log.
+    private func named(_ answer: ServerResponse, _ connection: HTTPConnection) -> ServerResponse {
+        var request = ServerRequest(
+            method: connection.method,
+            path: connection.target?.path ?? "",
+            query: connection.target?.query ?? ""
+        )
+        request.id = connection.id
+        if request.id.isEmpty {
+            // The fields were not all taken.
+            var fields = HTTPFields()
+            if let own = MHD_lookup_connection_value(
+                connection.handle,
+                .HEADER_KIND,
+                "X-Request-ID"
+            ) {
+                fields.append("X-Request-ID", String(cString: own))
+            }
+            request.id = naming.ids.id(fields)
+        }
+        var answer = answer
+        answer.headers.append("X-Request-ID", request.id)
+        naming.refused(request, answer)
+        return answer
     }
 
     private func send(
@@ -168,7 +197,8 @@ extension HTTPWorker {
         isLast: Bool
     ) -> MHD_Result {
         guard (200...599).contains(answer.status) else {
-            return send(HTTPProblem.invalidAnswer, on: connection, isLast: isLast)
+            let problem = named(HTTPProblem.invalidAnswer, connection)
+            return send(problem, on: connection, isLast: isLast)
         }
         connection.phase = .answering
         connection.deadline = now + limits.answerTimeMax

@@ -7,6 +7,12 @@ import TidelineServerCore
 
 typealias HTTPHandler = @Sendable (ServerRequest) async -> ServerResponse
 
+/// How requests get their names, and who hears of those that are answered without the handler.
+struct HTTPNaming: Sendable {
+    var ids: RequestIDs
+    var refused: @Sendable (ServerRequest, ServerResponse) -> Void
+}
+
 /// Sendable without a check because it is confined to the thread of its loop: the initialiser and
 /// `listen` run before that thread starts, and everything else is called by it, by a callback of
 /// the library inside its `MHD_run`, or by a task on the loop, which is its executor.
@@ -14,6 +20,7 @@ final class HTTPWorker: @unchecked Sendable {
     let loop: EventLoop
     let limits: HTTPLimits
     let handler: HTTPHandler
+    let naming: HTTPNaming
 
     /// The time at the start of this turn of the loop.
     private(set) var now = ContinuousClock.now
@@ -28,9 +35,14 @@ final class HTTPWorker: @unchecked Sendable {
     private var nextSweep = ContinuousClock.now
     private var drainDeadline = ContinuousClock.now
 
-    init(limits: HTTPLimits, handler: @escaping HTTPHandler) throws(HTTPServerError) {
+    init(
+        limits: HTTPLimits,
+        naming: HTTPNaming,
+        handler: @escaping HTTPHandler
+    ) throws(HTTPServerError) {
         self.loop = try EventLoop()
         self.limits = limits
+        self.naming = naming
         self.handler = handler
     }
 

@@ -38,6 +38,15 @@ struct HTTPStartTests {
         await second.drain()
     }
 
+    @Test func secondStartIsAnError() async throws {
+        let server = Self.server("127.0.0.1")
+        _ = try server.start()
+        #expect(throws: HTTPServerError.self) { try server.start() }
+        await server.drain()
+        let error = #expect(throws: HTTPServerError.self) { try server.start() }
+        #expect(error?.code == .alreadyStarted)
+    }
+
     @Test(arguments: [
         ("example", 0, HTTPServerError.Code.addressInvalid),
         ("", 0, .addressInvalid),

@@ -183,6 +183,28 @@ struct RawRequestTests {
         )
     }
 
+    /// A caller's own name when it is well formed, else one of ours; never two the same.
+    @Test func refusalsHaveTheNameOfTheirRequest() async throws {
+        let own = "X-Request-ID: mine-1\r\n"
+        let requests = [
+            "GET / HTTP/1.1\r\n\(own)\r\n",
+            "GET x HTTP/1.1\r\nHost: a\r\n\(own)\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\n\(own)Content-Length: 99999999\r\n\r\n",
+            "GET / HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\r\nX-Request-ID: not mine\r\n\r\n",
+        ]
+        let names = try await withServer { port in
+            try requests.map { raw in
+                let answer = try RawClient(port: port).ask(raw)
+                #expect(answer.status >= 400 && answer.headers["Cache-Control"] == "no-store")
+                return answer.headers["X-Request-ID"] ?? ""
+            }
+        }
+        #expect(names.prefix(3) == ["mine-1", "mine-1", "mine-1"])
+        #expect(Set(names.suffix(2)).count == 2 && names.suffix(2).allSatisfy { !$0.isEmpty })
+        #expect(!names.contains("not mine"))
+    }
+
     @Test(arguments: [
         ("-4", 400), ("abc", 400), ("4, 4", 400), ("0x4", 400), ("99999999999999999999", 413),
         ("123456789012345678", 413),

@@ -96,24 +96,4 @@ import TidelineServerSQLite
             await new.store.stop()
         }
     }
-
-    @Test func changesThatLoseDataAreRefused() async throws {
-        try await withTemporaryDirectory { directory in
-            let path = directory + "/a.db"
-            let old = try await Door(path: path)
-            _ = await old.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
-            await old.store.stop()
-            for column in [
-                ColumnDefinition("text", .integer),
-                ColumnDefinition("text", .string, nullable: false),
-            ] {
-                let error = await #expect(throws: SchemaError.self) {
-                    try await Door([TableDefinition("TodoItem", columns: [column])], path: path)
-                }
-                guard column.type == .string else { continue }
-                let text = error?.description ?? ""
-                #expect(text.hasSuffix(#"UPDATE "TodoItem" SET "text" = '' WHERE "text" IS NULL;"#))
-            }
-        }
-    }
 }
