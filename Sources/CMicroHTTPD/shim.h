@@ -34,6 +34,11 @@ static inline size_t tideline_mhd_head_size(struct MHD_Connection *connection) {
     return info ? info->header_size : 0;
 }
 
+/// Makes the library close a connection within a second of silence, whatever it waits for.
+static inline void tideline_mhd_expire(struct MHD_Connection *connection) {
+    MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 1u);
+}
+
 /// A descriptor by which other threads wake an event loop.
 static inline int tideline_wake_descriptor(void) {
     return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

@@ -155,6 +155,8 @@ final class HTTPWorker: @unchecked Sendable {
         for connection in connections.values {
             if isStuck(connection) {
                 cut(connection)
+                // The library does not look at the socket either.
+                tideline_mhd_expire(connection.handle)
                 continue
             }
             guard let deadline = connection.deadline, deadline <= now else { continue }

@@ -135,6 +135,20 @@ struct HTTPDeadlineTests {
         }
     }
 
+    /// A caller that has sent its last still gets the answer.
+    @Test func halfClosedCallersAreAnswered() async throws {
+        try await withServer { port in
+            let others = try (0..<50).map { _ in try RawClient(port: port) }
+            for _ in 0..<50 {
+                let client = try RawClient(port: port)
+                try client.send(get("/"))
+                client.finishSending()
+                #expect(try client.answer()?.status == 200)
+            }
+            #expect(others.count == 50)
+        }
+    }
+
     @Test func idleConnectionIsClosed() async throws {
         var limits = HTTPLimits()
         limits.idleTimeMax = .milliseconds(300)
