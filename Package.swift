@@ -185,6 +185,17 @@ let package = Package(
             dependencies: ["TidelineCore", "TidelineTokens", "CCrypto"],
             swiftSettings: strict
         ),
+        // What the fuzzer runs without end (Fuzz/Package.swift), to replay its corpus.
+        .target(
+            name: "FuzzTargets",
+            dependencies: [
+                "TidelineCore", "TidelineSQLite", "TidelineServerCore", "TidelineHTTP",
+                "TidelineTokens",
+            ],
+            path: "Fuzz/Targets",
+            swiftSettings: strict
+        ),
+        .testTarget(name: "FuzzTests", dependencies: ["FuzzTargets"], swiftSettings: strict),
         .testTarget(name: "RepositoryTests", swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]

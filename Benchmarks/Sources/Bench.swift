@@ -9,6 +9,8 @@ enum Bench {
         usage: bench middle URL             updatedAt of the row in the middle
                bench tags URL COUNT         lines "path etag" of the first rows
                bench pages URL              the whole table in pages of 1000, not stored
+               bench pages URL KIND         the same of a peer: pocketbase or kinto
+               bench links URL QUERY        next links to the begin, middle and end of a list
                bench local DIR SECONDS      changes and reads of a store file
                bench push URL DIR COUNT     so many inserts, one request each
                bench pull URL DIR           the whole table into a store file
@@ -20,6 +22,8 @@ enum Bench {
             case ("middle", 2): try await ServerTable(words[1]).printMiddle()
             case ("tags", 3): try await ServerTable(words[1]).printTags(Int(words[2]) ?? 0)
             case ("pages", 2): try await ServerTable(words[1]).readPages()
+            case ("pages", 3): try await PeerTable(words[1], kind: words[2]).readPages()
+            case ("links", 3): try await ServerTable(words[1]).printLinks(words[2])
             case ("local", 3):
                 try await Device.open(in: words[1]).measureChanges(
                     for: .seconds(Int(words[2]) ?? 1)

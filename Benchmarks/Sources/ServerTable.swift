@@ -96,6 +96,19 @@ struct ServerTable {
         Bench.report("pages: bytes per row", Double(bytes) / Double(rows), "B")
     }
 
+    /// The next links to the second page of 50 rows, to the middle and to the last 1000 rows.
+    func printLinks(_ query: String) async throws {
+        let begin = Self.nextLink(try await get(query, pageSize: 50))
+        var links: [String] = []
+        var next: String? = query
+        while let query = next {
+            next = Self.nextLink(try await get(query, pageSize: Self.pageRows))
+            if let next { links.append(next) }
+        }
+        guard let begin, let end = links.last else { throw Failure(status: 200) }
+        print("begin\t\(begin)\nmiddle\t\(links[links.count / 2])\nend\t\(end)")
+    }
+
     private static let pageRows = 1000
 
     /// The last member of a page.

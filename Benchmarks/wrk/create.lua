@@ -1,4 +1,5 @@
 -- create: one new row per request. With ROWS set it stops after so many: that fills a table.
+-- With WRAP set the row is a member `data` of the body, as Kinto has it.
 -- One thread only (-t1): the count is the thread's own.
 
 dofile(os.getenv('WRK_SCRIPTS') .. '/report.lua')
@@ -8,6 +9,8 @@ wrk.headers['Content-Type'] = 'application/json'
 wrk.headers['ZUMO-API-VERSION'] = '2.0.0'
 
 local rows = tonumber(os.getenv('ROWS') or 0)
+local body = '{"text":"item %08d %s","complete":%s}'
+if os.getenv('WRAP') then body = '{"data":' .. body .. '}' end
 local letters = 'abcdefghijklmnopqrstuvwxyz'
 -- wrk calls `request` once before it begins, to look at the text.
 local asked, answered = -1, 0
@@ -16,9 +19,8 @@ function request()
   asked = asked + 1
   -- The requests that are under way when the last row is asked for must add none.
   if rows > 0 and asked > rows then return wrk.format('GET', '/health', nil, '') end
-  local text = string.format('item %08d %s', asked, letters)
   local complete = asked % 2 == 0 and 'true' or 'false'
-  return wrk.format(nil, nil, nil, '{"text":"' .. text .. '","complete":' .. complete .. '}')
+  return wrk.format(nil, nil, nil, string.format(body, asked, letters, complete))
 end
 
 if rows > 0 then

@@ -66,7 +66,7 @@ struct Options {
             }
         }
         guard let url = URL(string: address), url.scheme == "http" || url.scheme == "https",
-            url.host() != nil
+            url.host() != nil, (1...65535).contains(url.port ?? 80)
         else {
             throw UsageError(
                 message: "'\(address)' is no server URL. Give one like http://127.0.0.1:8080."
@@ -97,9 +97,13 @@ struct Options {
         return text
     }
 
-    private static func id(_ words: [String], of command: String) throws -> String {
+    private static func id(
+        _ words: [String],
+        of command: String,
+        from list: String = "todo list --all"
+    ) throws -> String {
         guard let word = words.first else {
-            throw UsageError(message: "\(command) needs the ID of an item. See 'todo list --all'.")
+            throw UsageError(message: "\(command) needs the ID of an item. See '\(list)'.")
         }
         if words.count > 1 {
             throw UsageError(
@@ -151,11 +155,13 @@ struct Options {
         var values = Array(words.dropFirst())
         switch words.first {
         case nil: return .conflicts
-        case "keep-mine": return .keepMine(try id(values, of: "keep-mine"))
+        case "keep-mine":
+            return .keepMine(try id(values, of: "keep-mine", from: "todo conflicts"))
         case "take-theirs":
             let discards = values.contains("--discard")
             values.removeAll { $0 == "--discard" }
-            return .takeTheirs(try id(values, of: "take-theirs"), discards: discards)
+            let id = try id(values, of: "take-theirs", from: "todo conflicts")
+            return .takeTheirs(id, discards: discards)
         case let word?:
             throw UsageError(
                 message: "conflicts knows 'keep-mine ID' and 'take-theirs ID', not '\(word)'."

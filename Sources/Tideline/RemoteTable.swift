@@ -127,8 +127,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
             }
             guard response.status == 200, let page = PulledPage(response, schema: coder.table)
             else {
-                _ = try Self.checked(response, coder, remote)
-                throw Self.unexpected(response, coder, remote)
+                throw Self.noPage(response, coder, remote)
             }
             items += try coder.decode(page.rows, misfits: misfits)
             total = total ?? page.count
@@ -234,6 +233,27 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         default:
             throw unexpected(response, coder, remote)
         }
+    }
+
+    /// What is wrong with an answer that is no page of rows.
+    private static func noPage(
+        _ response: TransportResponse,
+        _ coder: RecordCoder<Record>,
+        _ remote: RemoteService
+    ) -> any Error {
+        do {
+            _ = try checked(response, coder, remote)
+        } catch var error as SyncError where error.code == .notFound {
+            // A list has no row that could be missing: it is the table, or the whole server.
+            error.message = AnswerOutline(response).message(
+                from: remote.endpoint.name,
+                to: "the request to table '\(coder.table.name)'"
+            )
+            return error
+        } catch {
+            return error
+        }
+        return unexpected(response, coder, remote)
     }
 
     private static func unexpected(

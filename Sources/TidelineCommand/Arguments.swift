@@ -16,11 +16,20 @@ enum Arguments: Sendable {
     case version
     case serve(ServerConfiguration)
     case token(ServerConfiguration, subject: String, lifetime: Duration)
+    case backup(ServerConfiguration, file: String)
+    case restored(ServerConfiguration)
+    case migrate(ServerConfiguration, isApplied: Bool)
+
+    private static let commands = ["serve", "token", "backup", "restored", "migrate"]
 
     static let usage = """
         Usage: tideline serve [--config FILE] [--database sqlite:PATH] [--listen HOST:PORT]
                               [--dynamic-schema]
                tideline token --config FILE --subject NAME [--expires SECONDS]
+               tideline backup FILE [--config FILE] [--database sqlite:PATH]
+               tideline restored [--config FILE] [--database sqlite:PATH]
+               tideline migrate [--apply] [--config FILE] [--database sqlite:PATH]
+                              [--dynamic-schema]
                tideline --help
                tideline --version
 
@@ -35,58 +44,98 @@ enum Arguments: Sendable {
                            takes, to try things out; it is signed with authentication.secretFile.
           --expires        How many seconds it holds; default 86400, a day.
 
+        backup FILE        Copies the database into a new file, also while a server runs.
+        restored           After a backup was put in place: has all clients pull anew.
+        migrate            Shows what has to be done to the tables so that they are as declared.
+          --apply          Does it, in one transaction. Make a backup first.
+
         SIGTERM and SIGINT finish what is under way and end the server; a second one ends it at once.
         """
 
     init(_ words: [String]) throws {
+        let allowed = (Self.commands + ["--help", "--version"]).joined(separator: ", ")
+        let rest = Array(words.dropFirst())
         switch words.first {
         case "--help", "-h", "help": self = .help
         case "--version": self = .version
-        case "serve": self = try Self.serve(Array(words.dropFirst()))
-        case "token": self = try Self.token(Array(words.dropFirst()))
+        case "serve": self = try Self.serve(rest)
+        case "token": self = try Self.token(rest)
+        case "backup": self = try Self.backup(rest)
+        case "restored": self = try Self.restored(rest)
+        case "migrate": self = try Self.migrate(rest)
         case let word?:
-            throw UsageError("'\(word)' is unknown; allowed are \(Self.commands).")
+            throw UsageError("'\(word)' is unknown; allowed are \(allowed).")
         case nil:
-            throw UsageError("A command is missing; allowed are \(Self.commands).")
+            throw UsageError("A command is missing; allowed are \(allowed).")
         }
     }
 
-    private static let commands = "serve, token, --help, --version"
-
     private static func serve(_ words: [String]) throws -> Arguments {
-        guard
-            let given = try Options(
-                words,
-                of: "serve",
-                taking: ["--config", "--database", "--listen"],
-                flags: ["--dynamic-schema"]
-            )
-        else { return .help }
-        let options = given.values
-        var configuration = try Self.configuration(options["--config"])
-        if given.flags.contains("--dynamic-schema") { configuration.dynamicSchema = true }
-        try set("--database", options) { text throws(ConfigurationError) in
+        let words = try Words(
+            of: "serve",
+            words,
+            options: ["--config", "--database", "--listen"],
+            flags: ["--dynamic-schema"]
+        )
+        return words.wantsHelp ? .help : .serve(try configuration(words))
+    }
+
+    private static func backup(_ words: [String]) throws -> Arguments {
+        let words = try Words(
+            of: "backup",
+            words,
+            options: ["--config", "--database"],
+            name: "FILE"
+        )
+        guard !words.wantsHelp, let file = words.names.first else { return .help }
+        return .backup(try configuration(words), file: file)
+    }
+
+    private static func restored(_ words: [String]) throws -> Arguments {
+        let words = try Words(of: "restored", words, options: ["--config", "--database"])
+        return words.wantsHelp ? .help : .restored(try configuration(words))
+    }
+
+    private static func migrate(_ words: [String]) throws -> Arguments {
+        let words = try Words(
+            of: "migrate",
+            words,
+            options: ["--config", "--database"],
+            flags: ["--apply", "--dynamic-schema"]
+        )
+        guard !words.wantsHelp else { return .help }
+        return .migrate(
+            try configuration(words),
+            isApplied: words.flags.contains("--apply")
+        )
+    }
+
+    // MARK: - The configuration
+
+    private static func configuration(_ words: Words) throws -> ServerConfiguration {
+        var configuration = try Self.configuration(words.options["--config"])
+        if words.flags.contains("--dynamic-schema") { configuration.dynamicSchema = true }
+        try set("--database", words.options) { text throws(ConfigurationError) in
             try configuration.setDatabase(text)
         }
-        try set("--listen", options) { text throws(ConfigurationError) in
+        try set("--listen", words.options) { text throws(ConfigurationError) in
             try configuration.setListen(text)
         }
-        return .serve(configuration)
+        return configuration
     }
 
     private static func token(_ words: [String]) throws -> Arguments {
         let names = ["--config", "--subject", "--expires"]
-        guard let given = try Options(words, of: "token", taking: names, flags: []) else {
-            return .help
-        }
-        guard let path = given.values["--config"] else {
+        let given = try Words(of: "token", words, options: names)
+        guard !given.wantsHelp else { return .help }
+        guard let path = given.options["--config"] else {
             throw UsageError("--config is missing: the token is for the server of a configuration.")
         }
-        guard let subject = given.values["--subject"], !subject.isEmpty else {
+        guard let subject = given.options["--subject"], !subject.isEmpty else {
             throw UsageError("--subject is missing: whom the token is for.")
         }
         var seconds = 86_400
-        if let text = given.values["--expires"] {
+        if let text = given.options["--expires"] {
             guard let value = Int(text), (1...secondsMax).contains(value) else {
                 throw UsageError(
                     "--expires: a number of seconds from 1 to \(secondsMax) is expected."
@@ -128,7 +177,7 @@ enum Arguments: Sendable {
             return configuration
         }
         guard let data = FileManager.default.contents(atPath: path) else {
-            throw UsageError("--config: the file '\(path)' cannot be read.")
+            throw UsageError("--config: \(reason(path))")
         }
         do {
             let directory = URL(filePath: path).deletingLastPathComponent().path
@@ -137,39 +186,15 @@ enum Arguments: Sendable {
             throw UsageError("The configuration in '\(path)' has faults:\n\(error)")
         }
     }
-}
 
-/// The words behind a command: `--name value`, `--name=value`, and `--flag`.
-private struct Options {
-    var values: [String: String] = [:]
-    var flags: Set<String> = []
-
-    /// Nil when help is asked for.
-    init?(
-        _ words: [String],
-        of command: String,
-        taking names: [String],
-        flags known: [String]
-    ) throws {
-        var rest = words[...]
-        while let word = rest.popFirst() {
-            let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            let name = String(parts[0])
-            if name == "--help" || name == "-h" { return nil }
-            if known.contains(name), parts.count == 1 {
-                flags.insert(name)
-                continue
-            }
-            guard names.contains(name) else {
-                let allowed = (names + known).joined(separator: ", ")
-                throw UsageError("'\(word)' is unknown; \(command) takes \(allowed).")
-            }
-            guard let value = parts.count > 1 ? String(parts[1]) : rest.popFirst() else {
-                throw UsageError("\(name) needs a value; see tideline --help.")
-            }
-            guard values.updateValue(value, forKey: name) == nil else {
-                throw UsageError("\(name) comes twice.")
-            }
+    /// Why the file cannot be read.
+    private static func reason(_ path: String) -> String {
+        var isFolder = ObjCBool(false)
+        guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) else {
+            return "there is no file '\(path)'."
         }
+        return isFolder.boolValue
+            ? "'\(path)' is a folder; a JSON file is expected."
+            : "the file '\(path)' may not be read by this user."
     }
 }

@@ -35,16 +35,26 @@ final class HTTPConnection: @unchecked Sendable {
     /// When the whole request has to be here.
     var requestDeadline: ContinuousClock.Instant
 
+    /// The method of the request line.
+    var method = ""
+    /// The name of the request; empty until its head was accepted.
+    var id = ""
     /// The target of the request line; nil if it is not a valid one.
     var target: RequestTarget?
+    /// Where the library has the end of the target, which must be the end of its text.
+    var targetEnd: UnsafeRawPointer?
     /// The request while its body arrives.
     var request: ServerRequest?
     /// Whether the connection ends with this request.
     var isLast = false
     /// The bytes of body seen, kept or not.
     var bodyBytes = 0
+    /// `bodyBytes` when the worker last saw that the library leaves bytes of the body unread.
+    var stalledAt: Int?
     /// The answer that the library is about to ask for.
     var answer: ServerResponse?
+    /// Whether the library leaves the connection alone.
+    var isSuspended = false
     /// The handler's task.
     var task: Task<Void, Never>?
     /// Counts answers, so that a handler that was given up cannot answer a later request.
@@ -76,7 +86,12 @@ final class HTTPConnection: @unchecked Sendable {
         phase = .idle
         deadline = now + limits.idleTimeMax
         turn += 1
+        method = ""
+        id = ""
         target = nil
+        targetEnd = nil
+        stalledAt = nil
+        isSuspended = false
         request = nil
         isLast = false
         bodyBytes = 0

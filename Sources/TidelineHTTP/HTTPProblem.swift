@@ -8,6 +8,16 @@ enum HTTPProblem {
         answer(400, "Bad Request", reason)
     }
 
+    static let badTarget = badRequest("The request target is not valid.")
+
+    static let badLength = badRequest("Content-Length is not a number of bytes.")
+
+    static let headTooLarge = answer(
+        431,
+        "Request Header Fields Too Large",
+        "The header fields need more memory than there is for one connection."
+    )
+
     static func contentTooLarge(bytesMax: Int) -> ServerResponse {
         answer(413, "Content Too Large", "The body is larger than \(bytesMax) bytes.")
     }
@@ -30,6 +40,15 @@ enum HTTPProblem {
         "The server made an answer without a valid status."
     )
 
+    /// The answer as it goes over the wire, for a connection that ends with it.
+    static func wholeMessage(_ answer: ServerResponse) -> [UInt8] {
+        // The reason may be empty.
+        var text = "HTTP/1.1 \(answer.status) \r\nConnection: close\r\n"
+        for field in answer.headers { text += "\(field.name): \(field.value)\r\n" }
+        text += "Content-Length: \(answer.body.count)\r\n\r\n"
+        return Array(text.utf8) + answer.body
+    }
+
     private static func answer(_ status: Int, _ title: String, _ error: String) -> ServerResponse {
         var writer = JSONWriter()
         writer.row(
@@ -38,10 +57,10 @@ enum HTTPProblem {
                 values: [.string(title), .integer(Int64(status)), .string(error)]
             )
         )
-        return ServerResponse(
-            status: status,
-            headers: ["Content-Type": "application/problem+json"],
-            body: writer.bytes
-        )
+        var headers: HTTPFields = [
+            "Content-Type": "application/problem+json", "Cache-Control": "no-store",
+        ]
+        if status == 503 { headers.append("Retry-After", "1") }
+        return ServerResponse(status: status, headers: headers, body: writer.bytes)
     }
 }

@@ -39,6 +39,7 @@ public final class HTTPServer: Sendable {
     private let port: Int
     private let limits: HTTPLimits
     private let loops: Int
+    private let naming: HTTPNaming
     private let handler: @Sendable (ServerRequest) async -> ServerResponse
     private let state = Mutex(State())
 
@@ -50,11 +51,33 @@ public final class HTTPServer: Sendable {
     ///   - limits: What requests, connections and waits may cost.
     ///   - loops: The number of threads that serve connections, at least one.
     ///   - handler: Answers a request. It is cancelled after `handlerTimeMax`.
-    public init(
+    public convenience init(
         host: String,
         port: Int,
         limits: HTTPLimits,
         loops: Int = 2,
+        handler: @escaping @Sendable (ServerRequest) async -> ServerResponse
+    ) {
+        self.init(
+            host: host,
+            port: port,
+            limits: limits,
+            loops: loops,
+            ids: RequestIDs(prefix: "request"),
+            refused: { _, _ in },
+            handler: handler
+        )
+    }
+
+    /// Each request has a name of `ids` when it comes to the handler; `refused` hears of those
+    /// that do not come there, and of those whose handler was too slow.
+    package init(
+        host: String,
+        port: Int,
+        limits: HTTPLimits,
+        loops: Int = 2,
+        ids: RequestIDs,
+        refused: @escaping @Sendable (ServerRequest, ServerResponse) -> Void,
         handler: @escaping @Sendable (ServerRequest) async -> ServerResponse
     ) {
         precondition(loops > 0, "loops is a count of threads, at least one")
@@ -62,19 +85,20 @@ public final class HTTPServer: Sendable {
         self.port = port
         self.limits = limits
         self.loops = loops
+        naming = HTTPNaming(ids: ids, refused: refused)
         self.handler = handler
     }
 
     /// Listens, and serves from then on until the server is drained.
     ///
-    /// A server is started once.
+    /// A server is started once, also when it could not start for want of threads.
     ///
     /// - Returns: The port that was bound.
-    /// - Throws: ``HTTPServerError`` if the address cannot be listened on. The server may then be
-    ///   started again.
+    /// - Throws: ``HTTPServerError``, with code `alreadyStarted` for a second start. If the address
+    ///   cannot be listened on, the server may be started again.
     public func start() throws -> Int {
         try state.withLock { state in
-            precondition(state.phase == .ready, "a server is started once")
+            guard state.phase == .ready else { throw HTTPServerError.startedTwice }
             let (sockets, port) = try ListenSocket.open(host: host, port: port, count: loops)
             let workers = try makeWorkers(sockets)
             state.phase = .running
@@ -123,7 +147,11 @@ public final class HTTPServer: Sendable {
         var workers: [HTTPWorker] = []
         do {
             for socket in sockets {
-                let worker = try HTTPWorker(limits: limits, handler: handler)
+                let worker = try HTTPWorker(
+                    limits: limits,
+                    naming: naming,
+                    handler: handler
+                )
                 try worker.listen(
                     on: socket,
                     connectionsMax: max(1, limits.connectionsMax / sockets.count)

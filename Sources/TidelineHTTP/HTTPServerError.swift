@@ -9,6 +9,7 @@ public struct HTTPServerError: Error, Sendable, CustomStringConvertible {
             case addressInvalid
             case addressNotPermitted
             case addressUnavailable
+            case alreadyStarted
             case resourcesExhausted
         }
         private let kind: Kind
@@ -22,6 +23,8 @@ public struct HTTPServerError: Error, Sendable, CustomStringConvertible {
         public static let addressNotPermitted = Self(.addressNotPermitted)
         /// The address belongs to no network interface of this machine.
         public static let addressUnavailable = Self(.addressUnavailable)
+        /// The server was started before.
+        public static let alreadyStarted = Self(.alreadyStarted)
         /// The system has no memory, threads or descriptors left.
         public static let resourcesExhausted = Self(.resourcesExhausted)
 
@@ -67,6 +70,17 @@ extension HTTPServerError {
             "Cannot listen on \(address): \(text). \(ListenSocket.remedy(of: systemError))"
         )
     }
+
+    static let startedTwice = HTTPServerError(
+        .alreadyStarted,
+        "This server was started before, and a server is started once. Make another one."
+    )
+
+    /// A server that has to be stopped first.
+    package static let running = HTTPServerError(
+        .alreadyStarted,
+        "This server is running or being started. Stop it before it is started again."
+    )
 
     static func exhausted(_ what: String) -> HTTPServerError {
         HTTPServerError(

@@ -13,6 +13,10 @@ extension HTTPWorker {
     func requestLine(_ connection: HTTPConnection, _ target: UnsafePointer<CChar>) {
         let bytes = UnsafeRawBufferPointer(start: target, count: strlen(target))
         connection.beginRequest(target: RequestTarget(bytes), now: now, limits: limits)
+        connection.targetEnd = bytes.baseAddress.map { $0 + bytes.count }
+        // The library would keep a record of each parameter, and close without an answer when
+        // there are too many for its memory. It works in place, so the query ends here for it.
+        if let mark = strchr(target, Int32(UInt8(ascii: "?"))) { mark[1] = 0 }
     }
 
     /// The head is complete.
@@ -23,8 +27,9 @@ extension HTTPWorker {
     ) -> MHD_Result {
         connection.phase = .body
         connection.deadline = connection.requestDeadline
+        connection.method = String(cString: method)
         guard let target = connection.target else {
-            return refuse(connection, HTTPProblem.badRequest("The request target is not valid."))
+            return refuse(connection, HTTPProblem.badTarget)
         }
         var head = Head(layout: HeadLayout(version: version))
         withUnsafeMutablePointer(to: &head) { head in
@@ -32,8 +37,17 @@ extension HTTPWorker {
         }
         head.check.finish(isVersion11: strcmp(version, "HTTP/1.1") == 0)
         head.layout.finish(headEnd: method + tideline_mhd_head_size(connection.handle))
-        if HeadLayout.isNeeded && !head.layout.isWhole {
-            return refuse(connection, HTTPProblem.badRequest("A header line is not well formed."))
+        if HeadLayout.isNeeded {
+            // A NUL ends the target for the library, and not for a proxy.
+            guard connection.targetEnd.map({ $0 + 1 }) == UnsafeRawPointer(version) else {
+                return refuse(connection, HTTPProblem.badTarget)
+            }
+            guard head.layout.isWhole else {
+                return refuse(
+                    connection,
+                    HTTPProblem.badRequest("A header line is not well formed.")
+                )
+            }
         }
         if let problem = head.check.problem {
             return refuse(connection, HTTPProblem.badRequest(problem))
@@ -44,15 +58,34 @@ extension HTTPWorker {
         let length = head.check.contentLength ?? 0
         if length > limits.bodyBytesMax { return refuseBody(connection) }
         var request = ServerRequest(
-            method: String(cString: method),
+            method: connection.method,
             path: target.path,
             query: target.query,
             headers: head.fields
         )
+        request.id = naming.ids.id(head.fields)
+        connection.id = request.id
         // A length is only a claim: no more is set aside for it than a busy server can spare.
         if length > 0 { request.body.reserveCapacity(min(length, 64 << 10)) }
         connection.request = request
         return .YES
+    }
+
+    /// Answers in place of the library, which refuses some complete heads on its own before `head`
+    /// and then sends its answer with the head twice: who reads on takes the second for another.
+    ///
+    /// The library does not tell which connection it is. It is the one whose head is complete and
+    /// was not shown to `head`; there is no other, as a head is shown in the same turn.
+    func libraryRefuses(_ answer: ServerResponse) {
+        let refused = connections.values.filter {
+            $0.phase == .head && tideline_mhd_head_size($0.handle) > 0
+        }
+        guard refused.count == 1, let connection = refused.first else { return }
+        let bytes = HTTPProblem.wholeMessage(answer)
+        _ = Glibc.send(connection.socket, bytes, bytes.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
+        // The library finds the socket closed when it sends its own.
+        shutdown(connection.socket, Int32(SHUT_WR))
+        connection.phase = .answering
     }
 
     /// A part of the body is here.
@@ -77,9 +110,9 @@ extension HTTPWorker {
         connection.phase = .handling
         connection.deadline = now + limits.handlerTimeMax
         let turn = connection.turn
-        MHD_suspend_connection(connection.handle)
         handlersRunning += 1
         connection.task = Task(executorPreference: loop) { [self, handler] in
+            suspend(connection, turn)
             let answer = await handler(request)
             loop.checkIsolated()
             handlersRunning -= 1
@@ -89,16 +122,27 @@ extension HTTPWorker {
         return .YES
     }
 
+    /// Makes the library leave the connection alone until it is resumed.
+    ///
+    /// Not within its callback: there it expects more to read, looks for it when the connection is
+    /// resumed, and drops the answer of a peer that has sent its last and waits.
+    private func suspend(_ connection: HTTPConnection, _ turn: UInt64) {
+        guard connection.turn == turn, connection.answer == nil else { return }
+        MHD_suspend_connection(connection.handle)
+        connection.isSuspended = true
+    }
+
     // Answers in the place of a handler that is too slow. Its own answer will be dropped.
     func giveUp(_ connection: HTTPConnection, answer: ServerResponse) {
         guard connection.answer == nil else { return }
         connection.task?.cancel()
-        resume(connection, with: answer)
+        resume(connection, with: named(answer, connection))
     }
 
     /// The connection runs on after its handler.
     func answer(_ connection: HTTPConnection) -> MHD_Result {
-        guard let answer = connection.answer else { return .NO }
+        // Without an answer the library looks again later.
+        guard let answer = connection.answer else { return .YES }
         connection.answer = nil
         return send(answer, on: connection, isLast: connection.isLast || isDraining)
     }
@@ -108,7 +152,8 @@ extension HTTPWorker {
         connection.turn += 1
         connection.deadline = nil
         connection.task = nil
-        MHD_resume_connection(connection.handle)
+        if connection.isSuspended { MHD_resume_connection(connection.handle) }
+        connection.isSuspended = false
     }
 
     private func refuseBody(_ connection: HTTPConnection) -> MHD_Result {
@@ -117,7 +162,33 @@ extension HTTPWorker {
 
     /// Answers and closes: what else the peer sends is not worth reading.
     private func refuse(_ connection: HTTPConnection, _ answer: ServerResponse) -> MHD_Result {
-        send(answer, on: connection, isLast: true)
+        send(named(answer, connection), on: connection, isLast: true)
+    }
+
+    /// An answer of ours with the name of its request; it is told to whoever keeps the log.
+    private func named(_ answer: ServerResponse, _ connection: HTTPConnection) -> ServerResponse {
+        var request = ServerRequest(
+            method: connection.method,
+            path: connection.target?.path ?? "",
+            query: connection.target?.query ?? ""
+        )
+        request.id = connection.id
+        if request.id.isEmpty {
+            // The fields were not all taken.
+            var fields = HTTPFields()
+            if let own = MHD_lookup_connection_value(
+                connection.handle,
+                .HEADER_KIND,
+                "X-Request-ID"
+            ) {
+                fields.append("X-Request-ID", String(cString: own))
+            }
+            request.id = naming.ids.id(fields)
+        }
+        var answer = answer
+        answer.headers.append("X-Request-ID", request.id)
+        naming.refused(request, answer)
+        return answer
     }
 
     private func send(
@@ -126,7 +197,8 @@ extension HTTPWorker {
         isLast: Bool
     ) -> MHD_Result {
         guard (200...599).contains(answer.status) else {
-            return send(HTTPProblem.invalidAnswer, on: connection, isLast: isLast)
+            let problem = named(HTTPProblem.invalidAnswer, connection)
+            return send(problem, on: connection, isLast: isLast)
         }
         connection.phase = .answering
         connection.deadline = now + limits.answerTimeMax

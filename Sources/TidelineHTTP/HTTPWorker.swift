@@ -7,6 +7,12 @@ import TidelineServerCore
 
 typealias HTTPHandler = @Sendable (ServerRequest) async -> ServerResponse
 
+/// How requests get their names, and who hears of those that are answered without the handler.
+struct HTTPNaming: Sendable {
+    var ids: RequestIDs
+    var refused: @Sendable (ServerRequest, ServerResponse) -> Void
+}
+
 /// Sendable without a check because it is confined to the thread of its loop: the initialiser and
 /// `listen` run before that thread starts, and everything else is called by it, by a callback of
 /// the library inside its `MHD_run`, or by a task on the loop, which is its executor.
@@ -14,6 +20,7 @@ final class HTTPWorker: @unchecked Sendable {
     let loop: EventLoop
     let limits: HTTPLimits
     let handler: HTTPHandler
+    let naming: HTTPNaming
 
     /// The time at the start of this turn of the loop.
     private(set) var now = ContinuousClock.now
@@ -24,13 +31,18 @@ final class HTTPWorker: @unchecked Sendable {
     var handlersRunning = 0
 
     private var daemon: OpaquePointer?
-    private var connections: [Int32: HTTPConnection] = [:]
+    private(set) var connections: [Int32: HTTPConnection] = [:]
     private var nextSweep = ContinuousClock.now
     private var drainDeadline = ContinuousClock.now
 
-    init(limits: HTTPLimits, handler: @escaping HTTPHandler) throws(HTTPServerError) {
+    init(
+        limits: HTTPLimits,
+        naming: HTTPNaming,
+        handler: @escaping HTTPHandler
+    ) throws(HTTPServerError) {
         self.loop = try EventLoop()
         self.limits = limits
+        self.naming = naming
         self.handler = handler
     }
 
@@ -141,6 +153,10 @@ final class HTTPWorker: @unchecked Sendable {
     private func sweep() {
         nextSweep = now + .milliseconds(Int64(Self.sweepMilliseconds))
         for connection in connections.values {
+            if isStuck(connection) {
+                cut(connection)
+                continue
+            }
             guard let deadline = connection.deadline, deadline <= now else { continue }
             if connection.phase == .handling {
                 giveUp(connection, answer: HTTPProblem.handlerTimedOut)
@@ -148,6 +164,19 @@ final class HTTPWorker: @unchecked Sendable {
                 cut(connection)
             }
         }
+    }
+
+    /// Whether nothing of a body was read since the last sweep though there was something to read.
+    ///
+    /// The library does not give up a chunk whose first line is longer than its memory: it asks to
+    /// be run again at once, for ever.
+    private func isStuck(_ connection: HTTPConnection) -> Bool {
+        guard connection.phase == .body, hasUnread(connection) else {
+            connection.stalledAt = nil
+            return false
+        }
+        defer { connection.stalledAt = connection.bodyBytes }
+        return connection.stalledAt == connection.bodyBytes
     }
 
     /// Ends a connection; the library notices in its next run.
@@ -160,14 +189,17 @@ final class HTTPWorker: @unchecked Sendable {
     ///
     /// That one is answered, and its answer ends the connection.
     private func cutUnlessAsked(_ connection: HTTPConnection) {
+        if !hasUnread(connection) { cut(connection) }
+    }
+
+    private func hasUnread(_ connection: HTTPConnection) -> Bool {
         var byte: UInt8 = 0
-        let peeked = recv(
+        return recv(
             connection.socket,
             &byte,
             1,
             Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)
-        )
-        if peeked <= 0 { cut(connection) }
+        ) > 0
     }
 
     private func stop(_ daemon: OpaquePointer) {

@@ -4,6 +4,7 @@
 // so every callback runs on the worker's thread.
 
 import CMicroHTTPD
+import Glibc
 
 enum MHDDaemon {
     /// Starts a daemon, which owns the listening socket from then on.
@@ -20,6 +21,7 @@ enum MHDDaemon {
             options.append(MHD_OptionItem(option: option, value: value, ptr_value: pointer))
         }
         let limits = worker.limits
+        option(.EXTERNAL_LOGGER, unsafeBitCast(onLog, to: Int.self), context)
         option(.URI_LOG_CALLBACK, unsafeBitCast(onRequestLine, to: Int.self), context)
         option(.UNESCAPE_CALLBACK, unsafeBitCast(leaveEscaped, to: Int.self), nil)
         option(.NOTIFY_CONNECTION, unsafeBitCast(onConnection, to: Int.self), context)
@@ -32,9 +34,9 @@ enum MHDDaemon {
         // The worker's thread blocks SIGPIPE.
         option(.SIGPIPE_HANDLED_BY_APP, 1)
         option(.END, 0)
-        // MHD_USE_ERROR_LOG is left out: it would write a line for every peer that leaves.
         let flags =
             MHD_USE_EPOLL.rawValue | MHD_USE_TURBO.rawValue | MHD_ALLOW_SUSPEND_RESUME.rawValue
+            | MHD_USE_ERROR_LOG.rawValue
         return options.withUnsafeMutableBufferPointer { options in
             guard let items = options.baseAddress else { return nil }
             let array: [any CVarArg] = [
@@ -123,6 +125,19 @@ private let onAccess: MHD_AccessHandlerCallback = {
         return worker.answer(connection)
     case .idle, .answering:
         return .NO
+    }
+}
+
+/// Nothing is logged: the library has a line for every peer that leaves. But it also says that it
+/// is about to refuse a Content-Length, or more cookies than it has memory for.
+private let onLog: MHD_LogCallback = { context, format, _ in
+    guard let worker = worker(context), let format else { return }
+    if strstr(format, "Too large value of 'Content-Length'") != nil {
+        worker.libraryRefuses(HTTPProblem.contentTooLarge(bytesMax: worker.limits.bodyBytesMax))
+    } else if strstr(format, "Content-Length") != nil {
+        worker.libraryRefuses(HTTPProblem.badLength)
+    } else if strstr(format, "Not enough memory in pool") != nil {
+        worker.libraryRefuses(HTTPProblem.headTooLarge)
     }
 }
 

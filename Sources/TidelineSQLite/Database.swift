@@ -19,8 +19,13 @@ import CSQLite
 /// each to one thread for life, the second hands each out under a lock.
 package final class Database: @unchecked Sendable {
     package enum Mode: Sendable {
+        /// Made when it is not there, and turned into WAL mode.
         case readWrite
+        /// Never made; its settings stay as they are.
+        case existing
         case readOnly
+        /// Read as a file that nobody writes to: no locks, and no file is made beside it.
+        case frozen
     }
 
     private let handle: OpaquePointer
@@ -30,9 +35,7 @@ package final class Database: @unchecked Sendable {
     /// Opens a file, or makes it; WAL, `synchronous=FULL`.
     package init(path: String, mode: Mode = .readWrite, busyMilliseconds: Int32 = 5000) throws {
         var pointer: OpaquePointer?
-        let access =
-            mode == .readOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
-        let code = sqlite3_open_v2(path, &pointer, access | SQLITE_OPEN_NOMUTEX, nil)
+        let code = sqlite3_open_v2(mode.name(of: path), &pointer, mode.flags, nil)
         guard code == SQLITE_OK, let pointer else {
             let message = pointer.map { String(cString: sqlite3_errmsg($0)) } ?? "cannot open"
             sqlite3_close_v2(pointer)
@@ -50,7 +53,7 @@ package final class Database: @unchecked Sendable {
             try execute("PRAGMA wal_autocheckpoint = \(Self.checkpointPages)")
         }
         try execute("PRAGMA foreign_keys = ON")
-        let functions = registerTidelineFunctions(on: pointer)
+        let functions = registerTidelineFunctions(on: pointer, deadline: deadline)
         guard functions == SQLITE_OK else { throw failure(functions, nil) }
         sqlite3_progress_handler(
             pointer,

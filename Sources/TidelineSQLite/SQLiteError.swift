@@ -52,6 +52,13 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
     /// Whether the caller asked to stop.
     package var isInterrupt: Bool { primaryCode == SQLITE_INTERRUPT }
 
+    /// Whether the statement is nested deeper, or has more parts, than SQLite takes.
+    package var isTooComplex: Bool {
+        primaryCode == SQLITE_ERROR
+            && ["parser stack overflow", "Expression tree is too large", "too many SQL variables"]
+                .contains { message.hasPrefix($0) }
+    }
+
     package var description: String {
         "SQLite error \(code): \(message)" + (sql.map { " in: \($0)" } ?? "")
     }

@@ -16,8 +16,13 @@ import CSQLite
 ///
 /// - Returns: `SQLITE_OK`, or the code of the first registration that failed.
 package func registerTidelineFunctions(on handle: OpaquePointer) -> Int32 {
+    registerTidelineFunctions(on: handle, deadline: nil)
+}
+
+/// The same; functions of much text look at the deadline, which must outlive the connection.
+func registerTidelineFunctions(on handle: OpaquePointer, deadline: QueryDeadline?) -> Int32 {
     for register in [registerConditions, registerText, registerDates, registerNumbers] {
-        let code = register(handle)
+        let code = register(handle, deadline)
         guard code == SQLITE_OK else { return code }
     }
     return sqlite3_create_collation_v2(
@@ -39,8 +44,10 @@ private typealias Body =
 
 private func define(
     _ handle: OpaquePointer,
+    _ deadline: QueryDeadline?,
     _ functions: [(name: String, arity: Int32, body: Body)]
 ) -> Int32 {
+    let context = deadline.map { Unmanaged.passUnretained($0).toOpaque() }
     let flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS
     for (name, arity, body) in functions {
         let code = sqlite3_create_function_v2(
@@ -48,7 +55,7 @@ private func define(
             "tl_" + name,
             arity,
             flags,
-            nil,
+            context,
             body,
             nil,
             nil,
@@ -59,13 +66,14 @@ private func define(
     return SQLITE_OK
 }
 
-private func registerConditions(_ handle: OpaquePointer) -> Int32 {
+private func registerConditions(_ handle: OpaquePointer, _ deadline: QueryDeadline?) -> Int32 {
     define(
         handle,
+        deadline,
         [
-            ("contains", 2, { respond($0, SQLFunctions.text(.contains, arguments($1, $2))) }),
-            ("startswith", 2, { respond($0, SQLFunctions.text(.startswith, arguments($1, $2))) }),
-            ("endswith", 2, { respond($0, SQLFunctions.text(.endswith, arguments($1, $2))) }),
+            ("contains", 2, { text($0, .contains, $1, $2) }),
+            ("startswith", 2, { text($0, .startswith, $1, $2) }),
+            ("endswith", 2, { text($0, .endswith, $1, $2) }),
             (
                 "decimal_compare", 2,
                 { respond($0, SQLFunctions.decimalCompare(argument($2, 0), argument($2, 1))) }
@@ -78,26 +86,28 @@ private func registerConditions(_ handle: OpaquePointer) -> Int32 {
     )
 }
 
-private func registerText(_ handle: OpaquePointer) -> Int32 {
+private func registerText(_ handle: OpaquePointer, _ deadline: QueryDeadline?) -> Int32 {
     define(
         handle,
+        deadline,
         [
-            ("length", 1, { respond($0, SQLFunctions.text(.length, arguments($1, $2))) }),
-            ("indexof", 2, { respond($0, SQLFunctions.text(.indexof, arguments($1, $2))) }),
-            ("substring", 2, { respond($0, SQLFunctions.text(.substring, arguments($1, $2))) }),
-            ("substring", 3, { respond($0, SQLFunctions.text(.substring, arguments($1, $2))) }),
-            ("replace", 3, { respond($0, SQLFunctions.text(.replace, arguments($1, $2))) }),
-            ("tolower", 1, { respond($0, SQLFunctions.text(.tolower, arguments($1, $2))) }),
-            ("toupper", 1, { respond($0, SQLFunctions.text(.toupper, arguments($1, $2))) }),
-            ("trim", 1, { respond($0, SQLFunctions.text(.trim, arguments($1, $2))) }),
-            ("concat", 2, { respond($0, SQLFunctions.text(.concat, arguments($1, $2))) }),
+            ("length", 1, { text($0, .length, $1, $2) }),
+            ("indexof", 2, { text($0, .indexof, $1, $2) }),
+            ("substring", 2, { text($0, .substring, $1, $2) }),
+            ("substring", 3, { text($0, .substring, $1, $2) }),
+            ("replace", 3, { text($0, .replace, $1, $2) }),
+            ("tolower", 1, { text($0, .tolower, $1, $2) }),
+            ("toupper", 1, { text($0, .toupper, $1, $2) }),
+            ("trim", 1, { text($0, .trim, $1, $2) }),
+            ("concat", 2, { text($0, .concat, $1, $2) }),
         ]
     )
 }
 
-private func registerDates(_ handle: OpaquePointer) -> Int32 {
+private func registerDates(_ handle: OpaquePointer, _ deadline: QueryDeadline?) -> Int32 {
     define(
         handle,
+        deadline,
         [
             ("year", 1, { respond($0, SQLFunctions.date(.year, argument($2, 0))) }),
             ("month", 1, { respond($0, SQLFunctions.date(.month, argument($2, 0))) }),
@@ -115,9 +125,10 @@ private func registerDates(_ handle: OpaquePointer) -> Int32 {
     )
 }
 
-private func registerNumbers(_ handle: OpaquePointer) -> Int32 {
+private func registerNumbers(_ handle: OpaquePointer, _ deadline: QueryDeadline?) -> Int32 {
     define(
         handle,
+        deadline,
         [
             ("add", 2, { arithmetic($0, .add, $2) }),
             ("sub", 2, { arithmetic($0, .sub, $2) }),
@@ -131,6 +142,25 @@ private func registerNumbers(_ handle: OpaquePointer) -> Int32 {
             ("roundaway", 1, { respond($0, SQLFunctions.round(.roundAway, argument($2, 0))) }),
         ]
     )
+}
+
+/// A function that reads its arguments whole.
+private func text(
+    _ context: OpaquePointer?,
+    _ function: Function,
+    _ count: Int32,
+    _ values: UnsafeMutablePointer<OpaquePointer?>?
+) {
+    if let deadline = sqlite3_user_data(context) {
+        let bytes = (0..<Int(count)).reduce(64) { sum, index in
+            sum + Int(sqlite3_value_bytes(values?[index]))
+        }
+        let deadline = Unmanaged<QueryDeadline>.fromOpaque(deadline).takeUnretainedValue()
+        if deadline.isOver(beforeReading: bytes) {
+            return sqlite3_result_error_code(context, SQLITE_INTERRUPT)
+        }
+    }
+    respond(context, SQLFunctions.text(function, arguments(count, values)))
 }
 
 private func arithmetic(
@@ -179,7 +209,13 @@ private func respond(_ context: OpaquePointer?, _ value: SQLValue) {
         var copy = text
         copy.withUTF8 { bytes in
             bytes.withMemoryRebound(to: CChar.self) {
-                sqlite3_result_text(context, $0.baseAddress, Int32($0.count), transient)
+                sqlite3_result_text64(
+                    context,
+                    $0.baseAddress,
+                    UInt64($0.count),
+                    transient,
+                    UInt8(SQLITE_UTF8)
+                )
             }
         }
     case .blob(let data):

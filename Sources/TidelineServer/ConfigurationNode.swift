@@ -30,7 +30,8 @@ struct ConfigurationNode {
         do {
             text = try JSON(source).text
         } catch {
-            problems.add("", "the configuration is not valid JSON: \(error)")
+            let fault = (error as? JSONError).map { Self.place(of: $0, in: bytes) } ?? "\(error)"
+            problems.add("", "the configuration is not valid JSON: \(fault)")
             return nil
         }
         path = ""
@@ -44,7 +45,27 @@ struct ConfigurationNode {
     }
 
     func wrong(_ expected: String) {
-        problems.add(path, "\(expected) is expected")
+        problems.add(path, "\(expected) is expected, not \(shown)")
+    }
+
+    /// The value, as long as a line has room for it.
+    private var shown: String {
+        let short = text.prefix(Self.shownMax)
+        return short.count < text.count ? short + "…" : text
+    }
+
+    private static let shownMax = 40
+
+    /// Where in the file a fault is, and what stands there.
+    private static func place(of error: JSONError, in bytes: [UInt8]) -> String {
+        let before = bytes.prefix(error.position)
+        let line = before.count { $0 == UInt8(ascii: "\n") } + 1
+        let start = before.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
+        let column = String(decoding: before[start...], as: UTF8.self).unicodeScalars.count + 1
+        let rest = bytes.dropFirst(error.position).prefix { $0 >= 0x20 }
+        let near = String(decoding: rest, as: UTF8.self).prefix(20)
+        return "line \(line), column \(column): \(error.message)"
+            + (near.isEmpty ? "" : ", at '\(near)'")
     }
 
     private func token() -> JSONReader.Token? {
@@ -85,9 +106,11 @@ struct ConfigurationNode {
     func object(allowed: [String]) -> [(name: String, value: ConfigurationNode)] {
         (object() ?? []).filter { name, value in
             if allowed.contains(name) { return true }
+            let meant = Spelling.nearest(to: name, among: allowed)
             problems.add(
                 value.path,
                 "this key is unknown; allowed here are \(allowed.joined(separator: ", "))"
+                    + (meant.map { "; did you mean '\($0)'?" } ?? "")
             )
             return false
         }
@@ -170,20 +193,6 @@ struct ConfigurationNode {
             problems.add(path, (error as? ServerError)?.message ?? "\(error)")
             return nil
         }
-        return Self.value(stored, column.type)
-    }
-
-    private static func value(_ stored: SQLValue, _ type: ColumnType) -> Value {
-        switch (stored, type) {
-        case (.null, _): .null
-        case (.integer(let value), .boolean): .bool(value != 0)
-        case (.integer(let value), .dateTime): .date(Timestamp(microseconds: value).date)
-        case (.integer(let value), _): .integer(value)
-        case (.real(let value), _): .number(value)
-        case (.text(let text), .decimal): DecimalText.parse(text).map { .decimal($0) } ?? .null
-        case (.text(let text), .json): .json(JSON(checked: text))
-        case (.text(let text), _): .string(text)
-        case (.blob(let data), _): .data(data)
-        }
+        return Value(stored, type: column.type)
     }
 }

@@ -76,6 +76,10 @@ public struct ServerConfiguration: Sendable {
     public var dynamicSchema = false
     /// The tables.
     public var tables: [TableDefinition] = []
+    /// Code around the operations on tables, by table; `docs/HOOKS.md` tells about it.
+    public var hooks: [String: TableHooks] = [:]
+    /// What the server answers under `/api`.
+    public var endpoints: [Endpoint] = []
     /// The bounds of requests on tables.
     public var limits = ServerLimits()
     /// The bounds of connections.
@@ -106,7 +110,9 @@ public struct ServerConfiguration: Sendable {
         guard let colon = text.lastIndex(of: ":"), colon != text.startIndex,
             let port = Int(text[text.index(after: colon)...]), (0...65535).contains(port)
         else {
-            throw ConfigurationError(["HOST:PORT with a port from 0 to 65535 is expected"])
+            throw ConfigurationError([
+                "HOST:PORT with a port from 0 to 65535 is expected, not '\(text)'"
+            ])
         }
         var host = String(text[..<colon])
         if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
@@ -125,7 +131,11 @@ public struct ServerConfiguration: Sendable {
                 "PostgreSQL is not available in this build yet; use sqlite:PATH"
             ])
         } else {
-            throw ConfigurationError(["sqlite:PATH is expected"])
+            // What follows may be a password.
+            let scheme = text.prefix { $0 != ":" }
+            throw ConfigurationError([
+                "sqlite:PATH is expected, not '\(scheme)\(scheme.count < text.count ? ":…" : "")'"
+            ])
         }
     }
 }

@@ -21,9 +21,15 @@ public final class TidelineServer: Sendable {
         var http: HTTPServer
     }
 
+    private enum State {
+        case stopped
+        case starting
+        case running(Running)
+    }
+
     private let configuration: ServerConfiguration
     private let log: ServerLog
-    private let running = Mutex<Running?>(nil)
+    private let state = Mutex(State.stopped)
 
     /// Makes a server that does nothing until it is started.
     public init(configuration: ServerConfiguration) {
@@ -34,18 +40,41 @@ public final class TidelineServer: Sendable {
     /// Opens the database, makes what tables and columns it lacks, and listens.
     ///
     /// - Returns: The address that it listens on.
-    /// - Throws: When the database cannot be opened, when the declared tables would lose data of
-    ///   those that are there, when a key cannot be used, and when the address cannot be
-    ///   listened on.
+    /// - Throws: ``DatabaseError`` when the database cannot be used, also when the declared tables
+    ///   would lose data of those that are there; ``ConfigurationError`` when a key cannot be used;
+    ///   `HTTPServerError` when the address cannot be listened on, and with code `alreadyStarted`
+    ///   while the server runs. It may be started again after a failure and after ``stop()``.
     public func start() async throws -> URL {
+        try state.withLock { state in
+            guard case .stopped = state else { throw HTTPServerError.running }
+            state = .starting
+        }
+        do {
+            let (parts, url) = try await open()
+            state.withLock { $0 = .running(parts) }
+            return url
+        } catch {
+            state.withLock { $0 = .stopped }
+            if let error = error as? SchemaError {
+                throw DatabaseError(.schemaChange, error.description)
+            }
+            throw error
+        }
+    }
+
+    private func open() async throws -> (Running, URL) {
         let authenticator = try configuration.authentication?.makeAuthenticator()
         let crossOrigin = try configuration.makeCrossOrigin()
+        try configuration.checkCode()
         let store = try makeStore()
         do {
             var settings = ServerSettings(
                 tables: configuration.tables,
                 dynamicSchema: configuration.dynamicSchema
             )
+            settings.hooks = configuration.hooks
+            settings.endpoints = configuration.endpoints
+            settings.log = log
             settings.publicURL = configuration.publicURL
             settings.limits = configuration.limits
             settings.exposesMetrics = configuration.isLoopback
@@ -60,12 +89,15 @@ public final class TidelineServer: Sendable {
                 host: configuration.host,
                 port: configuration.port,
                 limits: configuration.http,
+                ids: handler.ids,
+                refused: { handler.note($0, $1) },
                 handler: { await handler.handle($0) }
             )
+            // A host that makes no URL is refused before anything listens.
+            _ = try url(port: 0)
             let port = try http.start()
-            running.withLock { $0 = Running(store: store, http: http) }
             log.write(.info, "listening", ["host": configuration.host, "port": "\(port)"])
-            return try url(port: port)
+            return (Running(store: store, http: http), try url(port: port))
         } catch {
             await store.stop()
             throw error
@@ -74,9 +106,10 @@ public final class TidelineServer: Sendable {
 
     /// Refuses new requests, finishes those under way, and closes the database.
     public func stop() async {
-        let parts = running.withLock { running in
-            defer { running = nil }
-            return running
+        let parts = state.withLock { state -> Running? in
+            guard case .running(let parts) = state else { return nil }
+            state = .stopped
+            return parts
         }
         guard let parts else { return }
         await parts.http.drain()
@@ -90,16 +123,7 @@ public final class TidelineServer: Sendable {
         options.log = log
         switch configuration.database {
         case .sqlite(let path):
-            do {
-                return try SQLiteTableStore(path: path, options: options)
-            } catch {
-                throw ConfigurationError([
-                    """
-                    the database '\(path)' cannot be opened (\(error)). Give a database of this \
-                    server, or a new file in a directory that it may write to.
-                    """
-                ])
-            }
+            return try SQLiteTableStore(path: path, options: options)
         case .memory:
             options.inline = true
             return try SQLiteTableStore(path: ":memory:", options: options)
@@ -117,6 +141,24 @@ public final class TidelineServer: Sendable {
 }
 
 extension ServerConfiguration {
+    /// Refuses hooks and endpoints that would never be called.
+    func checkCode() throws(ConfigurationError) {
+        var faults: [String] = []
+        let tables = Set(tables.map { $0.name.lowercased() })
+        for name in hooks.keys.sorted() where !tables.contains(name.lowercased()) {
+            if !dynamicSchema { faults.append("hooks: there is no table '\(name)'") }
+        }
+        var routes: Set<String> = []
+        for endpoint in endpoints {
+            let route = endpoint.method + " " + endpoint.path
+            if let fault = endpoint.fault { faults.append("endpoint '\(route)': \(fault)") }
+            if !routes.insert(route.lowercased()).inserted {
+                faults.append("endpoint '\(route)': there are two of it")
+            }
+        }
+        guard faults.isEmpty else { throw ConfigurationError(faults) }
+    }
+
     /// Whether only this machine can reach the server.
     var isLoopback: Bool { host == "localhost" || host == "::1" || host.hasPrefix("127.") }
 

@@ -92,11 +92,13 @@ struct ListRenderer {
         var parts: [SQL] = []
         if !request.includesDeleted { parts.append("\"deleted\" = 0") }
         if !view.isEmpty { parts.append(view) }
-        if let filter = request.filter {
-            parts.append("(\(renderer.condition(VersionLiterals.replace(in: filter))))")
-        }
+        // Before the filter: of two bounds on one column SQLite takes the first to seek by, and with
+        // the filter's it would read again all that the pages before had.
         if pages, let values = afterValues {
             parts.append("(\(keyset.condition(after: values)))")
+        }
+        if let filter = request.filter {
+            parts.append("(\(renderer.condition(VersionLiterals.replace(in: filter))))")
         }
         return parts.isEmpty ? "" : " WHERE " + parts.joined(separator: " AND ")
     }

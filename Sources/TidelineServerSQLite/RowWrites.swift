@@ -64,7 +64,9 @@ struct RowWrites {
         let decision = operation.decide(stored: try state(operation, table))
         switch decision {
         case .insert:
-            return WriteOutcome(decision, row: try insert(operation, table))
+            let row = try insert(operation, table)
+            try checkView(operation, table)
+            return WriteOutcome(decision, row: row)
         case .update(let deleted):
             guard let operation = try resolved(operation, table) else {
                 return WriteOutcome(
@@ -72,14 +74,16 @@ struct RowWrites {
                     row: try Self.row(operation.id, table, database)
                 )
             }
-            return WriteOutcome(decision, row: try update(operation, table, deleted))
+            let row = try update(operation, table, deleted)
+            try checkView(operation, table)
+            return WriteOutcome(decision, row: row)
         case .remove:
             let statement = try database.prepare(table.delete)
             statement.bind(1, text: operation.id)
             try statement.run()
         case .exists, .preconditionFailed, .versionMismatch, .testFailed, .keepStored:
             return WriteOutcome(decision, row: try Self.row(operation.id, table, database))
-        case .taken, .missing, .gone, .systemChange:
+        case .taken, .missing, .gone, .systemChange, .outdated:
             break
         }
         return WriteOutcome(decision)
@@ -120,6 +124,12 @@ struct RowWrites {
             updatedAt: statement.integer(1),
             isDeleted: statement.integer(2) != 0
         )
+    }
+
+    /// A write must not put a row where its writer does not see it.
+    private func checkView(_ operation: WriteOperation, _ table: SQLiteTable) throws {
+        guard operation.staysInView, operation.view != nil else { return }
+        guard try state(operation, table)?.isVisible == true else { throw ServerError.outsideView }
     }
 
     static func row(_ id: String, _ table: SQLiteTable, _ database: Database) throws -> StoredRow? {

@@ -32,10 +32,19 @@ package final class SQLiteTableStore: TableStore {
     private let isStopped = Mutex(false)
     private let queryTime: Duration
     private let log: ServerLog
+    private let path: String
+    private let now: @Sendable () -> Int64
+    /// Nil in inline mode, which is for databases that nobody else has.
+    private let lock: FileLock?
 
     /// Opens the file at `path`, or makes it.
+    ///
+    /// - Throws: ``DatabaseError``.
     package init(path: String, options: Options = Options()) throws {
-        let database = try Database(path: path)
+        self.path = path
+        now = options.now
+        lock = options.inline ? nil : try ServerFile(path: path).lock(mayBeNew: true)
+        let database = try DatabaseError.naming(path) { try Database(path: path) }
         queryTime = options.limits.queryTime
         log = options.log
         writer = GroupWriter(
@@ -50,15 +59,28 @@ package final class SQLiteTableStore: TableStore {
             brief = nil
             return
         }
-        let connections = try (0..<max(1, options.readers)).map { _ in
-            try Database(path: path, mode: .readOnly)
+        let connections = try DatabaseError.naming(path) {
+            try (0..<max(1, options.readers)).map { _ in
+                try Database(path: path, mode: .readOnly)
+            }
         }
         readers = DatabaseThreads(connections, name: "tideline-reader")
         brief = LentDatabases { try Database(path: path, mode: .readOnly) }
     }
 
-    package func prepare(_ definitions: [TableDefinition]) async throws -> [TableDefinition] {
-        let stored = try await writer.run { try SchemaChange(database: $0).prepare(definitions) }
+    package func prepare(
+        _ definitions: [TableDefinition],
+        isComplete: Bool
+    ) async throws -> [TableDefinition] {
+        let (stored, steps) = try await writer.run { [now, path] database in
+            try DatabaseError.naming(path) {
+                try SchemaChange(database: database, now: now)
+                    .prepare(definitions, isComplete: isComplete)
+            }
+        }
+        for step in steps {
+            log.write(step.isNotable ? .info : .debug, "tables", ["change": step.description])
+        }
         writer.purge(tombstonesOf: definitions)
         return stored
     }
@@ -116,6 +138,7 @@ package final class SQLiteTableStore: TableStore {
             log.write(.warning, "checkpoint at the end failed", ["cause": "\(error)"])
         }
         writer.stop()
+        lock?.release()
     }
 
     /// What is derived from a table, kept for as long as the table has this form.
@@ -134,15 +157,17 @@ package final class SQLiteTableStore: TableStore {
         _ body: @escaping @Sendable (Database) throws -> Result
     ) async throws -> Result {
         guard !isStopped.withLock({ $0 }) else { throw ServerError.stopping }
-        if isSmall, let result = try readBriefly(body) { return result }
-        guard let readers else { return try await writer.run(body) }
         let queryTime = queryTime
-        return try await readers.run { database in
-            do {
-                return try database.limitTime(queryTime) { try body(database) }
-            } catch let error as SQLiteError where error.isInterrupt {
-                throw ServerError.queryTooSlow
+        do {
+            if isSmall, let result = try readBriefly(body) { return result }
+            guard let readers else { return try await writer.run(body) }
+            return try await readers.run { database in
+                try database.limitTime(queryTime) { try body(database) }
             }
+        } catch let error as SQLiteError where error.isInterrupt {
+            throw ServerError.queryTooSlow
+        } catch let error as SQLiteError where error.isTooComplex {
+            throw ServerError.queryTooComplex
         }
     }
 

@@ -1,4 +1,5 @@
-// SchemaChange: brings the tables of a database to what is declared, without losing data.
+// SchemaChange: brings the tables of a database to what is declared. What a start may do loses
+// nothing; the rest is done when an operator asked for it (`tideline migrate --apply`).
 
 import TidelineCore
 import TidelineSQLite
@@ -6,31 +7,60 @@ import TidelineServerCore
 
 struct SchemaChange {
     let database: Database
+    /// Microseconds since 1970.
+    let now: @Sendable () -> Int64
 
     /// In one transaction; nothing is changed when it throws.
-    func prepare(_ tables: [TableDefinition]) throws -> [TableDefinition] {
+    ///
+    /// - Parameters:
+    ///   - declared: The tables.
+    ///   - isComplete: Whether stored columns that are not declared are not wanted.
+    ///   - hasConsent: Whether stored values may be converted and removed.
+    /// - Returns: All tables of the database, and what was done.
+    /// - Throws: ``SchemaError`` for what needs consent and has none.
+    func prepare(
+        _ declared: [TableDefinition],
+        isComplete: Bool,
+        hasConsent: Bool = false
+    ) throws -> (tables: [TableDefinition], steps: [SchemaStep]) {
         try database.transaction {
-            var stored = try open()
-            for table in tables {
-                let place = stored.firstIndex { $0.name.lowercased() == table.name.lowercased() }
-                let merged = try bring(table, from: place.map { stored[$0].schema.columns })
+            try open()
+            var stored = try Self.storedTables(database)
+            let plan = SchemaPlan(database: database, stored: stored)
+            let steps = try plan.steps(to: declared, isComplete: isComplete)
+            let refused = hasConsent ? [] : steps.filter(\.needsConsent)
+            guard refused.isEmpty else { throw Self.refusal(refused) }
+            for table in declared {
+                let place = stored.firstIndex { SchemaPlan.isSame($0.name, table.name) }
+                let own = steps.filter { $0.table == table.name && $0.changesDatabase }
+                let merged = try bring(table, from: place.map { stored[$0] }, by: own)
                 if let place { stored[place] = merged } else { stored.append(merged) }
             }
-            return stored
+            return (stored, steps)
         }
     }
 
-    private func open() throws -> [TableDefinition] {
-        let version = try database.integer("PRAGMA user_version") ?? 0
-        guard version <= ServerSchema.formatVersion else {
-            throw SchemaError(
-                "The database is of format \(version), which a newer server made; this one reads "
-                    + "up to \(ServerSchema.formatVersion). Install the newer server."
-            )
-        }
+    /// What `prepare` would do; changes nothing.
+    static func plan(
+        _ declared: [TableDefinition],
+        isComplete: Bool,
+        in database: Database
+    ) throws -> [SchemaStep] {
+        let isNew = try database.integer(ServerSchema.hasTable, [.text("tideline_tables")]) == 0
+        let stored = isNew ? [] : try storedTables(database)
+        return try SchemaPlan(database: database, stored: stored)
+            .steps(to: declared, isComplete: isComplete)
+    }
+
+    /// Makes the server's own tables.
+    func open() throws {
         try database.execute(ServerSchema.tables)
         try database.execute(ServerSchema.state)
+        try database.execute("PRAGMA application_id = \(ServerSchema.applicationID)")
         try database.execute("PRAGMA user_version = \(ServerSchema.formatVersion)")
+    }
+
+    private static func storedTables(_ database: Database) throws -> [TableDefinition] {
         let statement = try database.prepare(ServerSchema.readTables)
         defer { statement.reset() }
         var tables: [TableDefinition] = []
@@ -41,62 +71,48 @@ struct SchemaChange {
         return tables
     }
 
+    private static func refusal(_ steps: [SchemaStep]) -> SchemaError {
+        SchemaError(
+            """
+            The declared tables do not fit those of the database:
+            \(steps.map { "  " + $0.refusal }.joined(separator: "\n"))
+            Nothing was changed. Declare them as they are, or let the stored rows be changed: \
+            'tideline migrate' with the same options shows what would be done, and \
+            'tideline migrate --apply' does it.
+            """
+        )
+    }
+
+    // MARK: - Carrying out
+
     /// Columns that are there keep their place; those that are new follow.
     private func bring(
         _ table: TableDefinition,
-        from stored: [ColumnDefinition]?
+        from stored: TableDefinition?,
+        by steps: [SchemaStep]
     ) throws -> TableDefinition {
-        if stored == nil { try create(table.name) }
-        var columns = stored ?? []
+        if stored == nil { try database.execute(ServerSchema.create(table.name)) }
+        var columns = stored?.schema.columns ?? []
         for column in table.schema.columns {
-            let place = columns.firstIndex { $0.name.lowercased() == column.name.lowercased() }
-            if let place {
-                try check(columns[place], becomes: column, in: table.name)
-                columns[place] = column
-            } else {
-                try database.execute(ServerSchema.add(column, to: table.name))
-                columns.append(column)
+            let place = columns.firstIndex { SchemaPlan.isSame($0.name, column.name) }
+            if let place { columns[place] = column } else { columns.append(column) }
+        }
+        let rows = RowChange(database, table: table.name)
+        if steps.contains(where: \.rebuildsColumns) { try dropIndexes(table.name, but: []) }
+        for step in steps {
+            try rows.carryOut(step.kind)
+            if case .dropColumn(let column, _) = step.kind {
+                columns.removeAll { SchemaPlan.isSame($0.name, column.name) }
             }
         }
         try indexes(table)
         try database.prepare(ServerSchema.putTable).run([
             .text(table.name), .text(ColumnsText.write(columns)),
         ])
+        try rows.giveNewVersions(now: now)
         var merged = table
         merged.schema.columns = columns
         return merged
-    }
-
-    private func create(_ table: String) throws {
-        guard try database.integer(ServerSchema.hasTable, [.text(table)]) == 0 else {
-            throw SchemaError(
-                "Table '\(table)' is in the database, but this server did not make it. Rename one "
-                    + "of the two."
-            )
-        }
-        try database.execute(ServerSchema.create(table))
-    }
-
-    private func check(
-        _ old: ColumnDefinition,
-        becomes new: ColumnDefinition,
-        in table: String
-    ) throws {
-        guard old.type.name == new.type.name else {
-            throw SchemaError(
-                "Table '\(table)', column '\(new.name)': it holds \(old.type.name) in the database "
-                    + "and is declared as \(new.type.name). That would lose data: declare it as "
-                    + "\(old.type.name), or add a column of another name."
-            )
-        }
-        guard old.isNullable, !new.isNullable,
-            try database.integer(ServerSchema.hasNull(old.name, in: table)) == 1
-        else { return }
-        throw SchemaError(
-            "Table '\(table)', column '\(new.name)': it is declared as not nullable, but rows "
-                + "hold null. Declare it as nullable, or fill them with sqlite3 and start again: "
-                + ServerSchema.fillNulls(new, in: table) + ";"
-        )
     }
 
     private func indexes(_ table: TableDefinition) throws {
@@ -109,10 +125,14 @@ struct SchemaChange {
             names.insert(ServerSchema.tombstoneIndexName(table.name).lowercased())
             try database.execute(ServerSchema.tombstoneIndex(table.name))
         }
-        for name in try indexNames(table.name) where !names.contains(name.lowercased()) {
+        try dropIndexes(table.name, but: names)
+        for columns in wanted { try database.execute(ServerSchema.index(table.name, columns)) }
+    }
+
+    private func dropIndexes(_ table: String, but wanted: Set<String>) throws {
+        for name in try indexNames(table) where !wanted.contains(name.lowercased()) {
             try database.execute("DROP INDEX \(ServerSchema.quoted(name))")
         }
-        for columns in wanted { try database.execute(ServerSchema.index(table.name, columns)) }
     }
 
     private func indexNames(_ table: String) throws -> [String] {
@@ -122,5 +142,15 @@ struct SchemaChange {
         var names: [String] = []
         while try statement.step() { names.append(statement.text(0)) }
         return names
+    }
+}
+
+extension SchemaStep {
+    /// Whether a column is taken out of the table, which no index may name then.
+    fileprivate var rebuildsColumns: Bool {
+        switch kind {
+        case .dropColumn, .convert: true
+        default: false
+        }
     }
 }

@@ -9,7 +9,10 @@ import TidelineServerCore
 
 enum ServerSchema {
     /// Raised when the form of the server's own tables changes.
-    static let formatVersion: Int64 = 2
+    static let formatVersion: Int64 = 3
+
+    /// Marks a file as the database of a server: "TDLS".
+    static let applicationID: Int64 = 0x5444_4C53
 
     /// One row per table: its clock, and its columns as they are in the database.
     static let tables = """
@@ -32,6 +35,10 @@ enum ServerSchema {
 
     static let readEpoch = """
         SELECT "value" FROM "tideline_state" WHERE "key" = 'epoch'
+        """
+
+    static let renewEpoch = """
+        UPDATE "tideline_state" SET "value" = lower(hex(randomblob(8))) WHERE "key" = 'epoch'
         """
 
     static let readTables = """
@@ -82,10 +89,6 @@ enum ServerSchema {
         ALTER TABLE \(quoted(table))
         ADD COLUMN \(quoted(column.name)) \(affinity(column.type)) DEFAULT \(literal(column))
         """
-    }
-
-    static func hasNull(_ column: String, in table: String) -> String {
-        "SELECT EXISTS (SELECT 1 FROM \(quoted(table)) WHERE \(quoted(column)) IS NULL)"
     }
 
     /// Puts the column's default in the place of null.

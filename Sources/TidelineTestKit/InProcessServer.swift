@@ -21,16 +21,38 @@ public struct InProcessServer: Sendable {
     public let endpoint: URL
 
     /// Makes the server with empty tables.
-    public init(tables: [TableDefinition]) async throws {
-        try await self.init(tables: tables, environment: .live)
+    ///
+    /// - Parameters:
+    ///   - tables: The tables.
+    ///   - hooks: Code around the operations on them, by table.
+    ///   - endpoints: What it answers under `/api`.
+    /// - Throws: When the tables cannot be made.
+    public init(
+        tables: [TableDefinition],
+        hooks: [String: TableHooks] = [:],
+        endpoints: [Endpoint] = []
+    ) async throws {
+        try await self.init(
+            tables: tables,
+            hooks: hooks,
+            endpoints: endpoints,
+            environment: .live
+        )
     }
 
-    package init(tables: [TableDefinition], environment: ServerEnvironment) async throws {
+    package init(
+        tables: [TableDefinition],
+        hooks: [String: TableHooks] = [:],
+        endpoints: [Endpoint] = [],
+        environment: ServerEnvironment
+    ) async throws {
         var options = SQLiteTableStore.Options()
         options.inline = true
         options.now = environment.now
         var settings = ServerSettings(tables: tables)
         settings.environment = environment
+        settings.hooks = hooks
+        settings.endpoints = endpoints
         handler = RequestHandler(
             try await TableService(
                 settings,

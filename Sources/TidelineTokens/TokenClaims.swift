@@ -45,7 +45,7 @@ package struct TokenClaims: Hashable, Sendable {
 
 extension TokenClaims {
     /// The subject is empty when the payload has none.
-    init(json bytes: [UInt8]) throws(TokenError) {
+    package init(json bytes: [UInt8]) throws(TokenError) {
         self.init(subject: "")
         var names: [String] = []
         var values: [Value] = []

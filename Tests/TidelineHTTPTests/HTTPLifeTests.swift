@@ -38,6 +38,15 @@ struct HTTPStartTests {
         await second.drain()
     }
 
+    @Test func secondStartIsAnError() async throws {
+        let server = Self.server("127.0.0.1")
+        _ = try server.start()
+        #expect(throws: HTTPServerError.self) { try server.start() }
+        await server.drain()
+        let error = #expect(throws: HTTPServerError.self) { try server.start() }
+        #expect(error?.code == .alreadyStarted)
+    }
+
     @Test(arguments: [
         ("example", 0, HTTPServerError.Code.addressInvalid),
         ("", 0, .addressInvalid),
@@ -104,6 +113,25 @@ struct HTTPDeadlineTests {
             let client = try RawClient(port: port)
             try client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000\r\n\r\n")
             #expect(Self.trickle(client) < Self.patience)
+        }
+    }
+
+    /// The library would run in circles until the request's time is over.
+    @Test func endlessChunkLineIsCut() async throws {
+        try await withServer { port in
+            for line in [
+                String(repeating: "0", count: 100_000),
+                "1;" + String(repeating: "x", count: 100_000),
+            ] {
+                let client = try RawClient(port: port)
+                let started = ContinuousClock.now
+                try? client.send(
+                    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + line
+                )
+                #expect(try client.answer()?.status ?? 400 == 400)
+                #expect(.now - started < Self.patience)
+                #expect(try RawClient(port: port).ask(get("/")).status == 200)
+            }
         }
     }
 

@@ -52,7 +52,19 @@ import TidelineServerCore
     }
 
     @Test(arguments: [
-        ("", "not valid JSON"),
+        ("", "not valid JSON: line 1, column 1:"),
+        ("{\"tables\": {},\n \"é\": tru}", "line 2, column 10: "),
+        ("{\"listen\":\n\"a:1\"", "line 2, column 6: "),
+        ("{\"log\": {},\n\"log\": {}}", "line 2, column 2: duplicate member name, at 'log\": {}}'"),
+        (#"{"tabels":{}}"#, "did you mean 'tables'?"),
+        (#"{"tables":{"A":{"softdelete":true}}}"#, "did you mean 'softDelete'?"),
+        (#"{"tables":{"A":{"colums":{}}}}"#, "tables.A.colums: this key is unknown"),
+        (#"{"limits":{"pageByte":5}}"#, "did you mean 'pageBytes'?"),
+        (#"{"limits":{"rowBytes":"many"}}"#, #"to 1073741824 is expected, not "many""#),
+        (#"{"limits":{"connections":-5}}"#, "a whole number from 1 to 1000000 is expected, not -5"),
+        (#"{"listen":"8080"}"#, "with a port from 0 to 65535 is expected, not '8080'"),
+        (#"{"dynamicSchema":"yes"}"#, #"true or false is expected, not "yes""#),
+        (#"{"database":"mysql://me:secret@host/a"}"#, "sqlite:PATH is expected, not 'mysql:…'"),
         ("[]", "an object is expected"),
         (#"{"listne":1}"#, "listne: this key is unknown; allowed here are listen"),
         (#"{"listen":5}"#, "listen: a string is expected"),
@@ -121,6 +133,21 @@ import TidelineServerCore
             try ServerConfiguration(json: Array(text.utf8))
         }
         #expect(error?.description.contains(expected) == true, "\(error?.description ?? "")")
+    }
+
+    @Test func doesNotGuessWildly() {
+        let error = #expect(throws: ConfigurationError.self) {
+            try ServerConfiguration(json: Array(#"{"colour":1,"xyz":2}"#.utf8))
+        }
+        #expect(error?.description.contains("did you mean") == false)
+    }
+
+    @Test func longValuesAreCut() {
+        let text = "{\"dynamicSchema\":\"" + String(repeating: "x", count: 500) + "\"}"
+        let error = #expect(throws: ConfigurationError.self) {
+            try ServerConfiguration(json: Array(text.utf8))
+        }
+        #expect((error?.description.count ?? 0) < 100)
     }
 
     @Test func namesAllFaultsAtOnce() {

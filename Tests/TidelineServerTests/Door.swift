@@ -50,7 +50,9 @@ struct Door: Sendable {
         log: ServerLog = .silent,
         exposesMetrics: Bool = true,
         authenticator: Authenticator? = nil,
-        crossOrigin: CrossOrigin? = nil
+        crossOrigin: CrossOrigin? = nil,
+        hooks: [String: TableHooks] = [:],
+        endpoints: [Endpoint] = []
     ) async throws {
         var options = SQLiteTableStore.Options()
         options.inline = path == nil
@@ -59,6 +61,9 @@ struct Door: Sendable {
         store = try SQLiteTableStore(path: path ?? ":memory:", options: options)
         var settings = ServerSettings(tables: tables, dynamicSchema: dynamic)
         settings.limits = limits
+        settings.hooks = hooks
+        settings.endpoints = endpoints
+        settings.log = log
         settings.exposesMetrics = exposesMetrics
         settings.authenticator = authenticator
         settings.crossOrigin = crossOrigin

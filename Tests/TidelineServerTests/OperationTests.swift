@@ -65,18 +65,6 @@ import TidelineServerSQLite
         }
     }
 
-    @Test func aNewerDatabaseIsRefusedUntouched() async throws {
-        try await withTemporaryDirectory { directory in
-            let path = directory + "/a.db"
-            try await Door(path: path).store.stop()
-            try Database(path: path).execute("PRAGMA user_version = 99")
-            let error = await #expect(throws: SchemaError.self) { try await Door(path: path) }
-            #expect(error?.description.contains("Install the newer server") == true)
-            let version = try Database(path: path).integer("PRAGMA user_version")
-            #expect(version == 99)
-        }
-    }
-
     // MARK: - Compressed answers
 
     @Test(arguments: [

@@ -137,6 +137,24 @@ import TidelineServerSQLite
         }
     }
 
+    /// One row is one step of the database: the functions look at the clock themselves.
+    @Test func aSlowFunctionIsEnded() async throws {
+        try await withTemporaryDirectory { directory in
+            var limits = ServerLimits()
+            limits.queryTime = .milliseconds(100)
+            let door = try await Door(path: directory + "/a.db", limits: limits)
+            let text = String(repeating: "a", count: 900_000)
+            _ = await door.send("POST", "/tables/TodoItem", #"{"text":"\#(text)"}"#)
+            let call = "length(replace(text,'a','bbbbbbbb')) eq 7"
+            let filter = Array(repeating: call, count: 150).joined(separator: " or ")
+            let start = ContinuousClock.now
+            let answer = await door.send("GET", "/tables/TodoItem?$filter=\(filter)")
+            #expect(answer.status == 503)
+            #expect(.now - start < .seconds(5))
+            await door.store.stop()
+        }
+    }
+
     @Test func versionTextsGoThereAndBack() {
         for stamp in [0, 1, 25, 1_800_000_000_000_000, Int64.max, -1] {
             #expect(RowVersion.stamp(RowVersion.text(stamp)) == stamp)

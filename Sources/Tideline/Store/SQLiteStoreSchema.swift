@@ -59,7 +59,11 @@ enum SQLiteStoreSchema {
         guard !isFolder.boolValue else { throw SyncError.storeIsFolder(path) }
         let database: Database
         do {
-            database = try Database(path: path, mode: .readOnly)
+            // A reader of a file in WAL mode makes files beside it; with a log it has to read that.
+            let hasLog = ["-wal", "-journal"].contains {
+                FileManager.default.fileExists(atPath: path + $0)
+            }
+            database = try Database(path: path, mode: hasLog ? .readOnly : .frozen)
         } catch let error as SQLiteError where error.isReadOnly {
             // An app that ended while it made the file left a journal, which only a writer undoes.
             return

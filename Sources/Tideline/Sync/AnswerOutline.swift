@@ -35,6 +35,7 @@ package struct AnswerOutline: Sendable, Hashable {
     /// - Parameters:
     ///   - server: The origin that was asked.
     ///   - what: What it answered, such as "the push".
+    /// - Returns: What happened and the remedy.
     package func message(from server: String, to what: String) -> String {
         let type = mediaType.map { " (\($0))" } ?? ""
         let reason = problem.map { ": \($0)" } ?? ""
@@ -50,8 +51,8 @@ package struct AnswerOutline: Sendable, Hashable {
             return "\(Self.ended(start + reason)) The server is busy; try again later."
         case 404, 410:
             return """
-                \(start), which is no answer of a table. Check the path of the endpoint, and that \
-                the server runs behind its proxy.
+                \(Self.ended(start + reason)) That is no answer of a table: check the endpoint and \
+                its path, and that the server has the table and runs behind its proxy.
                 """
         case 500...:
             return """

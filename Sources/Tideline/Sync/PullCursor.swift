@@ -16,7 +16,9 @@ package struct PullCursor: Sendable, Hashable {
     /// The server and the path before `/tables`, normalised.
     package var endpoint: String
 
-    /// The values of `keyType`. Number 2 is the last id of the queue.
+    /// What a row of the table holds, by its `keyType`.
+    ///
+    /// Number 2 is the last id of the queue, 3 the time of the last pull.
     package enum Part: Int, Sendable {
         case time = 0
         case fingerprint = 1

@@ -94,8 +94,10 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
     public var serverItem: Row?
     /// What happened and what can be done; never the contents of a row.
     public var message: String
-    /// What the server is known to have of the row: what ``cancelOperationAndDiscardItem()`` would
-    /// leave. With `neverSeen` the local row may be the only copy.
+    /// What the server is known to have of the row.
+    ///
+    /// It is what ``cancelOperationAndDiscardItem()`` would leave. With `neverSeen` the local row
+    /// may be the only copy.
     public var serverCopy: ServerCopy
 
     /// What is known of a row on the server.

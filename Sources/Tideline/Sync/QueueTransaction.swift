@@ -229,7 +229,7 @@ struct QueueTransaction {
             ])
         }
         try store.put(rows, in: SystemTables.config)
-        try store.delete(ids: without, in: SystemTables.config)
+        if !without.isEmpty { try store.delete(ids: without, in: SystemTables.config) }
     }
 
     /// Remembers when the last pull of a table ended; for display.

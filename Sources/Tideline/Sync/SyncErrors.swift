@@ -107,7 +107,9 @@ extension SyncError {
         switch (failure, answer) {
         case (.network, let answer?), (.badPage, let answer?):
             unexpectedAnswer(answer, from: server, to: "the pull of '\(table)'")
-        case (.rejected(300..<400), let answer?):
+        case (.rejected(300..<400), let answer?),
+            (.rejected(404), let answer?) where answer.problem == nil,
+            (.rejected(410), let answer?) where answer.problem == nil:
             unexpectedAnswer(answer, from: server, to: "the pull of '\(table)'")
         case (.network, nil):
             SyncError(

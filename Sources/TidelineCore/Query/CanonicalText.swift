@@ -54,6 +54,19 @@ package enum DecimalText {
         return count
     }
 
+    /// The digits of a number without sign, point, exponent and the zeros at both ends.
+    package static func significant(_ text: String) -> [UInt8] {
+        let zero = UInt8(ascii: "0")
+        let mantissa = text.utf8.prefix { $0 != UInt8(ascii: "e") }
+        var digits = Array(mantissa.filter(isDigit).drop { $0 == zero })
+        while digits.last == zero { digits.removeLast() }
+        return digits
+    }
+
+    package static func isDigit(_ byte: UInt8) -> Bool {
+        byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
+    }
+
     /// The nearest double.
     package static func double(_ value: Decimal) -> Double {
         Double(canonical(value)) ?? 0

@@ -51,10 +51,10 @@ package enum ScalarFunctions {
             return .integer(ScalarText.index(of: part, in: text))
         case .concat:
             guard let other = arguments[1].text else { return .null }
-            return .string(text + other)
+            return ScalarText.concat(text, other).map { .string($0) } ?? .null
         case .replace:
             guard let part = arguments[1].text, let other = arguments[2].text else { return .null }
-            return .string(ScalarText.replace(text, part, by: other))
+            return ScalarText.replace(text, part, by: other).map { .string($0) } ?? .null
         default: return .null
         }
     }

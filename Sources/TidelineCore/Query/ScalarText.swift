@@ -4,8 +4,13 @@
 // counts of Unicode scalars.
 
 package enum ScalarText {
+    /// The most bytes of a text that `concat` and `replace` make; longer ones are null.
+    ///
+    /// Calls nest, and each could make its text a hundred times as long.
+    package static let bytesMax = 8 << 20
+
     package static func contains(_ text: String, _ part: String) -> Bool {
-        find(Array(part.utf8), in: Array(text.utf8), from: 0) != nil
+        offset(of: part, in: text) != nil
     }
 
     package static func starts(_ text: String, with part: String) -> Bool {
@@ -22,9 +27,8 @@ package enum ScalarText {
 
     /// The count of scalars before the first match, -1 without one.
     package static func index(of part: String, in text: String) -> Int64 {
-        let bytes = Array(text.utf8)
-        guard let offset = find(Array(part.utf8), in: bytes, from: 0) else { return -1 }
-        return Int64(bytes[0..<offset].count { $0 & 0xC0 != 0x80 })
+        guard let offset = offset(of: part, in: text) else { return -1 }
+        return Int64(text.utf8.prefix(offset).count { $0 & 0xC0 != 0x80 })
     }
 
     /// From the 0-based scalar `start`, at most `count` of them; what lies outside is left out.
@@ -35,19 +39,33 @@ package enum ScalarText {
         return String(rest.prefix(Int(clamping: max(0, count))))
     }
 
+    /// One text behind the other; nil when that is too long.
+    package static func concat(_ text: String, _ other: String) -> String? {
+        text.utf8.count + other.utf8.count > bytesMax ? nil : text + other
+    }
+
     /// Every match from left to right; an empty `part` matches nowhere.
-    package static func replace(_ text: String, _ part: String, by other: String) -> String {
-        let (bytes, needle) = (Array(text.utf8), Array(part.utf8))
-        guard !needle.isEmpty else { return text }
-        var result: [UInt8] = []
-        var start = 0
-        while let match = find(needle, in: bytes, from: start) {
-            result.append(contentsOf: bytes[start..<match])
-            result.append(contentsOf: other.utf8)
-            start = match + needle.count
+    ///
+    /// Nil when the result is too long.
+    package static func replace(_ text: String, _ part: String, by other: String) -> String? {
+        guard !part.isEmpty, part.utf8.count <= text.utf8.count else { return text }
+        let search = TextSearch(part)
+        let replacement = Array(other.utf8)
+        var copy = text
+        return copy.withUTF8 { bytes in
+            var result: [UInt8] = []
+            var start = 0
+            while let match = search.first(in: bytes, from: start) {
+                result.append(contentsOf: bytes[start..<match])
+                result.append(contentsOf: replacement)
+                start = match + search.needle.count
+                guard result.count <= bytesMax else { return nil }
+            }
+            guard start > 0 else { return text }
+            guard result.count + bytes.count - start <= bytesMax else { return nil }
+            result.append(contentsOf: bytes[start...])
+            return String(decoding: result, as: UTF8.self)
         }
-        result.append(contentsOf: bytes[start...])
-        return String(decoding: result, as: UTF8.self)
     }
 
     /// Full Unicode, the same in every locale.
@@ -64,17 +82,12 @@ package enum ScalarText {
         return String(String.UnicodeScalarView(tail.reversed()))
     }
 
-    private static func find(_ needle: [UInt8], in bytes: [UInt8], from start: Int) -> Int? {
-        guard let first = needle.first else { return start }
-        guard bytes.count >= needle.count else { return nil }
-        let last = bytes.count - needle.count
-        var index = start
-        while index <= last {
-            if bytes[index] == first, bytes[index..<index + needle.count].elementsEqual(needle) {
-                return index
-            }
-            index += 1
-        }
-        return nil
+    /// The offset of the first match in UTF-8.
+    private static func offset(of part: String, in text: String) -> Int? {
+        if part.isEmpty { return 0 }
+        guard part.utf8.count <= text.utf8.count else { return nil }
+        let search = TextSearch(part)
+        var copy = text
+        return copy.withUTF8 { search.first(in: $0, from: 0) }
     }
 }

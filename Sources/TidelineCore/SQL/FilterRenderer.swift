@@ -96,8 +96,8 @@ package struct FilterRenderer {
 
     func condition(_ expression: QueryExpression, _ mode: Mode) -> SQL {
         switch expression.kind {
-        case .all(let parts): return tree(parts, " AND ", mode)
-        case .any(let parts): return tree(parts, " OR ", mode)
+        case .all: return tree(expression.chain, " AND ", mode)
+        case .any: return tree(expression.chain, " OR ", mode)
         case .not(let operand): return "NOT (\(condition(operand, .strict)))"
         case .compare(let comparison, let left, let right):
             return compare(comparison, left, right, mode)
@@ -113,7 +113,7 @@ package struct FilterRenderer {
         }
     }
 
-    /// A balanced tree: SQLite refuses chains that nest deeper than 1000.
+    /// A balanced tree: SQLite's parser takes some 30 levels of brackets behind an operator.
     private func tree(_ parts: [QueryExpression], _ joint: SQL, _ mode: Mode) -> SQL {
         guard parts.count > 32 else {
             return parts.map { part in
@@ -189,6 +189,19 @@ package struct FilterRenderer {
 }
 
 extension QueryExpression {
+    /// The parts of a chain of `and` or of `or`, those of chains of the same kind within it too.
+    ///
+    /// LINQ clients nest them as deep as they are long.
+    var chain: [QueryExpression] {
+        switch kind {
+        case .all(let parts):
+            parts.flatMap { part in if case .all = part.kind { part.chain } else { [part] } }
+        case .any(let parts):
+            parts.flatMap { part in if case .any = part.kind { part.chain } else { [part] } }
+        default: [self]
+        }
+    }
+
     /// Whether it needs parentheses among others.
     var isCompound: Bool {
         switch kind {

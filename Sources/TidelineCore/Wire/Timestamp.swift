@@ -27,7 +27,7 @@ public struct Timestamp: Hashable, Sendable, Comparable {
         }
         let whole = seconds.rounded(.down)
         var fraction = Int64(((seconds - whole) * 1_000_000).rounded())
-        if abs(seconds) >= 8_589_934_592 { fraction = (fraction + 500) / 1000 * 1000 }
+        if abs(seconds) >= Self.farSeconds { fraction = (fraction + 500) / 1000 * 1000 }
         let exact = (Int64(whole) + Self.referenceOffset) * 1_000_000 + fraction
         microseconds = min(max(exact, Self.earliest), Self.latest)
     }
@@ -37,13 +37,20 @@ public struct Timestamp: Hashable, Sendable, Comparable {
     /// 9999-12-31T23:59:59.999999Z.
     private static let latest: Int64 = 253_402_300_799_999_999
 
-    /// The instant as a `Date`.
+    /// A `Date` further than this from 2001 is coarser than a microsecond.
+    private static let farSeconds = 8_589_934_592.0
+
+    /// The instant as a `Date`, from which the same instant comes back.
+    ///
+    /// More than 270 years from 2001 it is rounded to the millisecond.
     public var date: Date {
-        Date(
-            timeIntervalSinceReferenceDate: Double(
-                microseconds - Self.referenceOffset * 1_000_000
-            ) / 1_000_000
-        )
+        let distance = microseconds - Self.referenceOffset * 1_000_000
+        let seconds = Double(distance) / 1_000_000
+        guard abs(seconds) >= Self.farSeconds else {
+            return Date(timeIntervalSinceReferenceDate: seconds)
+        }
+        let milliseconds = Timestamp(microseconds: distance + 500).milliseconds
+        return Date(timeIntervalSinceReferenceDate: Double(milliseconds) / 1000)
     }
 
     /// Milliseconds since 1970, cut towards the past.

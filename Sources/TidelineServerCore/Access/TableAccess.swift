@@ -62,7 +62,16 @@ extension TableDefinition {
 
 extension TableService {
     /// What of the table the user may see, as a filter that every statement has; nil for all.
-    func view(of table: Table, for user: User?) throws -> QueryExpression? {
+    func view(of table: Table, for user: User?) async throws -> QueryExpression? {
+        let owned = try ownerView(of: table, for: user)
+        guard let rowFilter = table.hooks?.rowFilter, let filter = try await rowFilter(user) else {
+            return owned
+        }
+        let filtered = try filter.expression(in: table.definition.schema)
+        return owned.map { QueryExpression(.all([$0, filtered])) } ?? filtered
+    }
+
+    private func ownerView(of table: Table, for user: User?) throws -> QueryExpression? {
         guard let owner = table.definition.owner else { return nil }
         // The permissions let nobody else get here.
         guard let user else { throw ServerError.notSignedIn }

@@ -20,15 +20,31 @@ package struct Preconditions: Hashable, Sendable {
     package enum Tags: Hashable, Sendable {
         /// `*`
         case any
-        /// The strong tags of a list; weak ones never match and are left out.
-        case strong([String])
+        case list([Tag])
 
-        func matches(_ version: Int64) -> Bool {
+        /// Compares as If-Match does: weak tags never match.
+        func matchesStrongly(_ version: Int64) -> Bool {
             switch self {
             case .any: true
-            case .strong(let tags): tags.contains(RowVersion.text(version))
+            case .list(let tags): tags.contains(Tag(text: RowVersion.text(version)))
             }
         }
+
+        /// Compares as If-None-Match does: `W/"x"` matches `"x"`.
+        func matchesWeakly(_ version: Int64) -> Bool {
+            switch self {
+            case .any: return true
+            case .list(let tags):
+                let text = RowVersion.text(version)
+                return tags.contains { $0.text == text }
+            }
+        }
+    }
+
+    /// One tag of a list.
+    package struct Tag: Hashable, Sendable {
+        package var text: String
+        package var isWeak = false
     }
 
     package enum Result: Hashable, Sendable {
@@ -62,12 +78,12 @@ package struct Preconditions: Hashable, Sendable {
     package func evaluate(version: Int64, updatedAt: Int64, isRead: Bool) -> Result {
         let seconds = HTTPDate.wholeSeconds(microseconds: updatedAt)
         if let ifMatch {
-            guard ifMatch.matches(version) else { return .failed }
+            guard ifMatch.matchesStrongly(version) else { return .failed }
         } else if let ifUnmodifiedSince, seconds > ifUnmodifiedSince {
             return .failed
         }
         if let ifNoneMatch {
-            if ifNoneMatch.matches(version) { return isRead ? .notModified : .failed }
+            if ifNoneMatch.matchesWeakly(version) { return isRead ? .notModified : .failed }
         } else if let ifModifiedSince, seconds <= ifModifiedSince {
             return isRead ? .notModified : .failed
         }
@@ -85,7 +101,7 @@ package struct Preconditions: Hashable, Sendable {
                 "\(field) must be '*' or a list of entity tags in double quotes."
             )
         }
-        return .strong(tags)
+        return .list(tags)
     }
 }
 
@@ -94,23 +110,22 @@ private struct TagScanner {
     let bytes: [UInt8]
     var index = 0
 
-    /// The strong tags, or nil when the list is malformed or empty.
-    mutating func list() -> [String]? {
-        var tags: [String] = []
-        var count = 0
+    /// The tags, or nil when the list is malformed or empty.
+    mutating func list() -> [Preconditions.Tag]? {
+        var tags: [Preconditions.Tag] = []
         while true {
             skip { $0 == 0x20 || $0 == 0x09 || $0 == UInt8(ascii: ",") }
-            guard index < bytes.count else { return count > 0 ? tags : nil }
-            count += 1
+            guard index < bytes.count else { return tags.isEmpty ? nil : tags }
             if bytes[index...].starts(with: "W/\"".utf8) {
                 index += 2
-                guard quoted() != nil else { return nil }
+                guard let tag = quoted() else { return nil }
+                tags.append(Preconditions.Tag(text: tag, isWeak: true))
             } else if bytes[index] == UInt8(ascii: "\"") {
                 guard let tag = quoted() else { return nil }
-                tags.append(tag)
+                tags.append(Preconditions.Tag(text: tag))
             } else {
-                guard count == 1, let tag = bare() else { return nil }
-                tags.append(tag)
+                guard tags.isEmpty, let tag = bare() else { return nil }
+                tags.append(Preconditions.Tag(text: tag))
             }
             skip { $0 == 0x20 || $0 == 0x09 }
             guard index == bytes.count || bytes[index] == UInt8(ascii: ",") else { return nil }

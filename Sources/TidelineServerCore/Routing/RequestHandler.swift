@@ -10,7 +10,8 @@ package struct RequestHandler: Sendable {
     private let log: ServerLog
     private let clock = ContinuousClock()
 
-    private let ids: RequestIDs
+    /// Names requests that have no name yet; whoever takes them in may name them by it.
+    package let ids: RequestIDs
 
     /// The prefix tells the requests of this start of the server from those of others.
     package init(_ service: TableService, log: ServerLog = .silent, idPrefix: String = "request") {
@@ -22,7 +23,9 @@ package struct RequestHandler: Sendable {
     /// Answers a request.
     package func handle(_ request: ServerRequest) async -> ServerResponse {
         let start = clock.now
-        let id = ids.id(request.headers)
+        var request = request
+        if request.id.isEmpty { request.id = ids.id(request.headers) }
+        let id = request.id
         let (answered, operation) = await answer(request, id)
         var response = answered
         // Every answer forbids caches, refusals too.
@@ -41,6 +44,12 @@ package struct RequestHandler: Sendable {
             log.request(request, response, id: id, microseconds: microseconds)
         }
         return response
+    }
+
+    /// Counts and logs an answer that was given before a request came here, or in its place.
+    package func note(_ request: ServerRequest, _ response: ServerResponse) {
+        service.metrics.record(.refused, status: response.status, microseconds: 0)
+        if log.writesRequests { log.request(request, response, id: request.id, microseconds: 0) }
     }
 
     private func answer(
@@ -82,15 +91,44 @@ package struct RequestHandler: Sendable {
                 headers: ["Content-Type": "text/plain; version=0.0.4; charset=utf-8"],
                 body: service.metrics.text(writeQueue: service.store.writeQueueLength)
             )
-        case .table(let table):
-            return try await service.answer(try call(request), table: table)
-        case .row(let table, let id):
-            return try await service.answer(try call(request), table: table, id: id)
+        case .table, .row, .endpoint:
+            return try await dispatch(route, request, user: try service.user(of: request))
         }
     }
 
-    private func call(_ request: ServerRequest) throws -> TableCall {
-        try TableCall(request, user: try service.user(of: request))
+    /// What depends on who sends it.
+    private func dispatch(
+        _ route: Route,
+        _ request: ServerRequest,
+        user: User?
+    ) async throws -> ServerResponse {
+        switch route {
+        case .table(let table):
+            return try await service.answer(try TableCall(request, user: user), table: table)
+        case .row(let table, let id):
+            return try await service.answer(
+                try TableCall(request, user: user),
+                table: table,
+                id: id
+            )
+        case .endpoint(let path):
+            return try await service.answer(request, user: user, endpoint: path) { inner in
+                await perform(inner, user: user)
+            }
+        case .health, .metrics, .unknown: throw ServerError.noSuchPath
+        }
+    }
+
+    /// A request of an endpoint, as its caller.
+    private func perform(_ request: ServerRequest, user: User?) async -> ServerResponse {
+        do {
+            return try await dispatch(try Route(path: request.path), request, user: user)
+        } catch let error as ServerError {
+            return ServerResponse(error)
+        } catch {
+            log.write(.error, "request failed", ["request": request.id, "cause": "\(error)"])
+            return ServerResponse(.failed)
+        }
     }
 
     /// What is about the whole server is for this machine, and for callers with a token.
@@ -110,6 +148,9 @@ package struct RequestHandler: Sendable {
             guard request.isPreflight else { throw ServerError.noSuchPath }
             allowed = "OPTIONS"
         case .health, .metrics: allowed = "GET"
+        case .endpoint(let path):
+            allowed = service.methods(ofEndpoint: path).joined(separator: ", ")
+            guard !allowed.isEmpty || request.isPreflight else { throw ServerError.noSuchPath }
         case .table(let table): allowed = service.allowedMethods(table, isRow: false, .classic)
         case .row(let table, _): allowed = service.allowedMethods(table, isRow: true, .classic)
         }

@@ -5,6 +5,8 @@ package enum Route: Hashable, Sendable {
     case row(table: String, id: String)
     case health
     case metrics
+    /// Something under `/api`; the whole path in lower case.
+    case endpoint(String)
     case unknown
 
     /// Splits the path first and decodes each segment after, so that `%2F` stays in its segment.
@@ -26,6 +28,10 @@ package enum Route: Hashable, Sendable {
         if segments.last == "" { segments.removeLast() }
         guard let first = segments.first, !segments.contains("") else {
             self = .unknown
+            return
+        }
+        if segments.count > 1, ASCII.equal(first, "api") {
+            self = .endpoint("/" + segments.joined(separator: "/").lowercased())
             return
         }
         switch segments.count {

@@ -98,6 +98,11 @@ package struct ServerError: Error, Sendable {
         "'version' and 'updatedAt' are set by the server; leave them out or send the stored ones."
     )
 
+    package static let outsideView = ServerError(
+        403,
+        "The row would be outside of what you may see."
+    )
+
     package static func rowTooLarge(_ limit: Int) -> ServerError {
         ServerError(413, "A row may have at most \(limit) bytes (limits.rowBytes).")
     }
@@ -112,6 +117,10 @@ package struct ServerError: Error, Sendable {
 
     package static let queryTooSlow = busy(
         "The query ran longer than limits.queryTime allows; narrow it or ask for an index."
+    )
+
+    package static let queryTooComplex = badRequest(
+        "The query is nested too deep for the database. Fewer calls within calls are needed."
     )
 
     package static let stopping = busy("The server is stopping; try again shortly.")

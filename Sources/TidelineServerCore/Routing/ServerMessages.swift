@@ -15,6 +15,8 @@ public struct ServerRequest: Sendable {
     public var headers: HTTPFields
     /// The body; empty when there is none.
     public var body: [UInt8]
+    /// The name of the request in its answer and in the log; empty until it has one.
+    public var id = ""
 
     /// Makes a request.
     public init(

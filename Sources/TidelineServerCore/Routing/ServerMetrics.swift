@@ -18,7 +18,10 @@ package final class ServerMetrics: Sendable {
         case undelete
         case health
         case metrics
+        case endpoint
         case other
+        /// What was refused before a route was looked for.
+        case refused
 
         init(_ route: Route?, method: String) {
             switch (route, method) {
@@ -31,6 +34,7 @@ package final class ServerMetrics: Sendable {
             case (.row, "POST"): self = .undelete
             case (.health, _): self = .health
             case (.metrics, _): self = .metrics
+            case (.endpoint, _): self = .endpoint
             default: self = .other
             }
         }

@@ -44,10 +44,13 @@ extension ColumnDefinition {
             else { throw fault() }
             return .integer(value)
         case .number:
-            if let value = reader.integer(range), abs(value) < 1 << 53 {
+            if let value = reader.integer(range), value.magnitude < 1 << 53 {
                 return .real(Double(value))
             }
             guard let value = Double(reader.text(range)), value.isFinite else { throw fault() }
+            guard reader.isKept(range, by: value) else {
+                throw fault("a whole number that a double does not change is expected")
+            }
             return .real(value)
         case .decimal:
             guard let value = DecimalText.parse(reader.text(range)) else { throw fault() }
@@ -92,6 +95,17 @@ extension ColumnDefinition {
 
     private func fault(_ reason: String? = nil) -> ServerError {
         .badRequest("Member '\(name)': \(reason ?? type.expectation + " is expected").")
+    }
+}
+
+extension JSONReader {
+    /// Whether this number is a fraction, or comes back from the double with the same digits.
+    func isKept(_ range: Range<Int>, by value: Double) -> Bool {
+        let sent = text(range)
+        guard sent.utf8.allSatisfy({ $0 == UInt8(ascii: "-") || DecimalText.isDigit($0) }) else {
+            return true
+        }
+        return DecimalText.significant(sent) == DecimalText.significant("\(value)")
     }
 }
 

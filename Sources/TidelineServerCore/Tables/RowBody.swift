@@ -114,12 +114,19 @@ package struct RowBody: Sendable {
         switch token {
         case .null: unknown.append(Unknown(name: text, type: nil))
         case .bool: unknown.append(Unknown(name: text, type: .boolean))
-        case .number: unknown.append(Unknown(name: text, type: .number))
+        case .number(let range):
+            unknown.append(Unknown(name: text, type: Self.type(of: range, in: reader)))
         case .string: unknown.append(Unknown(name: text, type: .string))
         case .object, .array:
             try reader.skip(token)
             unknown.append(Unknown(name: text, type: .json))
         }
+    }
+
+    /// A double, unless it would change the number and an integer would not.
+    private static func type(of range: Range<Int>, in reader: JSONReader) -> ColumnType {
+        let isKept = Double(reader.text(range)).map { reader.isKept(range, by: $0) } ?? true
+        return isKept || reader.integer(range) == nil ? .number : .integer
     }
 
     private static let unknownMax = 200

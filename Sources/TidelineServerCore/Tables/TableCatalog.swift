@@ -8,8 +8,15 @@ package final class TableCatalog: Sendable {
     /// What a table's permissions are where nothing is said.
     private let defaultAccess: TablePermissions.Access
 
-    package init(defaultAccess: TablePermissions.Access = .anonymous) {
+    /// The code of the tables, by their names in lower case.
+    private let hooks: [String: TableHooks]
+
+    package init(
+        defaultAccess: TablePermissions.Access = .anonymous,
+        hooks: [String: TableHooks] = [:]
+    ) {
         self.defaultAccess = defaultAccess
+        self.hooks = Dictionary(hooks.map { ($0.lowercased(), $1) }) { $1 }
     }
 
     /// The table with this name: exactly, else without regard to case.
@@ -23,7 +30,7 @@ package final class TableCatalog: Sendable {
     package func put(_ definition: TableDefinition) {
         var definition = definition
         definition.permissions = definition.permissions.filled(with: defaultAccess)
-        let table = Table(definition)
+        let table = Table(definition, hooks: hooks[definition.name.lowercased()])
         tables.withLock { tables in
             let old = tables[table.name]?.columns.count ?? -1
             guard table.columns.count > old else { return }

@@ -81,14 +81,17 @@ package final class Table: Sendable {
     package let memberNames: [[UInt8]]
     /// The owner's place among the columns.
     package let ownerPlace: Int?
+    /// Code around the operations on the table.
+    package let hooks: TableHooks?
 
     /// The rules of the columns that have some, by column.
     private let checks: [ColumnCheck?]
     /// The columns whose default their own rules refuse: such a member must not be absent.
     private let needed: [Int]
 
-    package init(_ definition: TableDefinition) {
+    package init(_ definition: TableDefinition, hooks: TableHooks? = nil) {
         self.definition = definition
+        self.hooks = hooks
         let columns = definition.schema.columns
         ownerPlace = columns.firstIndex { $0.name == definition.owner }
         let checks = columns.map { ColumnCheck($0) }

@@ -65,8 +65,10 @@ extension TableService {
             return listAnswer(call, name, ListPlan.emptyPage(options, call.generation), nil)
         }
         // Plans are kept by the text of the query, for all users.
-        plan.request.view = try view(of: table, for: call.user)
+        plan.request.view = try await view(of: table, for: call.user)
+        try await beforeRead(call, table, nil)
         let page = try await store.list(plan.request, in: table)
+        await afterRead(call, table, nil, rows: page.rows)
         let next = plan.nextParameters(after: page, of: call.parameters)
         var answer = listAnswer(call, table.name, page, next)
         if let size = plan.pageSizeApplied {
@@ -110,7 +112,8 @@ extension TableService {
         -> ServerResponse
     {
         let conditions = try Preconditions(call.head.conditions)
-        let view = try view(of: table, for: call.user)
+        let view = try await view(of: table, for: call.user)
+        try await beforeRead(call, table, id)
         guard let row = try await store.read(id, view: view, in: table) else {
             throw ServerError.noSuchRow
         }
@@ -120,6 +123,7 @@ extension TableService {
             updatedAt: row.state.updatedAt,
             isRead: true
         )
+        await afterRead(call, table, id, rows: result == .notModified ? 0 : 1)
         switch result {
         case .holds: return rowAnswer(200, row)
         case .failed: return rowAnswer(412, row)
@@ -230,15 +234,15 @@ extension TableService {
         _ table: Table
     ) async throws -> ServerResponse {
         var operation = operation
-        operation.view = try view(of: table, for: call.user)
+        operation.view = try await view(of: table, for: call.user)
         setOwner(&operation, call.user, table)
-        let outcome = try await store.write(operation, in: table)
-        if outcome.decision.changesRow { metrics.wroteRow() }
+        let outcome = try await outcome(operation, call, table)
         switch outcome.decision {
         case .missing: throw ServerError.noSuchRow
         case .taken: return ServerResponse(status: 409)
         case .gone: throw tombstone(call)
         case .systemChange: throw ServerError.systemChange
+        case .outdated: throw ServerError.notCommitted
         case .remove: return ServerResponse(status: 204)
         case .update where operation.kind == .delete: return ServerResponse(status: 204)
         case .exists, .versionMismatch, .testFailed: return conflict(409, outcome, call, table)

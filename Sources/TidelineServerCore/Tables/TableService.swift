@@ -15,6 +15,11 @@ package struct ServerSettings: Sendable {
     package var authenticator: Authenticator?
     /// Which web pages may call; nil for none.
     package var crossOrigin: CrossOrigin?
+    /// Code around the operations on tables, by table.
+    package var hooks: [String: TableHooks] = [:]
+    /// The routes under `/api`.
+    package var endpoints: [Endpoint] = []
+    package var log = ServerLog.silent
     package var limits = ServerLimits()
     package var environment = ServerEnvironment.live
 
@@ -48,8 +53,14 @@ package struct TableService: Sendable {
         }
         self.settings = settings
         self.store = store
-        catalog = TableCatalog(defaultAccess: hasAuthentication ? .authenticated : .anonymous)
-        let stored = try await store.prepare(settings.tables)
+        catalog = TableCatalog(
+            defaultAccess: hasAuthentication ? .authenticated : .anonymous,
+            hooks: settings.hooks
+        )
+        let stored = try await store.prepare(
+            settings.tables,
+            isComplete: !settings.dynamicSchema
+        )
         epoch = try await store.epoch()
         if settings.dynamicSchema {
             for definition in stored { catalog.put(definition) }
@@ -131,7 +142,7 @@ package struct TableService: Sendable {
     private func extend(_ definition: TableDefinition) async throws -> Table {
         let stored: [TableDefinition]
         do {
-            stored = try await store.prepare([definition])
+            stored = try await store.prepare([definition], isComplete: false)
         } catch let error as SchemaError {
             throw ServerError.badRequest(error.description)
         }

@@ -11,9 +11,15 @@ package import TidelineCore
 package protocol TableStore: Sendable {
     /// Makes the tables, and the columns and indexes that they lack.
     ///
+    /// - Parameters:
+    ///   - tables: What is declared.
+    ///   - isComplete: Whether a stored column that is not declared is refused.
     /// - Returns: every table of the database that was prepared once, with all its columns.
     /// - Throws: ``SchemaError`` for what would lose data; nothing is changed then.
-    func prepare(_ tables: [TableDefinition]) async throws -> [TableDefinition]
+    func prepare(
+        _ tables: [TableDefinition],
+        isComplete: Bool
+    ) async throws -> [TableDefinition]
 
     /// One page.
     func list(_ request: ListRequest, in table: Table) async throws -> ListPage

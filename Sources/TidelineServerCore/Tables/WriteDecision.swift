@@ -20,8 +20,20 @@ package struct WriteOperation: Sendable {
         case undelete
     }
 
+    /// What somebody was shown of the row and decided by.
+    package enum Basis: Hashable, Sendable {
+        /// There was no row.
+        case absent
+        /// The row had this version.
+        case version(Int64)
+    }
+
     package var kind: Kind
     package var id: String
+    /// What the row has to be still; nil for anything.
+    package var basis: Basis?
+    /// Whether the row has to be in the view after the write, too.
+    package var staysInView = false
     /// What the caller may see, nil for all.
     ///
     /// Rows outside are as if they were not there.
@@ -95,6 +107,8 @@ package enum WriteDecision: Hashable, Sendable {
     case keepStored
     /// Refused: a test of a JSON Patch failed. The answer carries the stored row.
     case testFailed
+    /// Not done: the row is not any more what the write was decided by.
+    case outdated
 
     /// Whether something is written.
     package var changesRow: Bool {
@@ -110,14 +124,22 @@ package enum WriteDecision: Hashable, Sendable {
         case .insert, .update, .exists, .preconditionFailed, .versionMismatch,
             .testFailed, .keepStored:
             true
-        case .remove, .taken, .missing, .gone, .systemChange: false
+        case .remove, .taken, .missing, .gone, .systemChange, .outdated: false
         }
+    }
+}
+
+extension WriteOperation.Basis {
+    /// What a look at the row shows; nil for no row.
+    init(_ stored: RowState?) {
+        self = stored.map { $0.isVisible ? .version($0.version) : .absent } ?? .absent
     }
 }
 
 extension WriteOperation {
     /// Decides what this write does to a row in this state; nil for no row.
     package func decide(stored: RowState?) -> WriteDecision {
+        if let basis, basis != Basis(stored) { return .outdated }
         guard let stored else { return kind == .insert ? .insert : .missing }
         guard stored.isVisible else { return kind == .insert ? .taken : .missing }
         if kind == .insert { return .exists }
@@ -135,7 +157,7 @@ extension WriteOperation {
     private func conflict(with stored: RowState) -> WriteDecision? {
         let isStale =
             if let tags = conditions.ifMatch {
-                !tags.matches(stored.version)
+                !tags.matchesStrongly(stored.version)
             } else if let expectedVersion {
                 expectedVersion != RowVersion.text(stored.version)
             } else {

@@ -31,6 +31,20 @@ extension ProcessTests {
                 code: 2,
                 names: ["--listen", "twice"]
             ),
+            Case(words: ["backup"], code: 2, names: ["backup needs FILE"]),
+            Case(words: ["backup", "a", "b"], code: 2, names: ["'b'", "--database"]),
+            Case(words: ["restored", "--listen", "a:1"], code: 2, names: ["'--listen'"]),
+            Case(words: ["migrate", "--aply"], code: 2, names: ["'--aply'", "--apply"]),
+            Case(
+                words: ["backup", "@/b.db", "--database", "sqlite:@/a.db"],
+                code: 1,
+                names: ["No backup was made", "@/a.db"]
+            ),
+            Case(
+                words: ["backup", "@/b.db", "--database", "sqlite::memory:"],
+                code: 1,
+                names: ["no file"]
+            ),
             Case(words: ["serve", "--config", "@/none.json"], code: 2, names: ["@/none.json"]),
             Case(words: ["serve", "--config", "@"], code: 2, names: ["@"]),
             Case(
@@ -145,7 +159,10 @@ extension ProcessTests {
                 let finished = try await workspace.run(.tideline, words)
                 #expect(finished.code == 0)
                 #expect(finished.error.isEmpty)
-                for word in ["serve", "--config", "--database", "--listen", "--dynamic-schema"] {
+                for word in [
+                    "serve", "backup", "restored", "migrate", "--apply", "--config", "--database",
+                    "--listen", "--dynamic-schema",
+                ] {
                     #expect(finished.output.contains(word))
                 }
             }
@@ -172,6 +189,7 @@ extension ProcessTests {
                     let answer = try await server.wire.send("POST", "/tables/\(table)", body)
                     #expect(answer.status == 201)
                 }
+                _ = try await server.stop()
                 let again = try await server.restart()
                 let rows = try await again.wire.allRows("Other")
                 #expect(rows.count == 1 && rows.first?["size"] as? Int == 3)

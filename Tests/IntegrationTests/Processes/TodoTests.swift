@@ -149,6 +149,8 @@ extension ProcessTests {
                 #expect(
                     try await todo.fails("--server", "nowhere", "list", code: 2).contains("nowhere")
                 )
+                let port = "http://127.0.0.1:99999"
+                #expect(try await todo.fails("--server", port, "list", code: 2).contains(port))
                 #expect(try await todo("list").split(separator: "\n").count == 2)
             }
         }

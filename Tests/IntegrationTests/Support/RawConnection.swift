@@ -25,8 +25,10 @@ final class RawConnection {
 
     deinit { close(socket) }
 
-    func send(_ text: String) throws {
-        var rest = Array(text.utf8)[...]
+    func send(_ text: String) throws { try send(Array(text.utf8)) }
+
+    func send(_ bytes: [UInt8]) throws {
+        var rest = bytes[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes {
                 Foundation.send(socket, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
@@ -35,6 +37,9 @@ final class RawConnection {
             rest = rest.dropFirst(count)
         }
     }
+
+    /// Says that nothing more will be sent.
+    func finishSending() { shutdown(socket, Int32(SHUT_WR)) }
 
     /// The next bytes; empty at the end of the connection.
     func receive(atMost limit: Int = 64 << 10) throws -> [UInt8] {

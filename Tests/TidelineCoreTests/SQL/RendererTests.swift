@@ -82,7 +82,7 @@ import TidelineSQLite
         #expect(keyset([], ["x"]) == #""id" > ?1"#)
         #expect(
             keyset([SortKey(column: "year", ascending: false)], [5, "x"])
-                == #"("year" < ?1 OR "year" IS NULL) OR ("year" = ?2 AND "id" > ?3)"#
+                == #""year" < ?1 OR "year" IS NULL OR ("year" = ?2 AND "id" > ?3)"#
         )
         #expect(
             keyset([SortKey(column: "year")], [nil, "x"])

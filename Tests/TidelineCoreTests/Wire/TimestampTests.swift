@@ -66,4 +66,16 @@ import TidelineCore
             #expect(Timestamp(stamp.exactText) == stamp)
         }
     }
+
+    /// A `Date` far from 2001 is coarse; what it is read as stays the same from then on.
+    @Test(arguments: [
+        "1013-11-20T20:32:22.404123Z", "9999-12-31T23:59:59.999499Z", "0001-01-01T00:00:00.0005Z",
+    ])
+    func farDatesComeBack(_ text: String) throws {
+        let stamp = try #require(Timestamp(text))
+        let coarse = Timestamp(stamp.date)
+        #expect(abs(coarse.microseconds - stamp.microseconds) <= 500)
+        #expect(coarse.microseconds % 1000 == 0)
+        #expect(coarse.date == stamp.date)
+    }
 }

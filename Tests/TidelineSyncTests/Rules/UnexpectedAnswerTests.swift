@@ -22,6 +22,10 @@ import TidelineCore
             302, ["Content-Type": "text/html", "Location": "https://login.example/?secret=1"], "",
             ["status 302 (text/html)", "redirect to https://login.example,", "endpoint"]
         ),
+        (
+            404, html, "<html>",
+            ["status 404 (text/html). That is no answer of a table", "endpoint"]
+        ),
         (301, ["Location": "/tables/Todo/"], "", ["redirect to another path", "not followed"]),
     ]
 

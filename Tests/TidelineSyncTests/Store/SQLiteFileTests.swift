@@ -63,11 +63,18 @@ import TidelineSQLite
         }
     }
 
+    /// Its file is in WAL mode: also beside it nothing is made.
     @Test func theDatabaseOfAServerIsNamedAsSuch() async throws {
         try await withTemporaryFile { path in
-            try Self.makeFile(path, "CREATE TABLE tideline_tables (name TEXT)")
+            let path = path.replacing("store.sqlite", with: "a store #1?.sqlite")
+            try Database(path: path).execute("CREATE TABLE tideline_tables (name TEXT)")
+            let before = try Data(contentsOf: URL(filePath: path))
             let error = #expect(throws: SyncError.self) { try SQLiteStore(path: path) }
             #expect(error?.message.contains("tideline server") == true)
+            #expect(try Data(contentsOf: URL(filePath: path)) == before)
+            for end in ["-wal", "-shm", "-journal"] {
+                #expect(!FileManager.default.fileExists(atPath: path + end))
+            }
         }
     }
 

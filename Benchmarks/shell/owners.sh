@@ -1,0 +1,39 @@
+# owners: W2c, the pull page of W2b where each of 10,000 users has 100 rows of the table and sees no
+# others. Sourced by scripts/bench.
+#
+# 100 users take turns, each with a token of its own: their rows are far from each other in the table,
+# but next to each other in the index that begins with the owner.
+
+owner_count=10000
+owner_rows=100
+
+measure_owners() {
+    local rows=$((owner_count * owner_rows)) user
+    if ! "$tideline" --help | grep -q 'tideline token'; then
+        printf 'W2c is left out: this server has no owner columns\n'
+        return
+    fi
+    od -An -N32 -tx1 /dev/urandom | tr -d ' \n' >"$directory/secret"
+    cat >"$directory/owners.json" <<'JSON'
+{
+    "authentication": {"secretFile": "secret"},
+    "tables": {
+        "TodoItem": {
+            "columns": {"text": "string", "complete": "boolean", "userId": "string"},
+            "owner": "userId"
+        }
+    }
+}
+JSON
+    start_server owners --config "$directory/owners.json"
+    stop_server
+    fill_tideline "$directory/owners.db" TodoItem "$rows" '"userId"' "'user-' || (i % $owner_count)"
+    for ((user = 0; user < owner_count; user += owner_count / 100)); do
+        "$tideline" token --config "$directory/owners.json" --subject "user-$user"
+    done >"$directory/tokens"
+    start_server owners --config "$directory/owners.json"
+    TOKENS=$directory/tokens load 'W2c W2b of one of 10,000 owners' get.lua \
+        "$(pull_page "$(middle_instant $((rows / 2)) %Y-%m-%dT%H:%M:%fZ)")"
+    stop_server
+    rm -f "$directory/owners.db"*
+}

@@ -1,0 +1,47 @@
+// Words: the words behind a command, taken apart into options, flags and names.
+
+struct Words {
+    private(set) var options: [String: String] = [:]
+    private(set) var flags: Set<String> = []
+    /// The words that are no options, in their order.
+    private(set) var names: [String] = []
+    private(set) var wantsHelp = false
+
+    /// Reads the words of a command.
+    ///
+    /// - Throws: ``UsageError`` for an option that is unknown, comes twice or lacks its value.
+    init(
+        of command: String,
+        _ words: [String],
+        options known: [String],
+        flags knownFlags: [String] = [],
+        name: String? = nil
+    ) throws {
+        var rest = words[...]
+        while let word = rest.popFirst() {
+            let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let key = String(parts[0])
+            if word == "--help" || word == "-h" {
+                wantsHelp = true
+            } else if parts.count == 1, knownFlags.contains(word) {
+                flags.insert(word)
+            } else if known.contains(key) {
+                guard let value = parts.count > 1 ? String(parts[1]) : rest.popFirst() else {
+                    throw UsageError("\(key) needs a value; see tideline --help.")
+                }
+                guard options.updateValue(value, forKey: key) == nil else {
+                    throw UsageError("\(key) comes twice.")
+                }
+            } else if name != nil, names.isEmpty, !word.hasPrefix("-") {
+                names.append(word)
+            } else {
+                let allowed = ([name].compactMap(\.self) + known + knownFlags)
+                    .joined(separator: ", ")
+                throw UsageError("'\(word)' is unknown; \(command) takes \(allowed).")
+            }
+        }
+        if let name, names.isEmpty, !wantsHelp {
+            throw UsageError("\(command) needs \(name); see tideline --help.")
+        }
+    }
+}

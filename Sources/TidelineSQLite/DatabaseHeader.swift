@@ -1,0 +1,70 @@
+// DatabaseHeader: the first bytes of a database file, and how each mode opens it.
+//
+// The header is read by SQLite's own file handle: a descriptor of our own would, when it is
+// closed, take away the locks that other connections of this process hold on the file.
+
+#if canImport(SQLite3)
+import SQLite3
+#else
+import CSQLite
+#endif
+
+/// What the header of an SQLite file says; the log of a file in WAL mode may say otherwise.
+package struct DatabaseHeader: Hashable, Sendable {
+    /// Whether the file begins as SQLite's files do.
+    package var isDatabase: Bool
+    /// Whether the file has been turned into WAL mode.
+    package var isWAL: Bool
+
+    /// Reads it without a change to the file or its folder.
+    package init(path: String) throws {
+        var pointer: OpaquePointer?
+        let flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX
+        let code = sqlite3_open_v2(path, &pointer, flags, nil)
+        defer { sqlite3_close_v2(pointer) }
+        guard code == SQLITE_OK, let pointer else {
+            throw SQLiteError(code: code, message: "cannot open")
+        }
+        var file: UnsafeMutablePointer<sqlite3_file>?
+        sqlite3_file_control(pointer, "main", SQLITE_FCNTL_FILE_POINTER, &file)
+        var bytes = [UInt8](repeating: 0, count: Self.size)
+        guard let file, let read = file.pointee.pMethods?.pointee.xRead else {
+            throw SQLiteError(code: SQLITE_CANTOPEN, message: "cannot read")
+        }
+        let result = read(file, &bytes, Int32(Self.size), 0)
+        guard result == SQLITE_OK || result == Self.shortRead else {
+            throw SQLiteError(code: result, message: "cannot read")
+        }
+        isDatabase = bytes.starts(with: Self.magic)
+        isWAL = bytes[18] == 2
+    }
+
+    private static let size = 100
+    private static let magic = Array("SQLite format 3\0".utf8)
+    /// SQLITE_IOERR_SHORT_READ: the file is shorter, the rest of the bytes is zero.
+    private static let shortRead = SQLITE_IOERR | 2 << 8
+}
+
+extension Database.Mode {
+    var flags: Int32 {
+        switch self {
+        case .readWrite: SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX
+        case .existing: SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX
+        case .readOnly: SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX
+        case .frozen: SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI
+        }
+    }
+
+    func name(of path: String) -> String {
+        guard self == .frozen else { return path }
+        var name = path.hasPrefix("/") ? "file://" : "file:"
+        for byte in path.utf8 {
+            if byte < 0x80, !"?#%".utf8.contains(byte) {
+                name.unicodeScalars.append(Unicode.Scalar(byte))
+            } else {
+                name += (byte < 16 ? "%0" : "%") + String(byte, radix: 16)
+            }
+        }
+        return name + "?immutable=1"
+    }
+}

@@ -1,0 +1,108 @@
+// Endpoint: what an app's own server answers under `/api`.
+
+import TidelineCore
+
+/// A route of an app under `/api`.
+///
+/// ```swift
+/// Endpoint("POST", "/api/hello") { call in
+///     ServerResponse(status: 200, body: Array("Hello, \(call.user?.id ?? "stranger")".utf8))
+/// }
+/// ```
+public struct Endpoint: Sendable {
+    /// The method, in capitals.
+    public let method: String
+    /// The path: `/api/` and names, without parameters.
+    public let path: String
+    /// Who may call it; nil for `authenticated` where there is authentication, else everybody.
+    public let access: TablePermissions.Access?
+    let handler: @Sendable (EndpointCall) async throws -> ServerResponse
+
+    /// Describes an endpoint.
+    public init(
+        _ method: String,
+        _ path: String,
+        access: TablePermissions.Access? = nil,
+        handler: @escaping @Sendable (EndpointCall) async throws -> ServerResponse
+    ) {
+        self.method = method
+        self.path = path
+        self.access = access
+        self.handler = handler
+    }
+
+    /// Why it cannot be served, as the end of a sentence; nil when it can.
+    package var fault: String? {
+        if !["GET", "POST", "PUT", "PATCH", "DELETE"].contains(method) {
+            return "its method is none of GET, POST, PUT, PATCH, DELETE"
+        }
+        guard case .endpoint(let name)? = try? Route(path: path), name == path.lowercased(),
+            path.utf8.allSatisfy(Self.isPathByte)
+        else { return "its path is not of the form /api/name" }
+        return nil
+    }
+}
+
+extension Endpoint {
+    private static func isPathByte(_ byte: UInt8) -> Bool {
+        switch ASCII.lower(byte) {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"),
+            UInt8(ascii: "/"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."):
+            true
+        default: false
+        }
+    }
+}
+
+/// A call of an endpoint.
+public struct EndpointCall: Sendable {
+    /// The request.
+    public let request: ServerRequest
+    /// Who sent it; nil for a caller without a token.
+    public let user: User?
+    let perform: @Sendable (ServerRequest) async -> ServerResponse
+
+    /// Sends a request to the server as this caller: with their rights, and through all hooks.
+    ///
+    /// ```swift
+    /// let answer = await call.send(
+    ///     ServerRequest(method: "GET", path: "/tables/TodoItem", query: "$top=1")
+    /// )
+    /// ```
+    public func send(_ request: ServerRequest) async -> ServerResponse {
+        var request = request
+        request.id = self.request.id
+        if !request.body.isEmpty, request.headers["Content-Type"] == nil {
+            request.headers.append("Content-Type", "application/json")
+        }
+        return await perform(request)
+    }
+}
+
+extension TableService {
+    /// The verbs of a path under `/api`; none where nothing is.
+    func methods(ofEndpoint path: String) -> [String] {
+        settings.endpoints.filter { $0.path.lowercased() == path }.map(\.method)
+    }
+
+    /// Answers a call of an endpoint.
+    func answer(
+        _ request: ServerRequest,
+        user: User?,
+        endpoint path: String,
+        perform: @escaping @Sendable (ServerRequest) async -> ServerResponse
+    ) async throws -> ServerResponse {
+        let methods = methods(ofEndpoint: path)
+        guard !methods.isEmpty else { throw ServerError.noSuchPath }
+        guard
+            let endpoint = settings.endpoints.first(where: {
+                $0.path.lowercased() == path && $0.method == request.method
+            }), endpoint.access != .disabled
+        else { throw ServerError.methodNotAllowed(methods.joined(separator: ", ")) }
+        let usual: TablePermissions.Access =
+            settings.authenticator == nil ? .anonymous : .authenticated
+        try require(endpoint.access ?? usual, user)
+        let call = EndpointCall(request: request, user: user, perform: perform)
+        return try await refusing { try await endpoint.handler(call) }
+    }
+}

@@ -1,0 +1,29 @@
+// HookedRead: the hooks around lists and single rows.
+
+import TidelineCore
+
+extension TableService {
+    func beforeRead(_ call: TableCall, _ table: Table, _ id: String?) async throws {
+        guard let hook = table.hooks?.beforeRead else { return }
+        let read = Self.read(call, table, id)
+        try await refusing { try await hook(read) }
+    }
+
+    /// What it throws is logged: the rows were found.
+    func afterRead(_ call: TableCall, _ table: Table, _ id: String?, rows: Int) async {
+        guard let hook = table.hooks?.afterRead else { return }
+        do {
+            try await hook(Self.read(call, table, id), rows)
+        } catch {
+            settings.log.write(
+                .error,
+                "hook after a read failed",
+                ["request": call.request.id, "table": table.name, "cause": "\(error)"]
+            )
+        }
+    }
+
+    private static func read(_ call: TableCall, _ table: Table, _ id: String?) -> TableRead {
+        TableRead(table: table.name, id: id, user: call.user, requestID: call.request.id)
+    }
+}

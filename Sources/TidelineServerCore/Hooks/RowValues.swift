@@ -1,0 +1,132 @@
+// RowValues: rows as hooks see them, and back as a database keeps them.
+
+import Foundation
+package import TidelineCore
+
+extension Value {
+    /// A stored value of a column of this type.
+    package init(_ stored: SQLValue, type: ColumnType) {
+        self =
+            switch (stored, type) {
+            case (.null, _): .null
+            case (.integer(let value), .boolean): .bool(value != 0)
+            case (.integer(let value), .dateTime): .date(Timestamp(microseconds: value).date)
+            case (.integer(let value), _): .integer(value)
+            case (.real(let value), _): .number(value)
+            case (.text(let text), .decimal):
+                DecimalText.parse(text).map { .decimal($0) } ?? .null
+            case (.text(let text), .json): .json(JSON(checked: text))
+            case (.text(let text), _): .string(text)
+            case (.blob(let data), _): .data(data)
+            }
+    }
+}
+
+extension Table {
+    /// The columns, then the system columns, as a database keeps them; times cut as on the wire.
+    func storedValues(_ row: StoredRow) throws -> [SQLValue] {
+        var values = Array(
+            repeating: SQLValue.null,
+            count: columns.count + SystemColumn.definitions.count
+        )
+        try row.json.withUnsafeBufferPointer { buffer in
+            var reader = JSONReader(buffer)
+            guard case .object = try reader.value() else { return }
+            try reader.beginObject()
+            var hint = 0
+            while let name = try reader.nextMember() {
+                guard let place = member(name, in: reader, hint: hint) else {
+                    try reader.skip(try reader.value())
+                    continue
+                }
+                hint = place + 1
+                var column =
+                    place < columns.count
+                    ? columns[place] : SystemColumn.definitions[place - columns.count]
+                // What is stored may be older than the rules.
+                column.isNullable = true
+                values[place] = try column.read(&reader)
+            }
+        }
+        if let place = member(named: SystemColumn.version) {
+            values[place] = .integer(row.state.version)
+        }
+        return values
+    }
+
+    /// The row as hooks see it.
+    func row(_ stored: StoredRow) throws -> Row {
+        let values = try storedValues(stored)
+        var row = Row()
+        let all = columns + SystemColumn.definitions
+        for (column, value) in zip(all, values) {
+            row[column.name] = Value(value, type: column.type)
+        }
+        row[SystemColumn.version] = .string(RowVersion.text(stored.state.version))
+        return row
+    }
+
+    /// The members that a write gives, as hooks see them.
+    func row(of values: [SQLValue?]) -> Row {
+        var row = Row()
+        for (column, value) in zip(columns, values) {
+            if let value { row[column.name] = Value(value, type: column.type) }
+        }
+        return row
+    }
+
+    /// The values of a row that hooks made of `old`, whose values are `known`.
+    ///
+    /// - Throws: ``ServerError`` with 400 for a value that the column does not take, and
+    ///   ``HookFault`` for a member that is no column.
+    func values(of row: Row, from old: Row, _ known: [SQLValue?]) throws -> [SQLValue?] {
+        var values = [SQLValue?](repeating: nil, count: columns.count)
+        for (name, value) in row {
+            guard let place = member(named: name) else { throw HookFault.noColumn(name, self.name) }
+            guard place < columns.count else {
+                if old[name] == value { continue }
+                throw HookFault.systemColumn(name)
+            }
+            if old[name] == value, known.indices.contains(place), let kept = known[place] {
+                values[place] = kept
+            } else {
+                values[place] = try stored(value, place)
+            }
+        }
+        return values
+    }
+
+    private func stored(_ value: Value, _ place: Int) throws -> SQLValue {
+        if case .date = value, columns[place].type == .dateTime {
+            let stored = SQLValue(value, type: .dateTime)
+            try check(place, stored)
+            return stored
+        }
+        var writer = JSONWriter()
+        writer.value(value)
+        return try writer.bytes.withUnsafeBufferPointer { buffer in
+            var reader = JSONReader(buffer)
+            return try read(place, &reader)
+        }
+    }
+}
+
+/// A mistake in a hook, for the log.
+struct HookFault: Error, CustomStringConvertible {
+    var description: String
+
+    static func noColumn(_ name: String, _ table: String) -> HookFault {
+        HookFault(description: "a hook set '\(name)', and table '\(table)' has no such column")
+    }
+
+    static func systemColumn(_ name: String) -> HookFault {
+        HookFault(description: "a hook set '\(name)', which the server sets")
+    }
+
+    static func status(_ refusal: Refusal) -> HookFault {
+        HookFault(
+            description: "a refusal with status \(refusal.status); 400 to 499 are allowed, but for "
+                + "401, 409 and 412: \(refusal.message)"
+        )
+    }
+}

@@ -1,0 +1,62 @@
+// DatabaseError: why a server's database cannot be used, in words for its operator.
+
+/// Why a database cannot be used; nothing in it was changed.
+public struct DatabaseError: Error, Sendable, CustomStringConvertible {
+    /// What kind of reason it is.
+    public struct Code: Hashable, Sendable, CustomStringConvertible {
+        private enum Kind: String, Sendable {
+            case missing
+            case notPermitted
+            case inUse
+            case foreign
+            case newerFormat
+            case staleLog
+            case full
+            case damaged
+            case exists
+            case schemaChange
+            case unavailable
+        }
+        private let kind: Kind
+        private init(_ kind: Kind) { self.kind = kind }
+
+        /// The file or its folder is not there.
+        public static let missing = Self(.missing)
+        /// The process may not read or write the file.
+        public static let notPermitted = Self(.notPermitted)
+        /// Another server or program has the file.
+        public static let inUse = Self(.inUse)
+        /// The file is no database, or one that this server did not make.
+        public static let foreign = Self(.foreign)
+        /// A newer server made the file.
+        public static let newerFormat = Self(.newerFormat)
+        /// The log beside the file belongs to another file.
+        public static let staleLog = Self(.staleLog)
+        /// The disk is full.
+        public static let full = Self(.full)
+        /// What is in the file is damaged.
+        public static let damaged = Self(.damaged)
+        /// The file that is to be made is there already.
+        public static let exists = Self(.exists)
+        /// The declared tables would lose data of those that are there.
+        public static let schemaChange = Self(.schemaChange)
+        /// Anything else.
+        public static let unavailable = Self(.unavailable)
+
+        /// The name of the code.
+        public var description: String { kind.rawValue }
+    }
+
+    /// What kind of reason it is.
+    public var code: Code
+    /// What happened, and what to do about it.
+    public var message: String
+
+    /// The message.
+    public var description: String { message }
+
+    package init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+}

@@ -1,0 +1,65 @@
+// DatabaseCare: what an operator does with a database while no server has it, backups apart.
+
+import Foundation
+import TidelineCore
+import TidelineSQLite
+package import TidelineServerCore
+
+package struct DatabaseCare: Sendable {
+    private let path: String
+
+    package init(path: String) {
+        self.path = path
+    }
+
+    /// Gives the database a new epoch, so that clients pull anew.
+    ///
+    /// - Returns: The epoch.
+    package func renewEpoch() throws -> String {
+        try alone { database in
+            try SchemaChange(database: database, now: { 0 }).open()
+            try database.execute(ServerSchema.renewEpoch)
+            let statement = try database.prepare(ServerSchema.readEpoch)
+            defer { statement.reset() }
+            return try statement.step() ? statement.text(0) : ""
+        }
+    }
+
+    /// What would be done so that the tables are as declared; a server may run meanwhile.
+    package func plan(_ tables: [TableDefinition], isComplete: Bool) throws -> [SchemaStep] {
+        try ServerFile(path: path).check()
+        return try DatabaseError.naming(path) {
+            let database = try Database(path: path, mode: .existing)
+            try database.prepare("BEGIN").run()
+            defer { try? database.prepare("COMMIT").run() }
+            return try SchemaChange.plan(tables, isComplete: isComplete, in: database)
+        }
+    }
+
+    /// Makes the tables as declared, whatever becomes of their values.
+    ///
+    /// - Returns: What was done.
+    package func migrate(
+        _ tables: [TableDefinition],
+        isComplete: Bool,
+        now: @escaping @Sendable () -> Int64
+    ) throws -> [SchemaStep] {
+        let lock = try ServerFile(path: path).lock(mayBeNew: false)
+        defer { lock.release() }
+        return try DatabaseError.naming(path) {
+            let database = try Database(path: path)
+            return try SchemaChange(database: database, now: now)
+                .prepare(tables, isComplete: isComplete, hasConsent: true).steps
+        }
+    }
+
+    /// Runs `body` in a transaction while no server has the database.
+    private func alone<Result>(_ body: (Database) throws -> Result) throws -> Result {
+        let lock = try ServerFile(path: path).lock(mayBeNew: false)
+        defer { lock.release() }
+        return try DatabaseError.naming(path) {
+            let database = try Database(path: path)
+            return try database.transaction { try body(database) }
+        }
+    }
+}

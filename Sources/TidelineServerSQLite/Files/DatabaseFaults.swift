@@ -1,0 +1,157 @@
+// DatabaseFaults: what SQLite and the system say about a file, in words for an operator.
+
+import Foundation
+package import TidelineSQLite
+package import TidelineServerCore
+
+extension DatabaseError {
+    /// The fault of a call of SQLite on this file.
+    package init(_ error: SQLiteError, path: String) {
+        switch error.primaryCode {
+        case 5, 6:  // BUSY, LOCKED
+            self.init(
+                .inUse,
+                "'\(path)' is locked by another program. Let that one finish, then try again."
+            )
+        case 8: self = .readOnly(path)  // READONLY
+        case 3, 23: self = .notPermitted(path, "may not be opened")  // PERM, AUTH
+        case 11: self = .damaged(path)  // CORRUPT
+        case 13: self = .full(path)  // FULL
+        case 26: self = .notADatabase(path)  // NOTADB
+        case 14:  // CANTOPEN
+            self.init(
+                .unavailable,
+                "'\(path)' cannot be opened. Check the file, its folder and their permissions."
+            )
+        case 10:  // IOERR
+            self.init(
+                .unavailable,
+                """
+                '\(path)' cannot be read or written (I/O error \(error.code)). Check the disk: \
+                whether it is full, whether the system reports faults of it.
+                """
+            )
+        default:
+            self.init(
+                .unavailable,
+                "'\(path)' cannot be used (SQLite result \(error.code))."
+            )
+        }
+    }
+
+    /// Runs `body`, the faults of SQLite in it as faults of this file.
+    static func naming<Result>(_ path: String, _ body: () throws -> Result) throws -> Result {
+        do {
+            return try body()
+        } catch let error as SQLiteError {
+            throw DatabaseError(error, path: path)
+        }
+    }
+
+    static func missing(_ path: String) -> DatabaseError {
+        DatabaseError(.missing, "There is no file '\(path)'.")
+    }
+
+    static func noFolder(_ folder: String, of path: String) -> DatabaseError {
+        DatabaseError(
+            .missing,
+            "The folder of '\(path)' does not exist. Make it first: mkdir -p '\(folder)'"
+        )
+    }
+
+    static func isFolder(_ path: String) -> DatabaseError {
+        DatabaseError(.foreign, "'\(path)' is a folder; the name of a file is expected.")
+    }
+
+    static func notAFile(_ path: String) -> DatabaseError {
+        DatabaseError(.foreign, "'\(path)' is a device, pipe or socket, not a file.")
+    }
+
+    static func notPermitted(_ path: String, _ what: String) -> DatabaseError {
+        DatabaseError(
+            .notPermitted,
+            "'\(path)' \(what) by this user. Change the owner or the permissions of the file."
+        )
+    }
+
+    static func readOnly(_ path: String) -> DatabaseError {
+        DatabaseError(
+            .notPermitted,
+            """
+            '\(path)' is read-only for this process. The file and its folder have to be writable, \
+            and so has their file system.
+            """
+        )
+    }
+
+    static func inUse(_ path: String, by process: String) -> DatabaseError {
+        DatabaseError(
+            .inUse,
+            """
+            '\(path)' is in use by another server\(process). Stop that one first, or give this \
+            one a database of its own.
+            """
+        )
+    }
+
+    static func notADatabase(_ path: String) -> DatabaseError {
+        DatabaseError(
+            .foreign,
+            "'\(path)' is not an SQLite database. Give a database of this server, or a new file."
+        )
+    }
+
+    static func foreign(_ path: String) -> DatabaseError {
+        DatabaseError(
+            .foreign,
+            """
+            '\(path)' is a database of another program: this server did not make it, and leaves \
+            it alone. Give a database of this server, or a new file.
+            """
+        )
+    }
+
+    static func isStore(_ path: String) -> DatabaseError {
+        DatabaseError(
+            .foreign,
+            """
+            '\(path)' is the local store of a client, not the database of a server. Give a \
+            database of this server, or a new file.
+            """
+        )
+    }
+
+    static func newer(_ path: String, found: Int64, known: Int64) -> DatabaseError {
+        DatabaseError(
+            .newerFormat,
+            """
+            '\(path)' is of format \(found), which a newer server made; this one knows up to \
+            \(known). Install the newer server. The file was not changed.
+            """
+        )
+    }
+
+    static func staleLog(_ path: String) -> DatabaseError {
+        DatabaseError(
+            .staleLog,
+            """
+            '\(path)-wal' belongs to another database that had this name, and would damage this \
+            one. Move '\(path)-wal' and '\(path)-shm' away, then try again.
+            """
+        )
+    }
+
+    static func damaged(_ path: String) -> DatabaseError {
+        DatabaseError(
+            .damaged,
+            "'\(path)' is damaged. Keep a copy of it, and restore a backup (docs/OPERATIONS.md)."
+        )
+    }
+
+    static func full(_ path: String) -> DatabaseError {
+        DatabaseError(
+            .full,
+            "The disk of '\(path)' is full. Make room, then try again."
+        )
+    }
+}

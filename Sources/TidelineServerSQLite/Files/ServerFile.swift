@@ -1,0 +1,113 @@
+// ServerFile: the file of a server's database before it is opened: whether it is one of ours.
+//
+// What is refused is not touched: the look goes through connections that write nothing, and a
+// file that nobody has open is read without making SQLite's files beside it.
+
+import Foundation
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+struct ServerFile {
+    let path: String
+
+    /// The lock of the file, which was looked at; a file that is not there may be made.
+    ///
+    /// - Throws: ``DatabaseError``; the file is as it was.
+    func lock(mayBeNew: Bool) throws -> FileLock {
+        try checkPlace(mayBeNew: mayBeNew)
+        // A server that has it may be writing to it now. A file of others gets no lock beside it.
+        let isKnown = access(FileLock.path(of: path), F_OK) == 0
+        let lock = isKnown ? try FileLock(database: path) : nil
+        try checkContent()
+        guard access(path, F_OK) != 0 || access(path, W_OK) == 0 else {
+            throw DatabaseError.readOnly(path)
+        }
+        return try lock ?? FileLock(database: path)
+    }
+
+    /// Refuses what is there and is no database of a server; a server may have it open.
+    func check() throws {
+        try checkPlace(mayBeNew: false)
+        try checkContent()
+    }
+
+    // MARK: - Parts
+
+    /// What can be said without reading it.
+    private func checkPlace(mayBeNew: Bool) throws {
+        var status = stat()
+        guard stat(path, &status) != 0 else {
+            switch status.st_mode & S_IFMT {
+            case S_IFREG: break
+            case S_IFDIR: throw DatabaseError.isFolder(path)
+            default: throw DatabaseError.notAFile(path)
+            }
+            guard access(path, R_OK) == 0 else {
+                throw DatabaseError.notPermitted(path, "may not be read")
+            }
+            return
+        }
+        let isMissing = errno == ENOENT
+        let folder = URL(filePath: path).deletingLastPathComponent().path
+        guard access(folder, F_OK) == 0 else {
+            throw DatabaseError.noFolder(folder, of: path)
+        }
+        guard isMissing else { throw DatabaseError.notPermitted(path, "may not be opened") }
+        guard mayBeNew else { throw DatabaseError.missing(path) }
+        guard access(folder, W_OK) == 0 else { throw DatabaseError.readOnly(path) }
+    }
+
+    private func checkContent() throws {
+        let hasLog = (Self.size(of: path + "-wal") ?? 0) > 0
+        guard let size = Self.size(of: path), size > 0 else {
+            if hasLog { throw DatabaseError.staleLog(path) }
+            return
+        }
+        try DatabaseError.naming(path) {
+            let header = try DatabaseHeader(path: path)
+            guard header.isDatabase else { throw DatabaseError.notADatabase(path) }
+            // A file is turned into WAL mode before its first log is made.
+            guard header.isWAL || !hasLog else { throw DatabaseError.staleLog(path) }
+            try checkOwner(try look(hasLog: hasLog))
+        }
+    }
+
+    private func look(hasLog: Bool) throws -> Database {
+        let isClosed = !hasLog && Self.size(of: path + "-journal") == nil
+        if isClosed { return try Database(path: path, mode: .frozen) }
+        do {
+            return try Database(path: path, mode: .readOnly)
+        } catch let error as SQLiteError where error.isReadOnly {
+            // A server that ended while it made the file left what only a writer can undo.
+            return try Database(path: path, mode: .existing)
+        }
+    }
+
+    private func checkOwner(_ database: Database) throws {
+        let owner = try database.integer("PRAGMA application_id") ?? 0
+        let version = try database.integer("PRAGMA user_version") ?? 0
+        let queue = try database.integer(ServerSchema.hasTable, [.text("MS_TableOperations")])
+        if owner == Self.storeID || queue != 0 { throw DatabaseError.isStore(path) }
+        if owner != ServerSchema.applicationID {
+            guard owner == 0 else { throw DatabaseError.foreign(path) }
+            // Before format 3 files had no mark.
+            if try database.integer(ServerSchema.hasTable, [.text("tideline_tables")]) == 0 {
+                let hasTables = try database.integer("SELECT count(*) FROM sqlite_master") != 0
+                if hasTables || version != 0 { throw DatabaseError.foreign(path) }
+                return
+            }
+        }
+        guard version <= ServerSchema.formatVersion else {
+            throw DatabaseError.newer(path, found: version, known: ServerSchema.formatVersion)
+        }
+    }
+
+    /// The mark of a client's store.
+    private static let storeID: Int64 = 0x5449_4445
+
+    static func size(of path: String) -> Int64? {
+        var status = stat()
+        return stat(path, &status) == 0 ? Int64(status.st_size) : nil
+    }
+}

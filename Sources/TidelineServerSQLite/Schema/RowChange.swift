@@ -1,0 +1,139 @@
+// RowChange: carries out the steps of one table, and gives the rows that changed a new version.
+//
+// A row changed when a device that holds it would show something else than the server. It moves to
+// the end of the order of `updatedAt`, so that devices pull it again.
+
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+struct RowChange {
+    private let database: Database
+    private let table: String
+
+    init(_ database: Database, table: String) {
+        self.database = database
+        self.table = table
+    }
+
+    func carryOut(_ step: SchemaStep.Kind) throws {
+        switch step {
+        case .createTable, .keepTable: break
+        case .addColumn(let column, let rows):
+            try database.execute(ServerSchema.add(column, to: table))
+            if rows > 0 { try mark("1") }
+        case .dropColumn(let column, _):
+            try dropColumn(column.name)
+        case .convert(let old, let new, _, _):
+            try convert(old, new)
+            if !new.isNullable { try fillNulls(new) }
+        case .fillNulls(let column, _):
+            try fillNulls(column)
+        }
+    }
+
+    /// Ends the change of the table.
+    func giveNewVersions(now: () -> Int64) throws {
+        let hasMarks = try database.integer(
+            "SELECT count(*) FROM sqlite_temp_master WHERE \"name\" = 'tideline_changed'"
+        )
+        guard hasMarks == 1 else { return }
+        let rows = try database.integer("SELECT count(*) FROM temp.\"tideline_changed\"") ?? 0
+        let last = try database.integer(ServerSchema.readStamp, [.text(table)]) ?? 0
+        // Behind every stamp that was given out, and before the clock where there is room.
+        let first = max(last + RowWrites.spacing, now() - rows * RowWrites.spacing)
+        if rows > 0 {
+            try database.prepare(ServerSchema.restamp(table)).run([
+                .integer(first), .integer(RowWrites.spacing),
+            ])
+            try database.prepare(ServerSchema.putStamp).run([
+                .text(table), .integer(first + rows * RowWrites.spacing),
+            ])
+        }
+        try database.execute("DROP TABLE temp.\"tideline_changed\"")
+    }
+
+    // MARK: - Columns
+
+    private func fillNulls(_ column: ColumnDefinition) throws {
+        try mark("\(ServerSchema.quoted(column.name)) IS NULL")
+        try database.execute(ServerSchema.fillNulls(column, in: table))
+    }
+
+    private func dropColumn(_ name: String) throws {
+        do {
+            try database.execute(ServerSchema.dropColumn(name, from: table))
+        } catch let error as SQLiteError where error.primaryCode == 1 {
+            throw SchemaError(
+                "Table '\(table)', column '\(name)': an index, a view or a trigger that this "
+                    + "server did not make uses it. Remove that first; nothing was changed."
+            )
+        }
+    }
+
+    /// How many rows are held in memory at once.
+    private static let chunkRows: Int64 = 1000
+
+    private func convert(_ old: ColumnDefinition, _ new: ColumnDefinition) throws {
+        let isInPlace = ServerSchema.affinity(old.type) == ServerSchema.affinity(new.type)
+        let target = isInPlace ? old.name : ServerSchema.newColumn
+        if !isInPlace { try database.execute(ServerSchema.addNewColumn(new.type, to: table)) }
+        try makeMarks()
+        let conversion = ColumnConversion(old, to: new)
+        var last = Int64.min
+        while true {
+            let chunk = try values(of: old.name, after: last)
+            for (row, value) in chunk {
+                let converted = conversion.convert(value)
+                try database.prepare(ServerSchema.set(target, in: table)).run([
+                    .integer(row), converted ?? .null,
+                ])
+                if !conversion.isSame(value, converted) { try mark(row: row) }
+            }
+            guard let end = chunk.last else { break }
+            last = end.row
+        }
+        guard !isInPlace else { return }
+        try dropColumn(old.name)
+        try database.execute(ServerSchema.renameNewColumn(to: new.name, in: table))
+    }
+
+    private func values(
+        of column: String,
+        after row: Int64
+    ) throws -> [(row: Int64, value: SQLValue)] {
+        let statement = try database.prepare(ServerSchema.valuesByRow(column, in: table))
+        defer { statement.reset() }
+        try statement.bind([.integer(row), .integer(Self.chunkRows)])
+        var values: [(row: Int64, value: SQLValue)] = []
+        while try statement.step() { values.append((statement.integer(0), statement.value(1))) }
+        return values
+    }
+
+    // MARK: - Changed rows
+
+    private func makeMarks() throws {
+        try database.execute(
+            "CREATE TEMP TABLE IF NOT EXISTS \"tideline_changed\" (\"row\" INTEGER PRIMARY KEY)"
+        )
+    }
+
+    /// Tombstones keep their place: no device has them.
+    private func mark(_ condition: String) throws {
+        try makeMarks()
+        try database.execute(
+            """
+            INSERT OR IGNORE INTO temp."tideline_changed"
+            SELECT "rowid" FROM \(ServerSchema.quoted(table)) WHERE "deleted" = 0 AND (\(condition))
+            """
+        )
+    }
+
+    private func mark(row: Int64) throws {
+        let sql = """
+            INSERT OR IGNORE INTO temp."tideline_changed"
+            SELECT "rowid" FROM \(ServerSchema.quoted(table)) WHERE "rowid" = ?1 AND "deleted" = 0
+            """
+        try database.prepare(sql).run([.integer(row)])
+    }
+}

@@ -1,0 +1,27 @@
+// CorpusTests: the inputs that fuzzing found worth keeping, and those that once broke something.
+
+import Foundation
+import FuzzTargets
+import Testing
+
+@Suite struct CorpusTests {
+    private static let folder = URL(filePath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        .appending(path: "Fuzz/corpus")
+
+    @Test(arguments: FuzzTarget.allCases)
+    func replays(_ target: FuzzTarget) throws {
+        let runner = try FuzzRunner(target)
+        let files = try FileManager.default.contentsOfDirectory(
+            at: Self.folder.appending(path: target.rawValue),
+            includingPropertiesForKeys: nil
+        )
+        #expect(files.count > 10, "the corpus of \(target.rawValue) is there")
+        for file in files {
+            let bytes = Array(try Data(contentsOf: file))
+            #expect(throws: Never.self, "\(target.rawValue)/\(file.lastPathComponent)") {
+                try bytes.withUnsafeBufferPointer(runner.run)
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+// HostileTests: whatever callers send to the built server, it answers as documented, gives no 5xx,
+// and serves the next one.
+
+import Foundation
+import Testing
+import Tideline
+
+extension ProcessTests {
+    struct HostileTests {
+        /// The statuses of all answers on a connection, which both sides then end.
+        private static func statuses(of raw: [UInt8], _ port: Int) throws -> [Int] {
+            let connection = try RawConnection(port: port)
+            // The server may have heard enough before the end.
+            try? connection.send(raw)
+            connection.finishSending()
+            var bytes: [UInt8] = []
+            // A reset, when the server did not read everything.
+            while let chunk = try? connection.receive(), !chunk.isEmpty { bytes += chunk }
+            return String(decoding: bytes, as: UTF8.self)
+                .split(separator: "HTTP/1.1 ")
+                .compactMap { Int($0.prefix(3)) }
+        }
+
+        private static func isServing(_ port: Int) throws -> Bool {
+            let raw = "GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+            let found = try statuses(of: Array(raw.utf8), port)
+            #expect(found == [200])
+            return found == [200]
+        }
+
+        @Test func hostileRequestsAreRefused() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let port = server.port
+                try await blocking {
+                    for example in HostileCase.all {
+                        let start = ContinuousClock.now
+                        let statuses = try Self.statuses(of: example.raw, port)
+                        #expect(example.statuses.contains(statuses), "\(example.name): \(statuses)")
+                        #expect(.now - start < .seconds(5), "\(example.name)")
+                    }
+                    #expect(try Self.isServing(port))
+                }
+                #expect(server.requests.allSatisfy { $0.status < 500 })
+                let end = try await server.stop()
+                #expect(end == .exit(0))
+            }
+        }
+
+        /// Heads and bodies that never end do not keep others from being served.
+        @Test func slowCallersAreNoHindrance() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let port = server.port
+                try await blocking {
+                    let post = "POST /tables/Note HTTP/1.1\r\nHost: a\r\n"
+                    let beginnings = [
+                        "", "G", "GET / HTTP/1.1\r\nHost: a\r\nX: ",
+                        post + "Content-Length: 100000\r\n\r\n{",
+                        post + "Transfer-Encoding: chunked",
+                        post + "Transfer-Encoding: chunked\r\n\r\nFFFF\r\n",
+                    ]
+                    let callers = try (0..<300).map { number in
+                        let caller = try RawConnection(port: port)
+                        try caller.send(beginnings[number % beginnings.count])
+                        return caller
+                    }
+                    for _ in 0..<20 {
+                        for caller in callers.shuffled().prefix(30) { try caller.send("x") }
+                        let start = ContinuousClock.now
+                        #expect(try Self.isServing(port))
+                        #expect(.now - start < .seconds(2))
+                    }
+                    for (number, caller) in callers.enumerated() where number % 2 == 0 {
+                        caller.finishSending()
+                    }
+                    #expect(try Self.isServing(port))
+                }
+                #expect(server.requests.allSatisfy { $0.status < 500 })
+                // Those that still dawdle are given up in time.
+                server.process.send(SIGTERM)
+                let end = try await server.process.wait(within: .seconds(30))
+                #expect(end == .exit(0))
+            }
+        }
+    }
+}

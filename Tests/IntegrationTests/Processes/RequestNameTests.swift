@@ -1,0 +1,37 @@
+// RequestNameTests: every answer and its line of the log have the name of the request.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+
+extension ProcessTests {
+    struct RequestNameTests {
+        @Test func refusalsAreLoggedUnderTheirNames() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let port = server.port
+                let refusal = try await blocking {
+                    let connection = try RawConnection(port: port)
+                    try connection.send(
+                        "GET /tables/Note HTTP/1.1\r\nX-Request-ID: mine\r\n\r\n"
+                    )
+                    return String(decoding: try connection.rest(), as: UTF8.self)
+                }
+                #expect(refusal.hasPrefix("HTTP/1.1 400 "))
+                #expect(refusal.contains("\r\nX-Request-ID: mine\r\n"))
+                let answer = try await server.wire.send("GET", "/tables/Note")
+                let name = try #require(answer.headers["X-Request-ID"])
+                _ = try await eventually("two lines") {
+                    server.requests.count == 2 ? () : nil
+                }
+                #expect(server.requests.map(\.status) == [400, 200])
+                #expect(server.process.error.contains(#"request="mine" method="GET""#))
+                #expect(server.process.error.contains(#"request="\#(name)""#))
+                let metrics = try await server.wire.send("GET", "/metrics")
+                let text = String(decoding: metrics.body, as: UTF8.self)
+                #expect(text.contains(#"{route="refused",status="400"} 1"#))
+            }
+        }
+    }
+}

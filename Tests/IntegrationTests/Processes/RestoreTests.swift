@@ -1,0 +1,125 @@
+// RestoreTests: an operator's bad day: a server with a backup is lost, and restored from it.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+
+extension ProcessTests {
+    struct RestoreTests {
+        /// Inserts rows one after the other until it is cancelled or the server is gone.
+        private static func write(_ server: ServerProcess) async -> Int {
+            var count = 0
+            while !Task.isCancelled {
+                let body = #"{"id":"w\#(count)"}"#
+                let answer = try? await server.wire.send("POST", "/tables/TodoItem", body)
+                guard answer?.status == 201 else { break }
+                count += 1
+            }
+            return count
+        }
+
+        private static func tideline(
+            _ workspace: Workspace,
+            _ words: String...
+        ) async throws
+            -> Finished
+        {
+            let options = [
+                "--config", workspace.path("tideline.json"), "--database",
+                "sqlite:" + workspace.path("server.db"),
+            ]
+            return try await workspace.run(.tideline, words + options)
+        }
+
+        @Test func backupAndRestore() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let note = try await server.wire.send("POST", "/tables/Note", #"{"id":"a"}"#)
+                #expect(note.status == 201)
+                let epoch = try await server.wire.send("GET", "/tables/Note")
+                    .headers["Tideline-Epoch"]
+                let writer = Task { await Self.write(server) }
+                try await Task.sleep(for: .milliseconds(200))
+                let file = workspace.path("backup.db")
+                let backup = try await Self.tideline(workspace, "backup", file)
+                #expect(backup.code == 0 && backup.output.contains(file), "\(backup.error)")
+                // Not in the backup:
+                _ = try await server.wire.send("POST", "/tables/Note", #"{"id":"late"}"#)
+                let refused = try await Self.tideline(workspace, "backup", file)
+                #expect(refused.code == 1 && refused.error.contains("exists"))
+                let running = try await Self.tideline(workspace, "restored")
+                #expect(running.code == 1 && running.error.contains("in use by another server"))
+                try await server.process.destroy()
+                let written = await writer.value
+                #expect(written > 10)
+
+                try Self.replace(workspace, by: file)
+                let restored = try await Self.tideline(workspace, "restored")
+                #expect(restored.code == 0, "\(restored.error)")
+                try DatabaseFile(workspace.path("server.db")).expectIntact()
+                let again = try await server.restart()
+                let notes = try await again.wire.send("GET", "/tables/Note")
+                #expect(notes.ids == ["a"])
+                #expect(notes.headers["Tideline-Epoch"] != epoch)
+                let rows = try await again.wire.allRows("TodoItem").compactMap {
+                    $0["id"] as? String
+                }
+                #expect(!rows.isEmpty && Set(rows) == Set((0..<rows.count).map { "w\($0)" }))
+                let next = try await again.wire.send("POST", "/tables/Note", #"{"id":"late"}"#)
+                #expect(next.status == 201)
+            }
+        }
+
+        /// The way of docs/OPERATIONS.md.
+        private static func replace(_ workspace: Workspace, by file: String) throws {
+            let manager = FileManager.default
+            let path = workspace.path("server.db")
+            for end in ["", "-wal", "-shm"] where manager.fileExists(atPath: path + end) {
+                try manager.moveItem(atPath: path + end, toPath: path + ".lost" + end)
+            }
+            try manager.copyItem(atPath: file, toPath: path)
+        }
+
+        @Test func theLogOfTheLostDatabaseIsNoticed() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                _ = try await server.wire.send("POST", "/tables/Note", #"{"id":"a"}"#)
+                let file = workspace.path("backup.db")
+                #expect(try await Self.tideline(workspace, "backup", file).code == 0)
+                _ = try await server.wire.send("POST", "/tables/Note", #"{"id":"b"}"#)
+                try await server.process.destroy()
+                let path = workspace.path("server.db")
+                try FileManager.default.removeItem(atPath: path)
+                try FileManager.default.copyItem(atPath: file, toPath: path)
+                let restored = try await Self.tideline(workspace, "restored")
+                #expect(restored.code == 1 && restored.error.contains("server.db-wal"))
+                #expect(
+                    FileManager.default.contentsEqual(atPath: path, andPath: file)
+                )
+            }
+        }
+
+        @Test func migration() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                _ = try await server.wire.send("POST", "/tables/Note", #"{"id":"a","rank":1}"#)
+                _ = try await server.stop()
+                _ = try workspace.file(
+                    "tideline.json",
+                    #"{"tables": {"Note": {"columns": {"rank": "string"}}}}"#
+                )
+                await #expect(throws: (any Error).self) { try await server.restart() }
+                let plan = try await Self.tideline(workspace, "migrate")
+                #expect(plan.code == 0)
+                #expect(plan.output.contains("column 'rank': 1 value becomes string"))
+                #expect(plan.output.contains("tideline backup FILE"))
+                let done = try await Self.tideline(workspace, "migrate", "--apply")
+                #expect(done.code == 0 && done.output.hasSuffix("Done.\n"), "\(done.error)")
+                let again = try await server.restart()
+                let row = try await again.wire.send("GET", "/tables/Note/a")
+                #expect(row.object["rank"] as? String == "1")
+            }
+        }
+    }
+}

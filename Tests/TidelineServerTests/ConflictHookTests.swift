@@ -1,0 +1,155 @@
+// Conflict handlers: what each answer does, for each kind of write.
+
+import Foundation
+import Synchronization
+import Testing
+import TidelineCore
+import TidelineServerCore
+
+@Suite struct ConflictHookTests {
+    private static func door(
+        conflict rule: ConflictRule = .reject,
+        _ handler: @escaping @Sendable (TableConflict) async throws -> ConflictAnswer
+    ) async throws -> Door {
+        var hooks = TableHooks()
+        hooks.conflict = handler
+        var table = Door.todo
+        table.conflict = rule
+        let door = try await Door([table], hooks: ["TodoItem": hooks])
+        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"first","rank":1}"#)
+        return door
+    }
+
+    /// Sends with the version of before somebody else's change.
+    private static func stale(
+        _ door: Door,
+        _ method: String,
+        _ body: String?,
+        type: String = "application/json"
+    ) async -> ServerResponse {
+        let old = await door.send("GET", "/tables/TodoItem/a").headers["ETag"] ?? ""
+        _ = await door.send("PATCH", "/tables/TodoItem/a", #"{"text":"theirs"}"#)
+        return await door.send(
+            method,
+            "/tables/TodoItem/a",
+            body,
+            headers: ["If-Match": old, "Content-Type": type]
+        )
+    }
+
+    struct Case: Sendable, CustomTestStringConvertible {
+        var answer: ConflictAnswer
+        var method: String
+        var status: Int
+        /// `text` and `rank` afterwards; nil when the row is deleted.
+        var text: String?
+        var rank: Int?
+
+        var testDescription: String { "\(answer) \(method)" }
+    }
+
+    static let cases = [
+        Case(answer: .mine, method: "PATCH", status: 200, text: "theirs", rank: 2),
+        Case(answer: .mine, method: "PUT", status: 200, text: "null", rank: 2),
+        Case(answer: .mine, method: "DELETE", status: 204),
+        Case(answer: .keep, method: "PATCH", status: 200, text: "theirs", rank: 1),
+        Case(answer: .keep, method: "DELETE", status: 412, text: "theirs", rank: 1),
+        Case(answer: .write(["text": "both"]), method: "PATCH", status: 200, text: "both", rank: 1),
+        Case(answer: .write(["text": "both"]), method: "PUT", status: 200, text: "both", rank: 1),
+        Case(
+            answer: .write(["text": "both"]),
+            method: "DELETE",
+            status: 412,
+            text: "both",
+            rank: 1
+        ),
+        Case(answer: .refuse, method: "PATCH", status: 412, text: "theirs", rank: 1),
+        Case(answer: .refuse, method: "DELETE", status: 412, text: "theirs", rank: 1),
+    ]
+
+    @Test(arguments: cases)
+    func answers(_ example: Case) async throws {
+        let door = try await Self.door { _ in example.answer }
+        let body = example.method == "DELETE" ? nil : #"{"rank":2}"#
+        let answer = await Self.stale(door, example.method, body)
+        #expect(answer.status == example.status)
+        let row = await door.send("GET", "/tables/TodoItem/a")
+        guard let text = example.text else {
+            #expect(row.status == 410)
+            return
+        }
+        #expect(row.row["text"] as? String ?? "null" == text)
+        #expect(row.row["rank"] as? Int == example.rank)
+        if !answer.body.isEmpty {
+            #expect(answer.row["version"] as? String == row.row["version"] as? String)
+        }
+    }
+
+    @Test func theHandlerSeesBothSides() async throws {
+        let door = try await Self.door { conflict in
+            #expect(conflict.operation == .update && !conflict.isDelete && conflict.id == "a")
+            #expect(conflict.theirs["text"] == "theirs" && conflict.theirs.version != nil)
+            #expect(conflict.mine["text"] == "theirs" && conflict.mine["rank"] == 2)
+            var row = conflict.mine
+            row["text"] = "merged"
+            return .write(row)
+        }
+        let answer = await Self.stale(door, "PATCH", #"{"rank":2}"#)
+        #expect(answer.row["text"] as? String == "merged" && answer.row["rank"] as? Int == 2)
+        let patch = #"[{"op":"replace","path":"/rank","value":2}]"#
+        let patched = await Self.stale(door, "PATCH", patch, type: "application/json-patch+json")
+        #expect(patched.row["text"] as? String == "merged")
+    }
+
+    @Test func thePolicyOfTheTableIsForWhatIsRefused() async throws {
+        let door = try await Self.door(conflict: .clientWins) { _ in .refuse }
+        let answer = await Self.stale(door, "PATCH", #"{"rank":2}"#)
+        #expect(answer.status == 200 && answer.row["rank"] as? Int == 2)
+    }
+
+    @Test func classicVersionsInTheBody() async throws {
+        let door = try await Self.door { _ in .mine }
+        let old = await door.send("GET", "/tables/TodoItem/a").row["version"] as? String ?? ""
+        _ = await door.send("PATCH", "/tables/TodoItem/a", #"{"text":"theirs"}"#)
+        let body = #"{"rank":3,"version":"\#(old)"}"#
+        let answer = await door.send("PATCH", "/tables/TodoItem/a", body, classic: true)
+        #expect(answer.status == 200 && answer.row["rank"] as? Int == 3)
+    }
+
+    @Test func aRowThatChangesWhileTheHandlerThinks() async throws {
+        let other = Mutex<Door?>(nil)
+        let asked = Mutex(0)
+        let door = try await Self.door { _ in
+            let count = asked.withLock { asked in
+                asked += 1
+                return asked
+            }
+            if count == 1 {
+                let door = other.withLock { $0 }
+                _ = await door?.send("PATCH", "/tables/TodoItem/a", #"{"text":"faster"}"#)
+            }
+            return .mine
+        }
+        other.withLock { $0 = door }
+        let answer = await Self.stale(door, "PATCH", #"{"rank":2}"#)
+        #expect(answer.row["text"] as? String == "faster" && answer.row["rank"] as? Int == 2)
+        #expect(asked.withLock { $0 } == 2)
+    }
+
+    @Test func otherConditionsAreNoConflicts() async throws {
+        let door = try await Self.door { _ in .mine }
+        let answer = await door.send(
+            "PATCH",
+            "/tables/TodoItem/a",
+            #"{"rank":2}"#,
+            headers: ["If-None-Match": "*"]
+        )
+        #expect(answer.status == 412)
+    }
+
+    @Test func refusalsOfTheHandler() async throws {
+        let door = try await Self.door { _ in throw Refusal(422, "Ask a person.") }
+        let answer = await Self.stale(door, "PATCH", #"{"rank":2}"#)
+        #expect(answer.status == 422 && answer.error == "Ask a person.")
+    }
+}

@@ -1,0 +1,170 @@
+// Files that a server is given as its database: what is refused, with which words, and untouched.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelineSQLite
+import TidelineServer
+import TidelineServerCore
+import TidelineServerSQLite
+
+@Suite struct DatabaseFileTests {
+    struct Case: Sendable, CustomTestStringConvertible {
+        var name: String
+        var code: DatabaseError.Code
+        var words: [String]
+        /// Makes the file `a.db` in the directory.
+        var make: @Sendable (String) throws -> Void
+
+        var testDescription: String { name }
+    }
+
+    private static func sql(_ text: String, _ path: String) throws {
+        let database = try Database(path: path, mode: .readWrite)
+        try database.execute("PRAGMA journal_mode = DELETE")
+        try database.execute(text)
+    }
+
+    static let cases = [
+        Case(name: "newer", code: .newerFormat, words: ["format 99", "Install the newer server"]) {
+            try sql("CREATE TABLE tideline_tables (a); PRAGMA user_version = 99", $0)
+        },
+        Case(name: "tables of others", code: .foreign, words: ["another program"]) {
+            try sql("CREATE TABLE t (a)", $0)
+        },
+        Case(name: "a format of others", code: .foreign, words: ["another program"]) {
+            try sql("PRAGMA user_version = 1", $0)
+        },
+        Case(name: "mark of others", code: .foreign, words: ["another program"]) {
+            try sql("PRAGMA application_id = 5", $0)
+        },
+        Case(name: "store of a client", code: .foreign, words: ["local store of a client"]) {
+            try sql("PRAGMA application_id = \(0x5449_4445)", $0)
+        },
+        Case(name: "store of another client", code: .foreign, words: ["local store of a client"]) {
+            try sql("CREATE TABLE MS_TableOperations (id)", $0)
+        },
+        Case(name: "text", code: .foreign, words: ["not an SQLite database"]) {
+            try Data("hello".utf8).write(to: URL(filePath: $0))
+        },
+        Case(name: "long text", code: .foreign, words: ["not an SQLite database"]) {
+            try Data(repeating: 0x41, count: 9000).write(to: URL(filePath: $0))
+        },
+        Case(name: "folder", code: .foreign, words: ["is a folder"]) {
+            try FileManager.default.createDirectory(
+                atPath: $0,
+                withIntermediateDirectories: false
+            )
+        },
+        Case(name: "log of another file", code: .staleLog, words: ["a.db-wal", "away"]) {
+            try sql("CREATE TABLE tideline_tables (a)", $0)
+            try Data("log".utf8).write(to: URL(filePath: $0 + "-wal"))
+        },
+        Case(name: "log without a file", code: .staleLog, words: ["a.db-wal"]) {
+            try Data("log".utf8).write(to: URL(filePath: $0 + "-wal"))
+            try Data().write(to: URL(filePath: $0))
+        },
+    ]
+
+    /// The files of a directory with their bytes.
+    private static func snapshot(_ directory: String) throws -> [String: Data] {
+        var files: [String: Data] = [:]
+        for name in try FileManager.default.contentsOfDirectory(atPath: directory) {
+            files[name] = FileManager.default.contents(atPath: directory + "/" + name) ?? Data()
+        }
+        return files
+    }
+
+    @Test(arguments: cases)
+    func refusedFilesStayAsTheyAre(_ example: Case) async throws {
+        try await withTemporaryDirectory { directory in
+            let path = directory + "/a.db"
+            try example.make(path)
+            let before = try Self.snapshot(directory)
+            let error = #expect(throws: DatabaseError.self) { try SQLiteTableStore(path: path) }
+            #expect(error?.code == example.code)
+            for word in example.words {
+                #expect(error?.message.contains(word) == true, "\(error?.message ?? "")")
+            }
+            #expect(try Self.snapshot(directory) == before)
+        }
+    }
+
+    @Test func missingFolder() async throws {
+        try await withTemporaryDirectory { directory in
+            let path = directory + "/none/a.db"
+            let error = #expect(throws: DatabaseError.self) { try SQLiteTableStore(path: path) }
+            #expect(error?.code == .missing)
+            #expect(error?.message.contains("mkdir -p '\(directory)/none'") == true)
+        }
+    }
+
+    /// SQLite's own words are for its developers.
+    @Test(arguments: [
+        (5, DatabaseError.Code.inUse), (8, .notPermitted), (3, .notPermitted), (11, .damaged),
+        (13, .full), (26, .foreign), (14, .unavailable), (10 | 3 << 8, .unavailable),
+        (1, .unavailable),
+    ])
+    func resultsOfSQLite(_ code: Int, _ expected: DatabaseError.Code) {
+        let result = SQLiteError(code: Int32(code), message: "near SELECT", sql: "SELECT 1")
+        let error = DatabaseError(result, path: "/a.db")
+        #expect(error.code == expected)
+        #expect(error.message.hasPrefix("'/a.db'") || error.message.contains("'/a.db'"))
+        #expect(!error.message.contains("SELECT"))
+    }
+
+    @Test func oneServerForEachFile() async throws {
+        try await withTemporaryDirectory { directory in
+            let path = directory + "/a.db"
+            let first = try await Door(path: path)
+            try FileManager.default.createSymbolicLink(
+                atPath: directory + "/b.db",
+                withDestinationPath: path
+            )
+            for other in [path, directory + "/b.db"] {
+                let error = #expect(throws: DatabaseError.self) {
+                    try SQLiteTableStore(path: other)
+                }
+                #expect(error?.code == .inUse)
+                #expect(error?.message.contains("process \(getpid())") == true)
+            }
+            #expect(await first.send("POST", "/tables/TodoItem", "{}").status == 201)
+            await first.store.stop()
+            let second = try await Door(path: path)
+            #expect(await second.send("GET", "/tables/TodoItem").rows.count == 1)
+            await second.store.stop()
+        }
+    }
+
+    /// Files of servers before the mark was written are taken.
+    @Test func filesWithoutMark() async throws {
+        try await withTemporaryDirectory { directory in
+            let path = directory + "/a.db"
+            let old = try await Door(path: path)
+            _ = await old.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+            await old.store.stop()
+            try Database(path: path)
+                .execute("PRAGMA application_id = 0; PRAGMA user_version = 2")
+            let new = try await Door(path: path)
+            #expect(await new.send("GET", "/tables/TodoItem/a").status == 200)
+            await new.store.stop()
+            #expect(try Database(path: path).integer("PRAGMA application_id") == 0x5444_4C53)
+        }
+    }
+
+    @Test func aServerIsStartedOnce() async throws {
+        try await withTemporaryDirectory { directory in
+            var configuration = ServerConfiguration()
+            configuration.port = 0
+            configuration.database = .sqlite(path: directory + "/a.db")
+            configuration.log.level = .error
+            let server = TidelineServer(configuration: configuration)
+            _ = try await server.start()
+            let error = await #expect(throws: HTTPServerError.self) { try await server.start() }
+            #expect(error?.code == .alreadyStarted)
+            await server.stop()
+            _ = try await server.start()
+            await server.stop()
+        }
+    }
+}

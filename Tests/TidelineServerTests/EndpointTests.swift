@@ -1,0 +1,83 @@
+// Endpoints under /api: who may call them, what they may do, what they answer.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelineServer
+import TidelineServerCore
+
+private struct Broken: Error {}
+
+@Suite struct EndpointTests {
+    private static let endpoints = [
+        Endpoint("POST", "/api/hello") { call in
+            ServerResponse(status: 200, body: Array("hello \(call.request.query)".utf8))
+        },
+        Endpoint("POST", "/api/todo/complete-all") { call in
+            let list = await call.send(ServerRequest(method: "GET", path: "/tables/TodoItem"))
+            var count = 0
+            for id in list.ids {
+                let answer = await call.send(
+                    ServerRequest(
+                        method: "PATCH",
+                        path: "/tables/TodoItem/\(id)",
+                        body: Array(#"{"complete":true}"#.utf8)
+                    )
+                )
+                if answer.status == 200 { count += 1 }
+            }
+            return ServerResponse(status: 200, body: Array("\(count)".utf8))
+        },
+        Endpoint("GET", "/api/no") { _ in throw Refusal(403, "Never.") },
+        Endpoint("GET", "/api/broken") { _ in throw Broken() },
+    ]
+
+    @Test func answersAndRefuses() async throws {
+        let door = try await Door([Door.todo], endpoints: Self.endpoints)
+        let hello = await door.send("POST", "/API/Hello?x=1")
+        #expect(hello.status == 200 && hello.text == "hello x=1")
+        #expect(hello.headers["X-Request-ID"]?.isEmpty == false)
+        #expect(hello.headers["Cache-Control"] == "no-store")
+        let other = await door.send("GET", "/api/hello")
+        #expect(other.status == 405 && other.headers["Allow"] == "POST")
+        #expect(await door.send("OPTIONS", "/api/hello").headers["Allow"] == "POST")
+        #expect(await door.send("POST", "/api/bye").status == 404)
+        #expect(await door.send("POST", "/api").status == 404)
+        let refused = await door.send("GET", "/api/no")
+        #expect(refused.status == 403 && refused.error == "Never.")
+        #expect(await door.send("GET", "/api/broken").status == 500)
+    }
+
+    @Test func worksOnTables() async throws {
+        let door = try await Door([Door.todo], endpoints: Self.endpoints)
+        for id in ["a", "b", "c"] {
+            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+        }
+        #expect(await door.send("POST", "/api/todo/complete-all").text == "3")
+        let done = await door.send("GET", "/tables/TodoItem?$filter=complete")
+        #expect(done.ids == ["a", "b", "c"])
+    }
+
+    @Test(arguments: [
+        ("GET", "/tables/x"), ("GET", "/api"), ("GET", "api/x"), ("FETCH", "/api/x"),
+        ("GET", "/api/x?y"), ("GET", "/api/x y"),
+    ])
+    func routesThatCannotBe(_ method: String, _ path: String) async throws {
+        var configuration = ServerConfiguration()
+        configuration.port = 0
+        configuration.database = .memory
+        configuration.endpoints = [Endpoint(method, path) { _ in ServerResponse(status: 200) }]
+        let server = TidelineServer(configuration: configuration)
+        await #expect(throws: ConfigurationError.self) { try await server.start() }
+    }
+
+    @Test func hooksOfNoTable() async throws {
+        var configuration = ServerConfiguration()
+        configuration.port = 0
+        configuration.database = .memory
+        configuration.hooks["Todo"] = TableHooks()
+        let server = TidelineServer(configuration: configuration)
+        let error = await #expect(throws: ConfigurationError.self) { try await server.start() }
+        #expect(error?.description == "hooks: there is no table 'Todo'")
+    }
+}
