@@ -240,7 +240,7 @@ extension WriteOperation {
 
     /// Whether it carries a version, which is not that of the row.
     func isStale(against stored: RowState) -> Bool {
-        if let tags = conditions.ifMatch { return !tags.matches(stored.version) }
+        if let tags = conditions.ifMatch { return !tags.matchesStrongly(stored.version) }
         return expectedVersion.map { $0 != RowVersion.text(stored.version) } ?? false
     }
 
