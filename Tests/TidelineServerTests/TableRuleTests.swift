@@ -53,6 +53,40 @@ import TidelineServerSQLite
         #expect(stale.status == 412 && stale.body.isEmpty)
     }
 
+    /// A change of nothing is no way to read.
+    @Test(arguments: ["anna", nil])
+    func changesShowNoRowToWhoMayNotRead(_ user: String?) async throws {
+        var table = Door.todo
+        table.permissions = TablePermissions(
+            read: .authenticated,
+            insert: .anonymous,
+            update: .anonymous,
+            delete: .anonymous
+        )
+        let door = try await Door([table], authenticator: try Tokens.authenticator())
+        let headers = try user.map(Tokens.headers) ?? HTTPFields()
+        let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
+        #expect(made.status == 201 && made.row["text"] as? String == "x")
+        func expect(_ answer: ServerResponse, _ status: Int) {
+            #expect(answer.status == status)
+            #expect((answer.row["text"] != nil) == (user != nil))
+            #expect(answer.row["id"] as? String == "a" && answer.row["deleted"] as? Bool == false)
+            let version = answer.row["version"] as? String ?? ""
+            #expect(answer.headers["ETag"] == "\"\(version)\"")
+        }
+        expect(await door.send("PATCH", "/tables/TodoItem/a", "{}", headers: headers), 200)
+        _ = await door.send("DELETE", "/tables/TodoItem/a")
+        let undelete = await door.send(
+            "POST",
+            "/tables/TodoItem/a",
+            classic: true,
+            headers: headers
+        )
+        expect(undelete, 201)
+        let put = await door.send("PUT", "/tables/TodoItem/a", #"{"text":"y"}"#)
+        #expect(put.row["text"] as? String == "y")
+    }
+
     /// What a stale write leads to: verb, status, and the text of the row afterwards.
     @Test(arguments: [
         (ConflictRule.reject, "PATCH", 412, "stored"), (.reject, "PUT", 412, "stored"),

@@ -2,6 +2,24 @@
 
 import TidelineCore
 
+extension StoredRow {
+    /// What a caller who may not read needs of a row that it changed: a PATCH of nothing would
+    /// else be a way to read.
+    func stub(_ id: String) -> StoredRow {
+        var writer = JSONWriter()
+        writer.raw("{\"id\":")
+        writer.string(id)
+        writer.raw(",\"updatedAt\":")
+        writer.date(Timestamp(microseconds: state.updatedAt))
+        writer.raw(",\"version\":")
+        writer.string(RowVersion.text(state.version))
+        writer.raw(",\"deleted\":")
+        writer.bool(state.isDeleted)
+        writer.raw("}")
+        return StoredRow(json: writer.bytes, state: state)
+    }
+}
+
 extension TableService {
     private static let json = "application/json; charset=utf-8"
 

@@ -247,12 +247,15 @@ extension TableService {
         case .update where operation.kind == .delete: return ServerResponse(status: 204)
         case .exists, .versionMismatch, .testFailed: return conflict(409, outcome, call, table)
         case .preconditionFailed: return conflict(412, outcome, call, table)
-        case .keepStored: return rowAnswer(operation.kind == .undelete ? 201 : 200, outcome.row)
         case .insert:
             var answer = rowAnswer(201, outcome.row)
             answer.headers.append("Location", location(call, table.name, operation.id))
             return answer
-        case .update: return rowAnswer(operation.kind == .undelete ? 201 : 200, outcome.row)
+        case .update, .keepStored:
+            let isShown = outcome.decision != .keepStored && operation.kind == .replace
+            let row =
+                isShown || mayRead(table, call.user) ? outcome.row : outcome.row?.stub(operation.id)
+            return rowAnswer(operation.kind == .undelete ? 201 : 200, row)
         }
     }
 

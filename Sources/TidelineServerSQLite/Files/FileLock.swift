@@ -50,7 +50,10 @@ final class FileLock: Sendable {
     /// Lets others have the file; nothing when it was done before.
     func release() {
         descriptor.withLock { descriptor in
-            if descriptor >= 0 { close(descriptor) }
+            guard descriptor >= 0 else { return }
+            // A process that is just being started may have a copy of the descriptor for a moment.
+            flock(descriptor, LOCK_UN)
+            close(descriptor)
             descriptor = -1
         }
     }

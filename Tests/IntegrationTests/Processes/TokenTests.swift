@@ -91,7 +91,7 @@ extension ProcessTests {
             (["token"], "--config is missing"),
             (["token", "--config", "@/a.json"], "--subject is missing"),
             (["token", "--config", "@/a.json", "--subject", ""], "--subject is missing"),
-            (["token", "--config", "@/no.json", "--subject", "a"], "'@/no.json' cannot be read"),
+            (["token", "--config", "@/no.json", "--subject", "a"], "there is no file '@/no.json'"),
             (["token", "--config", "@/open.json", "--subject", "a"], "authentication"),
             (["token", "--config", "@/weak.json", "--subject", "a"], "at least 32"),
             (
