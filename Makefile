@@ -21,7 +21,7 @@ report = --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS
 help:
 	@echo 'make run      build the server and start it on tideline.db (ARGS=... is passed on)'
 	@echo 'make test     build and run all tests'
-	@echo 'make check    format, imports, warnings as errors, rules of the repository, sanitizers'
+	@echo 'make check    format, imports, warnings as errors, rules of the repository'
 	@echo 'make demo     two devices and a server, told on the terminal'
 	@echo 'make bench    benchmarks of server and client, in release mode'
 	@echo 'make format   format all sources in place'
@@ -46,9 +46,7 @@ check:
 	@scripts/timed --keep-going \
 	    'format' 'swift format lint --strict --recursive --parallel $(FORMATTED)' \
 	    'build, imports declared' 'swift build --build-tests --explicit-target-dependency-import-check error' \
-	    'rules of the repository' '$(TEST) --filter "^RepositoryTests\."' \
-	    'address sanitizer' 'scripts/sanitize address' \
-	    'thread sanitizer' 'scripts/sanitize thread'
+	    'rules of the repository' '$(TEST) --filter "^RepositoryTests\."'
 
 demo:
 	@scripts/bootstrap demo

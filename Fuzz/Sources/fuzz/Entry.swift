@@ -15,9 +15,9 @@ public func initialize(
     let name = ProcessInfo.processInfo.environment["TIDELINE_FUZZ"] ?? ""
     guard let target = FuzzTarget(rawValue: name) else {
         let names = FuzzTarget.allCases.map(\.rawValue).joined(separator: ", ")
-        fatalError("TIDELINE_FUZZ must be one of \(names).")
+        stop("TIDELINE_FUZZ must be one of \(names).")
     }
-    do { runner = try FuzzRunner(target) } catch { fatalError("\(error)") }
+    do { runner = try FuzzRunner(target) } catch { stop("\(error)") }
     return 0
 }
 
@@ -27,7 +27,13 @@ public func testOneInput(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     do {
         try runner?.run(UnsafeBufferPointer(start: start, count: count))
     } catch {
-        fatalError("\(error)")
+        stop("\(error)")
     }
     return 0
+}
+
+/// Says why on the standard error, in an optimised build too, and lets libFuzzer keep the input.
+private func stop(_ reason: String) -> Never {
+    FileHandle.standardError.write(Data((reason + "\n").utf8))
+    abort()
 }
