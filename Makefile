@@ -9,7 +9,8 @@ DATABASE ?= sqlite:tideline.db
 # Seconds that `make test` may take in all, the build included, on two cores.
 TEST_LIMIT ?= 1200
 
-FORMATTED := $(wildcard Sources Tests Examples Benchmarks Package.swift)
+FORMATTED := $(wildcard Sources Tests Examples Benchmarks Package.swift) \
+    $(wildcard Fuzz/Targets Fuzz/Sources/fuzz Fuzz/Package.swift)
 TEST := swift test --skip-build --disable-xctest --quiet
 RESULTS := .build/tests
 # Sockets have deadlines, worlds and processes compete for the cores: each gets a run of its own.
@@ -20,7 +21,7 @@ report = --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS
 help:
 	@echo 'make run      build the server and start it on tideline.db (ARGS=... is passed on)'
 	@echo 'make test     build and run all tests'
-	@echo 'make check    format, imports, warnings as errors, rules of the repository'
+	@echo 'make check    format, imports, warnings as errors, rules of the repository, sanitizers'
 	@echo 'make demo     two devices and a server, told on the terminal'
 	@echo 'make bench    benchmarks of server and client, in release mode'
 	@echo 'make format   format all sources in place'
@@ -45,7 +46,9 @@ check:
 	@scripts/timed --keep-going \
 	    'format' 'swift format lint --strict --recursive --parallel $(FORMATTED)' \
 	    'build, imports declared' 'swift build --build-tests --explicit-target-dependency-import-check error' \
-	    'rules of the repository' '$(TEST) --filter "^RepositoryTests\."'
+	    'rules of the repository' '$(TEST) --filter "^RepositoryTests\."' \
+	    'address sanitizer' 'scripts/sanitize address' \
+	    'thread sanitizer' 'scripts/sanitize thread'
 
 demo:
 	@scripts/bootstrap demo

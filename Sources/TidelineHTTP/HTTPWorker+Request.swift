@@ -81,7 +81,7 @@ extension HTTPWorker {
             $0.phase == .head && tideline_mhd_head_size($0.handle) > 0
         }
         guard refused.count == 1, let connection = refused.first else { return }
-        let bytes = HTTPProblem.wholeMessage(answer)
+        let bytes = HTTPProblem.wholeMessage(named(answer, connection))
         _ = Glibc.send(connection.socket, bytes, bytes.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
         // The library finds the socket closed when it sends its own.
         shutdown(connection.socket, Int32(SHUT_WR))

@@ -128,8 +128,10 @@ private let onAccess: MHD_AccessHandlerCallback = {
     }
 }
 
-/// Nothing is logged: the library has a line for every peer that leaves. But it also says that it
-/// is about to refuse a Content-Length, or more cookies than it has memory for.
+/// Nothing is logged, as the library has a line for every peer that leaves.
+///
+/// But it also says that it is about to refuse a Content-Length, or more cookies than it has
+/// memory for.
 private let onLog: MHD_LogCallback = { context, format, _ in
     guard let worker = worker(context), let format else { return }
     if strstr(format, "Too large value of 'Content-Length'") != nil {

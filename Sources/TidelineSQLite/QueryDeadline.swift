@@ -9,8 +9,8 @@ import Dispatch
 final class QueryDeadline {
     /// How many steps of SQLite's machine pass between two looks at the clock: about 1 ms.
     static let stepsBetweenLooks: Int32 = 20_000
-    /// How many bytes functions read between two looks: about 1 ms.
-    static let bytesBetweenLooks = 1 << 20
+    /// How many bytes functions read between two looks.
+    static let bytesBetweenLooks = 1 << 18
 
     private var end = UInt64.max
     private var bytesLeft = bytesBetweenLooks

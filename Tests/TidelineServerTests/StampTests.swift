@@ -143,7 +143,7 @@ import TidelineServerSQLite
             var limits = ServerLimits()
             limits.queryTime = .milliseconds(100)
             let door = try await Door(path: directory + "/a.db", limits: limits)
-            let text = String(repeating: "a", count: 900_000)
+            let text = String(repeating: "a", count: 100_000)
             _ = await door.send("POST", "/tables/TodoItem", #"{"text":"\#(text)"}"#)
             let call = "length(replace(text,'a','bbbbbbbb')) eq 7"
             let filter = Array(repeating: call, count: 150).joined(separator: " or ")

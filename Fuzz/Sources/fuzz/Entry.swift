@@ -6,6 +6,7 @@ import FuzzTargets
 // libFuzzer has one thread, and calls the first function once, before the second.
 private nonisolated(unsafe) var runner: FuzzRunner?
 
+/// Prepares the target that the environment names.
 @_cdecl("LLVMFuzzerInitialize")
 public func initialize(
     _ count: UnsafeMutablePointer<CInt>?,
@@ -20,6 +21,7 @@ public func initialize(
     return 0
 }
 
+/// Runs one input; what is not fine ends the process.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func testOneInput(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     do {
