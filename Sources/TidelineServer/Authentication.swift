@@ -186,6 +186,9 @@ extension ServerConfiguration {
                 "lifetime: it must be between a second and \(Self.tokenSecondsMax) seconds"
             ])
         }
+        guard Authenticator.isUsable(subject) else {
+            throw ConfigurationError(["subject: \(Authenticator.unusableUser)"])
+        }
         let now = ServerEnvironment.live.now()
         do throws(TokenError) {
             let bytes = try Authentication.secret(in: secretFile)

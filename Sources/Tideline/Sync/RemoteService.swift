@@ -94,11 +94,8 @@ extension TransportResponse {
         return nil
     }
 
-    /// Whether a server of ours says that it has no such table or path.
-    private var lacksTable: Bool {
-        let code = RowText.row(body, nil)?["code"]?.text
-        return code == "noSuchTable" || code == "noSuchPath"
-    }
+    /// What a server of ours says is not there, where that is no row.
+    private var code: String? { status == 404 ? RowText.row(body, nil)?["code"]?.text : nil }
 
     /// How much of an error text is told: it is for people, and goes into durable errors.
     private static let problemMax = 1000
@@ -111,12 +108,15 @@ extension TransportResponse {
     /// `id` is the row's that was sent: another row in the body is no answer to it.
     func pushAnswer(_ schema: TableSchema?, id: String) -> PushAnswer {
         let item = item(schema).flatMap { ItemKey($0.id) == ItemKey(id) ? $0 : nil }
+        let code = item == nil ? code : nil
+        // With a wrong path nothing is an answer of a table, as with a page of somebody else.
+        let isElsewhere = item != nil || code == "noSuchPath"
         return PushAnswer(
             status: status,
             item: item,
             retryAfter: retryAfter,
-            message: item == nil ? problem : nil,
-            lacksTable: item == nil && lacksTable,
+            message: isElsewhere ? nil : problem,
+            lacksTable: code == "noSuchTable",
             hasForeignBody: item == nil && !body.isEmpty,
             outline: item != nil && status < 300 ? nil : AnswerOutline(self)
         )

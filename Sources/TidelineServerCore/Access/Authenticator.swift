@@ -88,13 +88,14 @@ package final class Authenticator: Sendable {
 
     private static let twoTokens = "There is more than one token of a kind."
     private static let noToken = "There is no token where one is announced."
-    private static let unusableUser =
+    package static let unusableUser =
         "The sub of the token must have 1 to \(userBytesMax) bytes, none of them a control."
 
     /// It is stored in the rows of its user.
     private static let userBytesMax = 1024
 
-    private static func isUsable(_ id: String) -> Bool {
+    /// Whether a token's `sub` can be that of a user.
+    package static func isUsable(_ id: String) -> Bool {
         (1...userBytesMax).contains(id.utf8.count)
             && id.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
     }

@@ -36,7 +36,7 @@ package struct OriginPattern: Hashable, Sendable {
     package func matches(_ origin: String) -> Bool {
         if isAny { return true }
         guard let parts = Self.parts(origin.lowercased()), parts.scheme == scheme,
-            port == nil || port == parts.port
+            port == parts.port || port == nil && parts.port.utf8.allSatisfy(Self.isDigit)
         else { return false }
         guard host.utf8.first == UInt8(ascii: ".") else { return parts.host == host }
         return parts.host.hasSuffix(host) && parts.host.utf8.count > host.utf8.count

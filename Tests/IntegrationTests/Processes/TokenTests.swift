@@ -94,6 +94,7 @@ extension ProcessTests {
             (["token", "--config", "@/no.json", "--subject", "a"], "there is no file '@/no.json'"),
             (["token", "--config", "@/open.json", "--subject", "a"], "authentication"),
             (["token", "--config", "@/weak.json", "--subject", "a"], "at least 32"),
+            (["token", "--config", "@/a.json", "--subject", "a\nb"], "none of them a control"),
             (
                 ["token", "--config", "@/a.json", "--subject", "a", "--expires", "0"],
                 "--expires: a number of seconds from 1"

@@ -128,6 +128,17 @@ import TidelineCore
         #expect(try await todos.read(id: "a")?.text == (isDelete ? nil : "edited"))
     }
 
+    /// A typing error in the endpoint must not spoil the queue.
+    @Test func aWrongPathStopsThePush() async throws {
+        let answer = #"{"error":"There is nothing at this path.","code":"noSuchPath"}"#
+        let transport = ScriptedTransport(Array(repeating: .json(404, answer), count: 10))
+        let device = try await Device(transport)
+        try await device.todos().insert(Todo(id: "a", text: "mine"))
+        #expect(try await device.push()?.status == .networkFailure)
+        #expect(try await device.context.operationErrors().isEmpty)
+        #expect(try await device.queue().count == 1)
+    }
+
     /// The three actions, on a new client over the same file.
     enum Action: CaseIterable {
         case discard
