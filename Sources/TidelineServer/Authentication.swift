@@ -155,6 +155,9 @@ extension TokenClaims {
 // MARK: - Tokens for trying things out
 
 extension ServerConfiguration {
+    /// The longest life of a token of ``makeToken(subject:lifetime:)``: ten years.
+    private static let tokenSecondsMax: Int64 = 315_360_000
+
     /// Makes a token that the server of this configuration takes, to try things out.
     ///
     /// - Parameters:
@@ -177,6 +180,12 @@ extension ServerConfiguration {
                     + "token where the private key is"
             ])
         }
+        let seconds = lifetime.components.seconds
+        guard (1...Self.tokenSecondsMax).contains(seconds) else {
+            throw ConfigurationError([
+                "lifetime: it must be between a second and \(Self.tokenSecondsMax) seconds"
+            ])
+        }
         let now = ServerEnvironment.live.now()
         do throws(TokenError) {
             let bytes = try Authentication.secret(in: secretFile)
@@ -186,7 +195,7 @@ extension ServerConfiguration {
                     issuer: authentication.issuer,
                     audience: authentication.audience.map { [$0] } ?? [],
                     expiresAt: Timestamp(
-                        microseconds: now + lifetime.components.seconds * 1_000_000
+                        microseconds: now + seconds * 1_000_000
                     ),
                     issuedAt: Timestamp(microseconds: now)
                 )

@@ -128,7 +128,7 @@ public struct ServerConfiguration: Sendable {
             database = .sqlite(path: String(text.dropFirst(7)))
         } else if text.hasPrefix("postgres:") || text.hasPrefix("postgresql:") {
             throw ConfigurationError([
-                "PostgreSQL is not available in this build yet; use sqlite:PATH"
+                "PostgreSQL is not supported by this version; use sqlite:PATH"
             ])
         } else {
             // What follows may be a password.

@@ -24,6 +24,8 @@ public final class TidelineServer: Sendable {
     private enum State {
         case stopped
         case starting
+        /// Stopped before it was started whole.
+        case givenUp
         case running(Running)
     }
 
@@ -51,7 +53,16 @@ public final class TidelineServer: Sendable {
         }
         do {
             let (parts, url) = try await open()
-            state.withLock { $0 = .running(parts) }
+            let isWanted = state.withLock { state in
+                guard case .starting = state else { return false }
+                state = .running(parts)
+                return true
+            }
+            guard isWanted else {
+                await parts.http.drain()
+                await parts.store.stop()
+                throw CancellationError()
+            }
             return url
         } catch {
             state.withLock { $0 = .stopped }
@@ -105,8 +116,11 @@ public final class TidelineServer: Sendable {
     }
 
     /// Refuses new requests, finishes those under way, and closes the database.
+    ///
+    /// A ``start()`` that is under way ends with `CancellationError`.
     public func stop() async {
         let parts = state.withLock { state -> Running? in
+            if case .starting = state { state = .givenUp }
             guard case .running(let parts) = state else { return nil }
             state = .stopped
             return parts
@@ -145,8 +159,14 @@ extension ServerConfiguration {
     func checkCode() throws(ConfigurationError) {
         var faults: [String] = []
         let tables = Set(tables.map { $0.name.lowercased() })
-        for name in hooks.keys.sorted() where !tables.contains(name.lowercased()) {
-            if !dynamicSchema { faults.append("hooks: there is no table '\(name)'") }
+        var hooked: Set<String> = []
+        for name in hooks.keys.sorted() {
+            if !hooked.insert(name.lowercased()).inserted {
+                faults.append("hooks: table '\(name)' comes twice, in different letter case")
+            }
+            if !dynamicSchema, !tables.contains(name.lowercased()) {
+                faults.append("hooks: there is no table '\(name)'")
+            }
         }
         var routes: Set<String> = []
         for endpoint in endpoints {
@@ -160,7 +180,11 @@ extension ServerConfiguration {
     }
 
     /// Whether only this machine can reach the server.
-    var isLoopback: Bool { host == "localhost" || host == "::1" || host.hasPrefix("127.") }
+    var isLoopback: Bool {
+        var address = in_addr()
+        if inet_pton(AF_INET, host, &address) == 1 { return host.hasPrefix("127.") }
+        return host == "localhost" || host == "::1"
+    }
 
     func makeLog() -> ServerLog {
         ServerLog(

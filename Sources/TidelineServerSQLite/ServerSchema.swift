@@ -98,8 +98,10 @@ enum ServerSchema {
     }
 
     /// The name of an index, made of what it holds, so that a changed one has another name.
+    ///
+    /// No name of a table or column has a point, so no two indexes share a name.
     static func indexName(_ table: String, _ columns: [String]) -> String {
-        "tideline_" + ([table] + columns).joined(separator: "_")
+        "tideline_" + ([table] + columns).joined(separator: ".")
     }
 
     /// `id` stands behind the columns, so that pages in their order need no sort.
@@ -112,7 +114,7 @@ enum ServerSchema {
     }
 
     /// The index of a table that keeps its tombstones for some days only.
-    static func tombstoneIndexName(_ table: String) -> String { "tideline_\(table)__tombstones" }
+    static func tombstoneIndexName(_ table: String) -> String { "tideline_\(table)..tombstones" }
 
     static func tombstoneIndex(_ table: String) -> String {
         """

@@ -33,9 +33,8 @@ final class RawClient {
         var one: Int32 = 1
         setsockopt(socket, Int32(IPPROTO_TCP), TCP_NODELAY, &one, 4)
         guard Self.connect(socket, port: UInt16(port), host: host) == 0 else {
-            let systemError = errno
-            close(socket)
-            throw RawClientError(description: "connect", systemError: systemError)
+            // The initializer is complete, so deinit closes: twice would hit somebody else's.
+            throw RawClientError(description: "connect", systemError: errno)
         }
     }
 

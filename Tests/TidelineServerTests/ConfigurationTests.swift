@@ -71,7 +71,7 @@ import TidelineServerCore
         (#"{"listen":"x"}"#, "listen: HOST:PORT"),
         (#"{"listen":"a:70000"}"#, "listen: HOST:PORT"),
         (#"{"database":"mysql:x"}"#, "database: sqlite:PATH"),
-        (#"{"database":"postgres://x"}"#, "database: PostgreSQL is not available"),
+        (#"{"database":"postgres://x"}"#, "database: PostgreSQL is not supported"),
         (#"{"publicURL":"ftp://x"}"#, "publicURL: an http or https URL"),
         (#"{"dynamicSchema":1}"#, "dynamicSchema: true or false is expected"),
         (#"{"limits":{"pageBytes":-1}}"#, "limits.pageBytes: a whole number from"),

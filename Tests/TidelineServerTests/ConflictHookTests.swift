@@ -67,6 +67,33 @@ import TidelineServerCore
         Case(answer: .refuse, method: "DELETE", status: 412, text: "theirs", rank: 1),
     ]
 
+    /// A write that succeeded leaves another version than the one it named.
+    @Test(arguments: ["PATCH", "PUT", "DELETE"], [true, false])
+    func isNotAskedWithoutConflict(_ method: String, isClassic: Bool) async throws {
+        let calls = Mutex(0)
+        let events = Mutex<[TableOperation]>([])
+        var hooks = TableHooks()
+        hooks.conflict = { _ in
+            calls.withLock { $0 += 1 }
+            return .mine
+        }
+        hooks.afterWrite = { event in events.withLock { $0.append(event.operation) } }
+        let door = try await Door([Door.todo], hooks: ["TodoItem": hooks])
+        let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"first"}"#)
+        let answer = await door.send(
+            method,
+            "/tables/TodoItem/a",
+            method == "DELETE" ? nil : #"{"text":"mine"}"#,
+            classic: isClassic,
+            headers: ["If-Match": made.headers["ETag"] ?? ""]
+        )
+        #expect(answer.status == (method == "DELETE" ? 204 : 200))
+        #expect(calls.withLock { $0 } == 0)
+        let expected: TableOperation =
+            method == "DELETE" ? .delete : method == "PUT" ? .replace : .update
+        #expect(events.withLock { $0 } == [.insert, expected])
+    }
+
     @Test(arguments: cases)
     func answers(_ example: Case) async throws {
         let door = try await Self.door { _ in example.answer }

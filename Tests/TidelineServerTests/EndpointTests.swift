@@ -80,4 +80,16 @@ private struct Broken: Error {}
         let error = await #expect(throws: ConfigurationError.self) { try await server.start() }
         #expect(error?.description == "hooks: there is no table 'Todo'")
     }
+
+    /// One of the two would be dropped, and with it its row filter.
+    @Test func hooksThatComeTwice() async throws {
+        var configuration = ServerConfiguration()
+        configuration.port = 0
+        configuration.database = .memory
+        configuration.tables = [Door.todo]
+        configuration.hooks = ["TodoItem": TableHooks(), "todoitem": TableHooks()]
+        let server = TidelineServer(configuration: configuration)
+        let error = await #expect(throws: ConfigurationError.self) { try await server.start() }
+        #expect(error?.description.contains("comes twice") == true)
+    }
 }

@@ -67,9 +67,9 @@ import TidelineServerSQLite
         let taken = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#, headers: bert)
         #expect(taken.status == 409 && taken.body.isEmpty)
         #expect(taken.headers["ETag"] == nil && taken.headers["Last-Modified"] == nil)
-        for query in ["", "?$count=true", "?$filter=userId eq 'anna'&$count=true&$top=0"] {
+        for query in ["?$count=true", "?$filter=userId eq 'anna'&$count=true"] {
             let list = await door.send("GET", "/tables/TodoItem" + query, headers: bert)
-            #expect(list.rows.isEmpty && list.row["count"] as? Int ?? 0 == 0)
+            #expect(list.status == 200 && list.rows.isEmpty && list.row["count"] as? Int == 0)
         }
         let own = await door.send("GET", "/tables/TodoItem?$count=true", headers: anna)
         #expect(own.ids == ["a"] && own.row["count"] as? Int == 1)
@@ -154,7 +154,7 @@ import TidelineServerSQLite
                 """
             )
             #expect(try plan.step())
-            #expect(plan.text(3).contains("tideline_TodoItem_userId_updatedAt_id"))
+            #expect(plan.text(3).contains("tideline_TodoItem.userId.updatedAt.id"))
             #expect(try !plan.step(), "there is a sort")
             plan.reset()
         }

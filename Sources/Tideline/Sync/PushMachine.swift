@@ -20,6 +20,8 @@ package struct PushAnswer: Sendable, Hashable {
     package var retryAfter: Duration?
     /// The text of a problem body.
     package var message: String?
+    /// Whether the table is not there, or not at this path: nothing is said about the row.
+    package var lacksTable: Bool
     /// Whether there is a body without a row: a portal's page, or a text.
     package var hasForeignBody: Bool
     /// What it was, for a message.
@@ -30,6 +32,7 @@ package struct PushAnswer: Sendable, Hashable {
         item: Row? = nil,
         retryAfter: Duration? = nil,
         message: String? = nil,
+        lacksTable: Bool = false,
         hasForeignBody: Bool = false,
         outline: AnswerOutline? = nil
     ) {
@@ -37,6 +40,7 @@ package struct PushAnswer: Sendable, Hashable {
         self.item = item
         self.retryAfter = retryAfter
         self.message = message
+        self.lacksTable = lacksTable
         self.hasForeignBody = hasForeignBody
         self.outline = outline
     }
@@ -63,6 +67,7 @@ package struct PushAnswer: Sendable, Hashable {
         case 404, 410:
             // A proxy's page, while the server behind it is away.
             if hasForeignBody, message == nil { return .retry }
+            if lacksTable { return .rejected }
             switch kind {
             case .delete: return .accepted(.deleted(version: nil))
             case .update: return goneVerdict

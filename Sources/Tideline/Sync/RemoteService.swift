@@ -94,6 +94,12 @@ extension TransportResponse {
         return nil
     }
 
+    /// Whether a server of ours says that it has no such table or path.
+    private var lacksTable: Bool {
+        let code = RowText.row(body, nil)?["code"]?.text
+        return code == "noSuchTable" || code == "noSuchPath"
+    }
+
     /// How much of an error text is told: it is for people, and goes into durable errors.
     private static let problemMax = 1000
 
@@ -110,6 +116,7 @@ extension TransportResponse {
             item: item,
             retryAfter: retryAfter,
             message: item == nil ? problem : nil,
+            lacksTable: item == nil && lacksTable,
             hasForeignBody: item == nil && !body.isEmpty,
             outline: item != nil && status < 300 ? nil : AnswerOutline(self)
         )

@@ -24,8 +24,9 @@ struct HookedWrite: Sendable {
             let attempt = try await prepared(operation)
             let outcome = try await write(attempt)
             if outcome.decision == .outdated { continue }
-            guard let handler = hooks.conflict, let theirs = outcome.row,
-                attempt.isStale(against: theirs.state)
+            // After a write that succeeded the row has another version, too.
+            guard let handler = hooks.conflict, !outcome.decision.changesRow,
+                let theirs = outcome.row, attempt.isStale(against: theirs.state)
             else { return outcome }
             let settled = try await settle(attempt, outcome, theirs, handler)
             if settled.decision != .outdated { return settled }
@@ -142,6 +143,7 @@ struct HookedWrite: Sendable {
             guard attempt.tableOperation == .delete else {
                 if next.kind == .replace {
                     next.kind = .merge
+                    if !theirs.state.isDeleted { next.deleted = nil }
                     next.includesDeleted = true
                 }
                 return try await write(next)
@@ -236,12 +238,6 @@ extension WriteOperation {
         case .merge: deleted == true ? .delete : deleted == false ? .undelete : .update
         case .replace: deleted == true ? .delete : .replace
         }
-    }
-
-    /// Whether it carries a version, which is not that of the row.
-    func isStale(against stored: RowState) -> Bool {
-        if let tags = conditions.ifMatch { return !tags.matches(stored.version) }
-        return expectedVersion.map { $0 != RowVersion.text(stored.version) } ?? false
     }
 
     /// The values that it would leave in the row's columns; nil for those that it does not touch.

@@ -87,11 +87,9 @@ extension Table {
                 if old[name] == value { continue }
                 throw HookFault.systemColumn(name)
             }
-            if old[name] == value, known.indices.contains(place), let kept = known[place] {
-                values[place] = kept
-            } else {
-                values[place] = try stored(value, place)
-            }
+            // What the hook left as it was stays what it is, untouched columns too: read back from
+            // the wire, a time would lose its microseconds.
+            values[place] = old[name] == value ? known[place] : try stored(value, place)
         }
         return values
     }

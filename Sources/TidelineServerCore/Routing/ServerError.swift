@@ -11,17 +11,21 @@ package struct ServerError: Error, Sendable {
     /// The byte offset in the body or in an option's text.
     package var position: Int?
     package var headers: HTTPFields
+    /// What it is, for programs, where the status alone does not tell.
+    package var code: String?
 
     package init(
         _ status: Int,
         _ message: String,
         position: Int? = nil,
-        headers: HTTPFields = [:]
+        headers: HTTPFields = [:],
+        code: String? = nil
     ) {
         self.status = status
         self.message = message
         self.position = position
         self.headers = headers
+        self.code = code
     }
 
     package static func badRequest(_ message: String, position: Int? = nil) -> ServerError {
@@ -32,11 +36,18 @@ package struct ServerError: Error, Sendable {
         ServerError(400, "The body is not valid JSON: \(error.message).", position: error.position)
     }
 
-    package static let noSuchPath = ServerError(404, "There is nothing at this path.")
+    package static let noSuchPath = ServerError(
+        404,
+        "There is nothing at this path.",
+        code: "noSuchPath"
+    )
 
-    package static func noSuchTable(_ name: String) -> ServerError {
-        ServerError(404, "There is no such table.")
-    }
+    /// Its code keeps a client from taking its row for deleted.
+    package static let noSuchTable = ServerError(
+        404,
+        "There is no such table.",
+        code: "noSuchTable"
+    )
 
     package static let noSuchRow = ServerError(404, "There is no such row.")
 
@@ -140,6 +151,10 @@ extension ServerResponse {
         writer.integer(Int64(error.status))
         writer.raw(",\"error\":")
         writer.string(error.message)
+        if let code = error.code {
+            writer.raw(",\"code\":")
+            writer.string(code)
+        }
         if let position = error.position {
             writer.raw(",\"position\":")
             writer.integer(Int64(position))

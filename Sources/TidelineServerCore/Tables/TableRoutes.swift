@@ -56,7 +56,7 @@ extension TableService {
         guard let table = catalog.table(named: name) else {
             let options = try ListOptions(call.parameters, generation: call.generation)
             guard settings.dynamicSchema, TableDefinition.nameFault(name) == nil else {
-                throw ServerError.noSuchTable(name)
+                throw ServerError.noSuchTable
             }
             return listAnswer(call, name, ListPlan.emptyPage(options, call.generation), nil)
         }

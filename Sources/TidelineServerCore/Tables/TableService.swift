@@ -77,14 +77,14 @@ package struct TableService: Sendable {
 
     /// The table, or 404.
     package func table(named name: String) throws -> Table {
-        guard let table = catalog.table(named: name) else { throw ServerError.noSuchTable(name) }
+        guard let table = catalog.table(named: name) else { throw ServerError.noSuchTable }
         return table
     }
 
     /// The table, made when it is not there and the schema is dynamic.
     func tableForInsert(named name: String) async throws -> Table {
         if let table = catalog.table(named: name) { return table }
-        guard settings.dynamicSchema else { throw ServerError.noSuchTable(name) }
+        guard settings.dynamicSchema else { throw ServerError.noSuchTable }
         if let fault = TableDefinition.nameFault(name) {
             throw ServerError.badRequest("The table's name cannot be used: \(fault).")
         }

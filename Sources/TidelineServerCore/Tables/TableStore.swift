@@ -1,5 +1,5 @@
-// TableStore: the seam between the routes and a database. SQLite implements it in
-// TidelineServerSQLite, PostgreSQL comes beside it.
+// TableStore: the seam between the routes and a database; SQLite implements it in
+// TidelineServerSQLite.
 
 import Synchronization
 package import TidelineCore

@@ -117,16 +117,6 @@ package enum WriteDecision: Hashable, Sendable {
         default: false
         }
     }
-
-    /// Whether the answer carries the row, stored or changed.
-    package var carriesRow: Bool {
-        switch self {
-        case .insert, .update, .exists, .preconditionFailed, .versionMismatch,
-            .testFailed, .keepStored:
-            true
-        case .remove, .taken, .missing, .gone, .systemChange, .outdated: false
-        }
-    }
 }
 
 extension WriteOperation.Basis {
@@ -153,16 +143,15 @@ extension WriteOperation {
         }
     }
 
+    /// Whether it carries a version, which is not that of the row.
+    func isStale(against stored: RowState) -> Bool {
+        if let tags = conditions.ifMatch { return !tags.matches(stored.version) }
+        return expectedVersion.map { $0 != RowVersion.text(stored.version) } ?? false
+    }
+
     /// What the preconditions and the version in the body lead to, when they do not hold.
     private func conflict(with stored: RowState) -> WriteDecision? {
-        let isStale =
-            if let tags = conditions.ifMatch {
-                !tags.matches(stored.version)
-            } else if let expectedVersion {
-                expectedVersion != RowVersion.text(stored.version)
-            } else {
-                false
-            }
+        let isStale = isStale(against: stored)
         var others = conditions
         if isStale {
             switch conflict {

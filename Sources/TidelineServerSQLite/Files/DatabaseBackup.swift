@@ -26,8 +26,8 @@ package struct DatabaseBackup: Sendable {
         try ServerFile(path: source).check()
         try checkTarget()
         let partial = "\(target).partial-\(getpid())"
-        defer { for end in ["", "-journal"] { unlink(partial + end) } }
         try reserve(partial)
+        defer { for end in ["", "-journal"] { unlink(partial + end) } }
         try copy(to: partial)
         try flush(partial, isFolder: false)
         try verify(partial)

@@ -12,11 +12,28 @@ import TidelineServerCore
 final class FileLock: Sendable {
     private let descriptor: Mutex<Int32>
 
+    /// How many links to a file that is not there are followed.
+    private static let linksMax = 8
+
     /// The lock file of a database; symbolic links to one file have one.
     static func path(of database: String) -> String {
-        guard let resolved = realpath(database, nil) else { return database + "-lock" }
-        defer { free(resolved) }
-        return String(cString: resolved) + "-lock"
+        if let resolved = realpath(database, nil) {
+            defer { free(resolved) }
+            return String(cString: resolved) + "-lock"
+        }
+        // The file is not there yet; links may lead to where it will be.
+        var file = URL(filePath: database)
+        for _ in 0..<linksMax {
+            guard
+                let target = try? FileManager.default.destinationOfSymbolicLink(atPath: file.path)
+            else { break }
+            file = URL(filePath: target, relativeTo: file.deletingLastPathComponent())
+        }
+        guard let folder = realpath(file.deletingLastPathComponent().path, nil) else {
+            return file.path + "-lock"
+        }
+        defer { free(folder) }
+        return String(cString: folder) + "/" + file.lastPathComponent + "-lock"
     }
 
     /// Locks the database file for a server.

@@ -107,6 +107,27 @@ import TidelineCore
         }
     }
 
+    /// A table that the server lost says nothing about its rows.
+    @Test(arguments: [true, false])
+    func aMissingTableDeletesNothing(isDelete: Bool) async throws {
+        let transport = ScriptedTransport([
+            .json(201, #"{"id":"a","text":"mine","complete":false,"version":"v1"}"#),
+            .json(404, #"{"error":"There is no such table.","code":"noSuchTable"}"#),
+        ])
+        let device = try await Device(transport, conflicts: .serverWins)
+        let todos = try device.todos()
+        try await todos.insert(Todo(id: "a", text: "mine"))
+        #expect(try await device.push() == nil)
+        if isDelete {
+            try await todos.delete(id: "a")
+        } else {
+            try await todos.update(id: "a") { $0.text = "edited" }
+        }
+        #expect(try await device.push()?.status == .operationErrors)
+        #expect(try await device.queue().count == 1)
+        #expect(try await todos.read(id: "a")?.text == (isDelete ? nil : "edited"))
+    }
+
     /// The three actions, on a new client over the same file.
     enum Action: CaseIterable {
         case discard

@@ -13,6 +13,7 @@ import TidelineCore
         case row
         case tombstone
         case foreign
+        case noTable
     }
 
     static let row: Row = ["id": "a", "text": "x", "version": "v2", "deleted": false]
@@ -24,6 +25,8 @@ import TidelineCore
         case .row: PushAnswer(status: status, item: row)
         case .tombstone: PushAnswer(status: status, item: tombstone)
         case .foreign: PushAnswer(status: status, hasForeignBody: true)
+        case .noTable:
+            PushAnswer(status: status, message: "x", lacksTable: true, hasForeignBody: true)
         }
     }
 
@@ -48,6 +51,7 @@ import TidelineCore
         ([401], .row, .unauthorized, .unauthorized, .unauthorized),
         ([404, 410], .none, .rejected, conflictLost, gone),
         ([404, 410], .foreign, .retry, .retry, .retry),
+        ([404], .noTable, .rejected, .rejected, .rejected),
         ([410], .tombstone, .rejected, conflictGone, gone),
         ([409, 412], .row, conflict, conflict, conflict),
         ([409, 412], .tombstone, conflictGone, conflictGone, conflictGone),
