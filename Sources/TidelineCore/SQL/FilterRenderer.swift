@@ -63,6 +63,8 @@ package struct FilterRenderer {
 
     func orderKey(_ expression: QueryExpression) -> SQL {
         let value = value(expression)
+        // A condition may be constant, and a bare number would be the number of a column.
+        if expression.isCondition { return "\(value) + 0" }
         return type(expression) == .decimal ? dialect.decimalKey(value) : value
     }
 

@@ -194,6 +194,8 @@ extension HostileCase {
         option("$filter", "round(weight)%20eq%20-9223372036854775808", 200),
         option("$orderby", many("rank,", 3000) + "rank", 400),
         option("$orderby", many("tolower(", 79) + "text" + many(")", 79), 200, 400),
+        option("$orderby", "rank%20in%20()", 200),
+        option("$orderby", "1%20eq%201,rank%20in%20()", 200),
         option("$select", many("text,", 3000) + "text", 400, 200),
         option("$skiptoken", many("A", 10_000), 400),
         option("$skiptoken", "W1tbW1tbW1tbW1tbXV1dXV1dXV1dXV1d", 400),
