@@ -71,7 +71,11 @@ header() {
 load() {
     local title=$1 run column figures=()
     : >"$directory/figures"
-    for ((run = 0; run < runs; run++)); do measure "$directory/figures" "$2" "$3"; done
+    for ((run = 0; run < runs; run++)); do
+        # A fourth word makes ready what a run uses up.
+        ${4:+"$4"}
+        measure "$directory/figures" "$2" "$3"
+    done
     for column in 1 2 3 4 5 6 7; do figures+=("$(figure "$directory/figures" "$column")"); done
     printf '%-34s %9.0f %8.2f %8.2f %8.0f %9.1f %8.1f %5.0f%%\n' "$title" "${figures[@]}"
 }
