@@ -22,36 +22,7 @@ package enum PageToken {
             }
         }
         writer.byte("]")
-        return base64URL(writer.bytes)
-    }
-
-    private static let alphabet = Array(
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8
-    )
-
-    /// Without padding (RFC 4648 section 5).
-    private static func base64URL(_ bytes: [UInt8]) -> String {
-        String(unsafeUninitializedCapacity: (bytes.count * 4 + 2) / 3) { text in
-            alphabet.withUnsafeBufferPointer { alphabet in
-                var bits: UInt32 = 0
-                var bitCount: UInt32 = 0
-                var place = 0
-                for byte in bytes {
-                    bits = bits << 8 | UInt32(byte)
-                    bitCount += 8
-                    while bitCount >= 6 {
-                        bitCount -= 6
-                        text[place] = alphabet[Int(bits >> bitCount & 63)]
-                        place += 1
-                    }
-                }
-                if bitCount > 0 {
-                    text[place] = alphabet[Int(bits << (6 - bitCount) & 63)]
-                    place += 1
-                }
-                return place
-            }
-        }
+        return Base64URL.encode(writer.bytes)
     }
 
     /// The keys of a token with `count` of them, or nil when it is none of ours.

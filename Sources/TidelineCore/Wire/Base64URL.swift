@@ -3,13 +3,14 @@
 // Bits left over in the last character must be zero, so that bytes have one text only: otherwise a
 // token could be changed without breaking its signature.
 
-enum Base64URL {
+package enum Base64URL {
     private static let alphabet = Array(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8
     )
 
-    static func encode(_ bytes: some Sequence<UInt8>) -> String {
+    package static func encode(_ bytes: some Sequence<UInt8>) -> String {
         var text: [UInt8] = []
+        text.reserveCapacity(bytes.underestimatedCount * 4 / 3 + 2)
         var bits: UInt32 = 0
         var count = 0
         for byte in bytes {
@@ -25,7 +26,7 @@ enum Base64URL {
     }
 
     /// Nil for any other character, an impossible length, and left over bits that are not zero.
-    static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
+    package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         guard text.count % 4 != 1 else { return nil }
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count / 4 * 3 + 2)
