@@ -40,7 +40,7 @@ enum ColumnReading {
             }
         }
         guard let type else {
-            if !hasType { node.wrong("a type, or an object with 'type' or 'enum',") }
+            if !hasType { node.wrong("an object with 'type' or 'enum'") }
             return nil
         }
         var column = ColumnDefinition(name, type, nullable: isNullable)

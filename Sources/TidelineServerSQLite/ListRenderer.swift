@@ -1,6 +1,5 @@
 // ListRenderer: the statement of a page, from what a list asks.
 
-import Foundation
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore

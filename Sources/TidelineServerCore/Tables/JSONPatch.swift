@@ -4,7 +4,6 @@
 // inside its transaction. A path names a member, in any letter case; nothing lies below it, also
 // in a column of type json.
 
-import Foundation
 package import TidelineCore
 
 package struct JSONPatch: Sendable {

@@ -6,13 +6,14 @@
 package import TidelineCore
 
 package enum ThreeWayMerge {
-    /// What the write puts into the stored row; nil for a conflict.
+    /// What the write puts into the stored row.
     ///
     /// - Parameters:
     ///   - mine: The values of the write, by column; nil for what it does not touch.
     ///   - base: Those of the row that it began at; nil for what is not known.
     ///   - theirs: Those of the stored row.
     ///   - columns: The columns of all three.
+    /// - Returns: Values by column, nil for what stays as it is stored; nil for a conflict.
     package static func changes(
         mine: [SQLValue?],
         base: [SQLValue?],
