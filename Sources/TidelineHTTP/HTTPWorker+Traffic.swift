@@ -111,7 +111,9 @@ extension HTTPWorker {
         }
     }
 
-    /// Answers in the place of a handler that is too slow. Its own answer will be dropped.
+    /// Answers in the place of a handler that is too slow.
+    ///
+    /// Its own answer will be dropped.
     func giveUp(_ connection: HTTPConnection, answer: ServerResponse) {
         connection.task?.cancel()
         send(named(answer, connection), on: connection)

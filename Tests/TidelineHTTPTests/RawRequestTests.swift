@@ -191,8 +191,9 @@ struct RawRequestTests {
         ),
     ]
 
-    /// Reads until the connection ends; nothing may come after an answer that closes it. Whatever
-    /// is refused is refused in the same form.
+    /// Reads until the connection ends; nothing may come after an answer that closes it.
+    ///
+    /// Whatever is refused is refused in the same form.
     private static func statuses(of raw: String, port: Int) throws -> [Int] {
         let client = try RawClient(port: port)
         // The server may close before it has read everything.
