@@ -57,8 +57,7 @@ extension ServerConfiguration {
         let allowed = [
             "pageBytes", "rowBytes", "queryTime", "writeQueue", "mergeBases", "bodyBytes",
             "headerBytes", "connections", "headerTime", "requestTime", "idleTime", "handlerTime",
-            "answerTime",
-            "drainTime",
+            "answerTime", "drainTime", "lingerTime", "lingerBytes",
         ]
         for (name, node) in node.object(allowed: allowed) {
             switch name {
@@ -75,6 +74,8 @@ extension ServerConfiguration {
             case "idleTime": Self.put(node.seconds(), &http.idleTimeMax)
             case "handlerTime": Self.put(node.seconds(), &http.handlerTimeMax)
             case "answerTime": Self.put(node.seconds(), &http.answerTimeMax)
+            case "lingerTime": Self.put(node.seconds(), &http.lingerTimeMax)
+            case "lingerBytes": Self.put(node.integer(bytes), &http.lingerBytesMax)
             default: Self.put(node.seconds(), &http.drainTimeMax)
             }
         }

@@ -168,10 +168,13 @@ package final class SQLiteTableStore: TableStore {
             if isSmall, let result = try readBriefly(body) { return result }
             guard let readers else { return try await writer.run(body) }
             return try await readers.run { database in
-                try database.limitTime(queryTime) { try body(database) }
+                do {
+                    return try database.limitTime(queryTime) { try body(database) }
+                } catch let error as SQLiteError where error.isInterrupt {
+                    throw database.workedPastItsTime
+                        ? ServerError.queryTooExpensive : ServerError.queryTooSlow
+                }
             }
-        } catch let error as SQLiteError where error.isInterrupt {
-            throw ServerError.queryTooSlow
         } catch let error as SQLiteError where error.isTooComplex {
             throw ServerError.queryTooComplex
         }

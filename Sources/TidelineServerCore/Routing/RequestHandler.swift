@@ -1,6 +1,6 @@
 // RequestHandler: the whole server as one function from request to answer.
 //
-// It is the in-process door of the test kit, and what the HTTP library calls. It never throws:
+// It is the in-process door of the test kit, and what the HTTP layer calls. It never throws:
 // refusals become problem documents, failures of the server are logged and become 500.
 
 import TidelineCore

@@ -147,7 +147,11 @@ package struct ServerError: Error, Sendable {
     )
 
     package static let queryTooSlow = busy(
-        "The query ran longer than limits.queryTime allows; narrow it or ask for an index."
+        "The query had to wait longer than limits.queryTime allows; try again shortly."
+    )
+
+    package static let queryTooExpensive = badRequest(
+        "The query needs more work than limits.queryTime allows; narrow it or ask for an index."
     )
 
     package static let queryTooComplex = badRequest(
