@@ -4,14 +4,16 @@
 
 package struct FilterEvaluator {
     private let value: (String) -> Value
+    private let watch: EvaluationWatch?
 
     /// `value` gives a column's value, null for a column that the row does not have.
-    package init(value: @escaping (String) -> Value) {
+    package init(watch: EvaluationWatch? = nil, value: @escaping (String) -> Value) {
         self.value = value
+        self.watch = watch
     }
 
     package init(row: Row) {
-        value = { row[$0] ?? .null }
+        self.init { row[$0] ?? .null }
     }
 
     /// Whether the row belongs to the result; null does not.
@@ -44,11 +46,19 @@ package struct FilterEvaluator {
         case .arithmetic(let operation, let left, let right):
             ScalarNumbers.apply(operation, evaluate(left), evaluate(right))
         case .negate(let operand): ScalarNumbers.negate(evaluate(operand))
-        case .call(let function, let arguments):
-            ScalarFunctions.apply(function, arguments.map { evaluate($0) })
+        case .call(let function, let arguments): call(function, arguments)
         case .position(let operand, let members): position(evaluate(operand), members)
         case .compare, .all, .any, .not, .isIn: .bool(matches(expression))
         }
+    }
+
+    private func call(_ function: Function, _ arguments: [QueryExpression]) -> Value {
+        let values = arguments.map { evaluate($0) }
+        if let watch {
+            let bytes = values.reduce(64) { $0 + ($1.text?.utf8.count ?? 0) }
+            if watch.isOver(beforeReading: bytes) { return .null }
+        }
+        return ScalarFunctions.apply(function, values, watch)
     }
 
     private func compare(_ comparison: Comparison, _ left: Value, _ right: Value) -> Bool {
