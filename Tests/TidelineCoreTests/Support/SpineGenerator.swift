@@ -1,5 +1,6 @@
 // SpineGenerator: random filters that are deep and thin, over the table of FilterGenerator.
 
+import Foundation
 import TidelineCore
 
 struct SpineGenerator {
@@ -35,7 +36,7 @@ struct SpineGenerator {
         case .condition: node(.field(random.pick(["b1", "b2"])))
         case .text: node(random.pick([.field("s1"), .field("s2"), .value("a"), .value("")]))
         case .integer: node(random.pick([.field("i1"), .field("i2"), .value(2), .value(-1)]))
-        case .decimal: node(random.pick([.field("d1"), .value(.decimal(2))]))
+        case .decimal: node(random.pick([.field("d1"), .value(decimal("2"))]))
         }
     }
 
