@@ -1,6 +1,5 @@
 // ListRenderer: the statement of a page, from what a list asks.
 
-import Foundation
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
@@ -133,9 +132,7 @@ struct ListRenderer {
     private var afterValues: [Value]? {
         guard let after = request.after, after.count == keyset.keys.count else { return nil }
         let schema = table.table.definition.schema
-        return zip(after, keyset.keys).map {
-            SQLFunctions.value($0, as: $1.expression.type(in: schema))
-        }
+        return zip(after, keyset.keys).map { Value($0, as: $1.expression.type(in: schema)) }
     }
 }
 

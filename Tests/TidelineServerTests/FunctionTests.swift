@@ -147,7 +147,9 @@ import TidelineServerSQLite
             ] {
                 let start = ContinuousClock.now
                 let answer = await door.send("GET", "/tables/Task?$filter=\(filter)")
-                #expect(answer.status == 503, "\(answer.text)")
+                // 503 if the machine is so busy that the query waits most of the time.
+                #expect([400, 503].contains(answer.status), "\(answer.text)")
+                #expect(answer.error.contains("limits.queryTime"))
                 #expect(.now - start < .seconds(5))
             }
             await door.store.stop()

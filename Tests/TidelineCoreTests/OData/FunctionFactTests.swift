@@ -6,9 +6,11 @@ import Testing
 import TidelineCore
 
 @Suite struct FunctionFactTests {
-    static let now = Timestamp("2022-01-01T00:00:00.0005Z")!.date
+    static let now = Timestamp(microseconds: 1_640_995_200_000_500).date
 
-    private static func instant(_ text: String) -> Value { .date(Timestamp(text)!.date) }
+    private static func instant(_ text: String) -> Value {
+        Timestamp(text).map { .date($0.date) } ?? .null
+    }
 
     static let rows: [Row] = [
         [

@@ -57,7 +57,7 @@ import TidelineCore
         ["id": "2"],
         [
             "id": "3", "s1": "", "i1": -1, "b1": false, "b2": true,
-            "t1": .date(Timestamp("2021-03-05T00:00:00Z")!.date),
+            "t1": .date(Date(timeIntervalSince1970: 1_614_902_400)),
         ],
     ]
 
