@@ -77,7 +77,7 @@ private func registerConditions(_ handle: OpaquePointer, _ deadline: QueryDeadli
             ("contains", 2, { text($0, .contains, $1, $2) }),
             ("startswith", 2, { text($0, .startswith, $1, $2) }),
             ("endswith", 2, { text($0, .endswith, $1, $2) }),
-            ("matchespattern", 2, { text($0, .matchesPattern, $1, $2) }),
+            ("matchespattern", 2, { matchesPattern($0, $1, $2) }),
             ("isof", 3, { typed($0, .isof, $2) }),
             ("cast", 3, { typed($0, .cast, $2) }),
             (
@@ -160,14 +160,41 @@ private func text(
     _ context: OpaquePointer?,
     _ function: Function,
     _ count: Int32,
-    _ values: UnsafeMutablePointer<OpaquePointer?>?
+    _ values: UnsafeMutablePointer<OpaquePointer?>?,
+    pattern: TextPattern? = nil
 ) {
     let bytes = (0..<Int(count)).reduce(64) { sum, index in
         sum + Int(sqlite3_value_bytes(values?[index]))
     }
     watched(context) { watch in
         if let watch, watch.isOver(beforeReading: bytes) { return .null }
-        return SQLFunctions.text(function, arguments(count, values), watch)
+        return SQLFunctions.text(function, arguments(count, values), watch, pattern: pattern)
+    }
+}
+
+/// A pattern that SQLite keeps with its statement while the argument stays the same.
+private final class KeptPattern {
+    let pattern: TextPattern
+
+    init(_ text: String) { pattern = .search(text) }
+}
+
+private func matchesPattern(
+    _ context: OpaquePointer?,
+    _ count: Int32,
+    _ values: UnsafeMutablePointer<OpaquePointer?>?
+) {
+    if let known = sqlite3_get_auxdata(context, 1) {
+        let kept = Unmanaged<KeptPattern>.fromOpaque(known).takeUnretainedValue()
+        return text(context, .matchesPattern, count, values, pattern: kept.pattern)
+    }
+    guard case .text(let other) = argument(values, 1) else {
+        return text(context, .matchesPattern, count, values)
+    }
+    let made = KeptPattern(other)
+    text(context, .matchesPattern, count, values, pattern: made.pattern)
+    sqlite3_set_auxdata(context, 1, Unmanaged.passRetained(made).toOpaque()) {
+        if let object = $0 { Unmanaged<KeptPattern>.fromOpaque(object).release() }
     }
 }
 

@@ -5,11 +5,20 @@
 package struct FilterEvaluator {
     private let value: (String) -> Value
     private let watch: EvaluationWatch?
+    /// By their bytes: Swift takes texts for equal that are not the same pattern.
+    private let patterns: [[UInt8]: TextPattern]
 
     /// `value` gives a column's value, null for a column that the row does not have.
-    package init(watch: EvaluationWatch? = nil, value: @escaping (String) -> Value) {
+    ///
+    /// `patterns` are those that were made already.
+    package init(
+        watch: EvaluationWatch? = nil,
+        patterns: [[UInt8]: TextPattern] = [:],
+        value: @escaping (String) -> Value
+    ) {
         self.value = value
         self.watch = watch
+        self.patterns = patterns
     }
 
     package init(row: Row) {
@@ -58,7 +67,11 @@ package struct FilterEvaluator {
             let bytes = values.reduce(64) { $0 + ($1.text?.utf8.count ?? 0) }
             if watch.isOver(beforeReading: bytes) { return .null }
         }
-        return ScalarFunctions.apply(function, values, watch)
+        guard function == .matchesPattern, !patterns.isEmpty, let text = values[1].text else {
+            return ScalarFunctions.apply(function, values, watch)
+        }
+        let pattern = patterns[Array(text.utf8)]
+        return ScalarFunctions.apply(function, values, watch, pattern: pattern)
     }
 
     private func compare(_ comparison: Comparison, _ left: Value, _ right: Value) -> Bool {

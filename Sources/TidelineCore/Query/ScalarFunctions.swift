@@ -4,13 +4,18 @@
 package enum ScalarFunctions {
     /// Conditions on null are false, other functions of null are null.
     ///
-    /// `now` has no value here.
+    /// `now` has no value here. `pattern` is that of a `matchesPattern`, if it is made already.
     package static func apply(
         _ function: Function,
         _ arguments: [Value],
-        _ watch: EvaluationWatch? = nil
+        _ watch: EvaluationWatch? = nil,
+        pattern: TextPattern? = nil
     ) -> Value {
-        if function.isCondition { return .bool(condition(function, arguments, watch)) }
+        if function == .matchesPattern {
+            guard let text = arguments[0].text, let other = arguments[1].text else { return false }
+            return .bool((pattern ?? .search(other)).isFound(in: text, watch))
+        }
+        if function.isCondition { return .bool(condition(function, arguments)) }
         guard let first = arguments.first else { return .null }
         switch function {
         case .floor, .ceiling, .round, .roundAway: return ScalarNumbers.round(function, first)
@@ -29,8 +34,7 @@ package enum ScalarFunctions {
 
     private static func condition(
         _ function: Function,
-        _ arguments: [Value],
-        _ watch: EvaluationWatch?
+        _ arguments: [Value]
     ) -> Bool {
         if function == .isof {
             return type(arguments[1]).map { ScalarCasts.isOf(arguments[0], $0) } ?? false
@@ -39,7 +43,6 @@ package enum ScalarFunctions {
         return switch function {
         case .contains: ScalarText.contains(text, part)
         case .startswith: ScalarText.starts(text, with: part)
-        case .matchesPattern: TextPattern.search(part).isFound(in: text, watch)
         case .has: text.utf8.elementsEqual(part.utf8)
         default: ScalarText.ends(text, with: part)
         }

@@ -4,8 +4,6 @@
 // times the size of the pattern, whatever either holds. So there is no back-reference and no
 // look-around.
 
-import Synchronization
-
 package struct TextPattern: Sendable {
     /// Why a pattern cannot be read.
     package struct Fault: Error, Sendable {
@@ -158,22 +156,8 @@ package struct TextPattern: Sendable {
 }
 
 extension TextPattern {
-    /// Patterns kept; all are dropped when there are more.
-    private static let keptMax = 64
-    /// By their bytes: Swift takes texts for equal that are not the same pattern.
-    private static let kept = Mutex<[[UInt8]: TextPattern]>([:])
-
     /// The pattern of a `matchesPattern`; one that cannot be read matches nothing.
-    ///
-    /// A filter asks for the same one row by row.
-    static func search(_ pattern: String) -> TextPattern {
-        let key = Array(pattern.utf8)
-        if let known = kept.withLock({ $0[key] }) { return known }
-        let made = (try? TextPattern(searching: pattern)) ?? .nothing
-        kept.withLock { kept in
-            if kept.count >= keptMax { kept.removeAll() }
-            kept[key] = made
-        }
-        return made
+    package static func search(_ pattern: String) -> TextPattern {
+        (try? TextPattern(searching: pattern)) ?? .nothing
     }
 }

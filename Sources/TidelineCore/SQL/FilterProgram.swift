@@ -11,6 +11,7 @@ package final class FilterProgram: Sendable {
     /// Whether it gives 0 or 1 instead of a value.
     private let isCondition: Bool
     private let nodes: Int
+    private let patterns: [[UInt8]: TextPattern]
 
     private struct Column: Hashable {
         let name: String
@@ -23,12 +24,19 @@ package final class FilterProgram: Sendable {
         unit = renderer.dateUnit
         var columns: [Column] = []
         var places: [String: Int] = [:]
-        nodes = expression.forEachField { name in
-            guard places[name] == nil else { return }
-            places[name] = columns.count
-            let type = QueryExpression(.field(name)).type(in: renderer.schema)
-            columns.append(Column(name: name, type: type))
+        var patterns: [[UInt8]: TextPattern] = [:]
+        nodes = expression.forEachNode { node in
+            switch node.kind {
+            case .field(let name) where places[name] == nil:
+                places[name] = columns.count
+                columns.append(Column(name: name, type: node.type(in: renderer.schema)))
+            case .call(.matchesPattern, let arguments):
+                guard case .value(.string(let text)) = arguments[1].kind else { break }
+                patterns[Array(text.utf8)] = .search(text)
+            default: break
+            }
         }
+        self.patterns = patterns
         self.columns = columns
         self.places = places
     }
@@ -41,7 +49,8 @@ package final class FilterProgram: Sendable {
         precondition(arguments.count == columns.count, "one argument for each column")
         // A node costs about as much as the reading of 64 bytes.
         if let watch, watch.isOver(beforeReading: 64 * nodes) { return .null }
-        let evaluator = FilterEvaluator(watch: watch) { [places, columns, unit] name in
+        let evaluator = FilterEvaluator(watch: watch, patterns: patterns) {
+            [places, columns, unit] name in
             guard let place = places[name] else { return .null }
             return SQLFunctions.value(arguments[place], as: columns[place].type, unit: unit)
         }
@@ -60,21 +69,19 @@ extension FilterProgram: Hashable {
 }
 
 extension QueryExpression {
-    /// Visits the name of each column, and counts the nodes.
-    fileprivate func forEachField(_ visit: (String) -> Void) -> Int {
+    /// Visits each node, and counts them.
+    fileprivate func forEachNode(_ visit: (QueryExpression) -> Void) -> Int {
+        visit(self)
         switch kind {
-        case .field(let name):
-            visit(name)
-            return 1
-        case .value: return 1
+        case .field, .value: return 1
         case .not(let operand), .negate(let operand), .position(let operand, _):
-            return 1 + operand.forEachField(visit)
+            return 1 + operand.forEachNode(visit)
         case .compare(_, let left, let right), .arithmetic(_, let left, let right):
-            return 1 + left.forEachField(visit) + right.forEachField(visit)
+            return 1 + left.forEachNode(visit) + right.forEachNode(visit)
         case .all(let parts), .any(let parts), .call(_, let parts):
-            return parts.reduce(1) { $0 + $1.forEachField(visit) }
+            return parts.reduce(1) { $0 + $1.forEachNode(visit) }
         case .isIn(let operand, let parts):
-            return parts.reduce(1 + operand.forEachField(visit)) { $0 + $1.forEachField(visit) }
+            return parts.reduce(1 + operand.forEachNode(visit)) { $0 + $1.forEachNode(visit) }
         }
     }
 }

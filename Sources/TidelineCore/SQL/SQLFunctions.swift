@@ -12,9 +12,10 @@ package enum SQLFunctions {
     package static func text(
         _ function: Function,
         _ arguments: [SQLValue],
-        _ watch: EvaluationWatch? = nil
+        _ watch: EvaluationWatch? = nil,
+        pattern: TextPattern? = nil
     ) -> SQLValue {
-        plain(ScalarFunctions.apply(function, arguments.map(value), watch))
+        plain(ScalarFunctions.apply(function, arguments.map(value), watch, pattern: pattern))
     }
 
     /// `cast` and `isof` of a value that is kept as a type keeps it.
