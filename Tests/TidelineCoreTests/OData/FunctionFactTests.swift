@@ -90,7 +90,15 @@ import TidelineCore
         ("e1 has 'low'", "1"), ("e1 has Example.Level'high'", "2"),
         ("not (e1 has 'low')", "2 3 4"), ("e1 eq Example.Level'high'", "2"),
         ("e1 gt 'low'", "2 4"), ("e1 in ('low','high')", "1 2"), ("e1 ne 'low'", "2 3 4"),
+        // Literals of the clients
+        ("i1 eq 5L", "1"), ("n1 eq 2.5f", "1"), ("d1 eq 3.99M", "1"), ("n1 eq -2.5d", "2"),
+        ("guid eq cast(01234567-89ab-cdef-0123-456789abcdef,Edm.Guid)", "1"),
+        ("guid eq 01234567-89AB-CDEF-0123-456789ABCDEF", "1"), ("clock ge 12:15:00", "4"),
+        ("s1 in ( 'Alpha 7', 'x' )", "1"), ("Tolower(S1) eq tolower('ALPHA 7')", "1"),
         // Division and rounding
+        ("2001 div 1000.5 eq 2", "1 2 3 4"), ("i1 div 2.5 eq 2", "1"),
+        ("ceiling(i1 div 4.0) eq 2", "1"), ("ceiling(i1 div 4) eq 1", "1"),
+        ("round(0.5) eq 0 and round(1.5) eq 2 and round(-0.5) eq 0", "1 2 3 4"),
         ("i1 div 2 eq 2", "1"), ("i1 div 2.0 eq 2.5", "1"), ("i1 divby 2 eq 2.5", "1"),
         ("i1 div 7 eq -42", "2"), ("i1 mod 7 eq -6", "2"), ("i1 divby 0 eq null", "1 2 3 4"),
         ("d1 divby 2 eq 1.995", "1"), ("ceiling(i1 div 60.0) eq -5", "2"),
