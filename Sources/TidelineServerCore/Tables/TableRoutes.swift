@@ -182,7 +182,10 @@ extension TableService {
             throw ServerError.badRequest("The row's id is missing in path and body.")
         }
         if pathID == nil { try Self.check(id: id) }
-        if let bodyID = body.id, !bodyID.utf8.elementsEqual(id.utf8) {
+        let isOther = body.id.map { !$0.utf8.elementsEqual(id.utf8) } ?? false
+        // There it is one of the claims about the stored row, which has to be found first.
+        let isClaim = kind == .merge && call.generation == .datasync
+        if isOther && !isClaim {
             throw ServerError.badRequest("The id in the body is not that of the path.")
         }
         if kind == .replace { try table.checkAbsent(body.values) }
@@ -199,6 +202,7 @@ extension TableService {
             operation.expectedVersion = body.version
         } else if kind == .merge {
             operation.deleted = body.deleted
+            operation.claimsOther = isOther || body.hasNullClaim
             operation.claimedVersion = body.version
             operation.claimedUpdatedAt = try body.updatedAt.map(Self.claimedTime)
         }
