@@ -52,12 +52,11 @@ package struct ListOptions: Sendable {
     }
 
     private static func number(_ text: String, _ name: String) throws -> Int {
-        guard text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }), text.utf8.count <= 12,
-            let value = Int(text)
-        else {
+        guard text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) else {
             throw ServerError.badRequest("Option '\(name)' must be a whole number from 0.")
         }
-        return value
+        // More than any table has rows.
+        return Int(text) ?? .max
     }
 
     /// Datasync callers count by the presence of the option, whatever its value, as with its
