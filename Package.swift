@@ -25,11 +25,7 @@ let package = Package(
             pkgConfig: "sqlite3",
             providers: [.apt(["libsqlite3-dev"])]
         ),
-        .systemLibrary(
-            name: "CMicroHTTPD",
-            pkgConfig: "libmicrohttpd",
-            providers: [.apt(["libmicrohttpd-dev"]), .brew(["libmicrohttpd"])]
-        ),
+        .systemLibrary(name: "CEpoll"),
         .systemLibrary(
             name: "CCurl",
             pkgConfig: "libcurl",
@@ -74,7 +70,7 @@ let package = Package(
         ),
         .target(
             name: "TidelineHTTP",
-            dependencies: ["TidelineCore", "TidelineServerCore", "CMicroHTTPD"],
+            dependencies: ["TidelineCore", "TidelineServerCore", "CEpoll"],
             swiftSettings: strict
         ),
         .target(

@@ -17,7 +17,7 @@ let package = Package(
     targets: [
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3"),
         .systemLibrary(name: "CCrypto", pkgConfig: "libcrypto"),
-        .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd"),
+        .systemLibrary(name: "CEpoll"),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib"),
         .target(name: "TidelineCore", swiftSettings: strict),
         .target(
@@ -32,7 +32,7 @@ let package = Package(
         ),
         .target(
             name: "TidelineHTTP",
-            dependencies: ["TidelineCore", "TidelineServerCore", "CMicroHTTPD"],
+            dependencies: ["TidelineCore", "TidelineServerCore", "CEpoll"],
             swiftSettings: strict
         ),
         .target(

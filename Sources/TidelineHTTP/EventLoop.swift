@@ -5,7 +5,7 @@
 //
 //     bind() -> { wait for wakeDescriptor -> clearWake() -> { runJobs() }* }*
 
-import CMicroHTTPD
+import CEpoll
 import Glibc
 import Synchronization
 
@@ -55,25 +55,22 @@ final class EventLoop: SerialExecutor, TaskExecutor {
         _ = read(wakeDescriptor, &count, MemoryLayout<UInt64>.size)
     }
 
-    /// Runs jobs until there are none.
+    /// Runs the jobs that wait; those that they enqueue are for the next call.
     ///
-    /// Whatever the caller does next may enqueue more without a wake-up, as it is on the loop's
-    /// thread: it has to call again until the result is false before it sleeps.
+    /// Whatever is done on the loop's thread may enqueue more without a wake-up: the caller has to
+    /// call again until the result is false before it sleeps.
     ///
     /// - Returns: Whether there were any.
     func runJobs() -> Bool {
-        var hadJobs = false
-        while takeBatch() {
-            hadJobs = true
-            for job in batch {
-                job.runSynchronously(
-                    isolatedTo: asUnownedSerialExecutor(),
-                    taskExecutor: asUnownedTaskExecutor()
-                )
-            }
-            batch.removeAll(keepingCapacity: true)
+        guard takeBatch() else { return false }
+        for job in batch {
+            job.runSynchronously(
+                isolatedTo: asUnownedSerialExecutor(),
+                taskExecutor: asUnownedTaskExecutor()
+            )
         }
-        return hadJobs
+        batch.removeAll(keepingCapacity: true)
+        return true
     }
 
     private func takeBatch() -> Bool {

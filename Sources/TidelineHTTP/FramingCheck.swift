@@ -1,13 +1,12 @@
 // FramingCheck: refuses a request head that lets two HTTP parsers disagree about where the
 // request ends (request smuggling; RFC 9112 sections 3.2, 5.1 and 6.3).
 //
-// Pure, and fed with bytes. libmicrohttpd 0.9 accepts most of what is refused here, so this check
-// is what makes it safe behind a proxy. The order is
+// Pure, and fed with bytes. The order is
 //
 //     field(name:value:)* -> finish(isVersion11:)
 
 package struct FramingCheck: Sendable {
-    /// The announced length of the body.
+    /// The announced length of the body; above 2^50 only that it is larger is true.
     package private(set) var contentLength: Int?
     /// Whether the body is chunked.
     package private(set) var isChunked = false
@@ -18,9 +17,7 @@ package struct FramingCheck: Sendable {
 
     package init() {}
 
-    /// Takes one field, with the value as the library sees it.
-    ///
-    /// White space behind `chunked` is refused because the library would not take it for chunked.
+    /// Takes one field, with the value as it is between white space.
     package mutating func field(name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) {
         if name.isEmpty || !name.allSatisfy(Self.isToken) {
             refuse("A header name has a character that is not allowed.")
@@ -52,12 +49,14 @@ package struct FramingCheck: Sendable {
 
     private mutating func length(_ value: UnsafeRawBufferPointer) {
         if contentLength != nil { refuse("There is more than one Content-Length header.") }
-        // 18 digits always fit, and are more than any limit.
-        guard (1...18).contains(value.count), value.allSatisfy(Self.isDigit) else {
+        guard !value.isEmpty, value.allSatisfy(Self.isDigit) else {
             contentLength = 0
             return refuse("Content-Length is not a number of bytes.")
         }
-        contentLength = value.reduce(0) { $0 * 10 + Int($1 - 0x30) }
+        contentLength = value.reduce(0) { length, digit in
+            // Far beyond any limit, and far from the end of the integers.
+            length > 1 << 50 ? .max >> 4 : length * 10 + Int(digit - 0x30)
+        }
     }
 
     private mutating func encoding(_ value: UnsafeRawBufferPointer) {
@@ -72,14 +71,14 @@ package struct FramingCheck: Sendable {
         if problem == nil { problem = reason }
     }
 
-    private static func isDigit(_ byte: UInt8) -> Bool { byte >= 0x30 && byte <= 0x39 }
+    static func isDigit(_ byte: UInt8) -> Bool { byte >= 0x30 && byte <= 0x39 }
 
-    private static func isControl(_ byte: UInt8) -> Bool {
+    static func isControl(_ byte: UInt8) -> Bool {
         byte < 0x20 && byte != 0x09 || byte == 0x7F
     }
 
     /// `tchar` of RFC 9110 section 5.6.2.
-    private static func isToken(_ byte: UInt8) -> Bool {
+    static func isToken(_ byte: UInt8) -> Bool {
         switch byte {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
         case 0x21, 0x23...0x27, 0x2A, 0x2B, 0x2D, 0x2E, 0x5E...0x60, 0x7C, 0x7E: true

@@ -1,10 +1,10 @@
 // HTTPConnection: what the worker knows of one connection and of its request under way.
 //
-// One object serves all requests of a connection. The phases of each are
+// One object serves all requests of a connection. Its phases are
 //
-//     idle -> head -> body -> handling -> answering -> idle
+//     reading -> handling -> answering -> reading … -> lingering -> closed
 //
-// where a request that is refused early goes straight to `answering`.
+// where a request that is refused goes straight from reading to answering.
 
 import TidelineServerCore
 
@@ -13,90 +13,83 @@ import TidelineServerCore
 // looks into it only after it has come back to the loop, which is the executor it prefers.
 final class HTTPConnection: @unchecked Sendable {
     enum Phase {
-        /// No request line of the next request has arrived.
-        case idle
-        /// The request line has arrived.
-        case head
-        /// The head was accepted.
-        case body
-        /// The handler's task runs; the library leaves the connection alone.
+        /// A request arrives, or none has begun.
+        case reading
+        /// The handler's task runs; nothing is read.
         case handling
-        /// The library sends the answer.
+        /// The answer is being sent; nothing is read.
         case answering
+        /// The last answer is sent; what still comes is dropped.
+        case lingering
+        case closed
     }
 
-    /// The library's connection; valid until the worker forgets this object.
-    let handle: OpaquePointer
+    /// The part of an answer that the socket did not take yet.
+    struct Output {
+        var head: [UInt8]
+        var body: [UInt8]
+        var sent: Int
+    }
+
     let socket: Int32
 
-    var phase = Phase.idle
-    /// When the worker loses patience with the phase; nil where the library keeps the time.
-    var deadline: ContinuousClock.Instant?
-    /// When the whole request has to be here.
-    var requestDeadline: ContinuousClock.Instant
-
-    /// The method of the request line.
-    var method = ""
-    /// The name of the request; empty until its head was accepted.
+    var phase = Phase.reading
+    var parser: RequestParser
+    /// The name of the request under way; empty until it has one.
     var id = ""
-    /// The target of the request line; nil if it is not a valid one.
-    var target: RequestTarget?
-    /// Where the library has the end of the target, which must be the end of its text.
-    var targetEnd: UnsafeRawPointer?
-    /// The request while its body arrives.
-    var request: ServerRequest?
-    /// Whether the connection ends with this request.
+    /// When the worker loses patience with the phase.
+    var deadline: ContinuousClock.Instant
+    /// When the whole request has to be here, and later when the whole answer has to be gone.
+    var wholeDeadline: ContinuousClock.Instant
+    /// Whether the deadlines count for a request that has begun.
+    var isTimed = true
+
+    /// Whether a read may find something; the system tells when it becomes so.
+    var mayRead = false
+    /// The peer has sent its last, which a short read does not show.
+    var isEnding = false
+    /// Bytes behind the request under way.
+    var unread: [UInt8] = []
+
+    /// Bytes that came behind the last answer.
+    var dropped = 0
+
+    var output: Output?
+    /// Whether the connection ends with this answer.
     var isLast = false
-    /// The bytes of body seen, kept or not.
-    var bodyBytes = 0
-    /// `bodyBytes` when the worker last saw that the library leaves bytes of the body unread.
-    var stalledAt: Int?
-    /// The answer that the library is about to ask for.
-    var answer: ServerResponse?
-    /// Whether the library leaves the connection alone.
-    var isSuspended = false
     /// The handler's task.
     var task: Task<Void, Never>?
     /// Counts answers, so that a handler that was given up cannot answer a later request.
     var turn: UInt64 = 0
 
-    init(handle: OpaquePointer, socket: Int32, now: ContinuousClock.Instant, limits: HTTPLimits) {
-        self.handle = handle
+    init(socket: Int32, now: ContinuousClock.Instant, limits: HTTPLimits) {
         self.socket = socket
+        parser = Self.parser(limits)
+        // The time of the first request counts from here, as it was what the peer came for.
         deadline = now + limits.headerTimeMax
-        requestDeadline = now + limits.requestTimeMax
+        wholeDeadline = now + limits.requestTimeMax
     }
 
-    /// The request line is here.
-    func beginRequest(
-        target: RequestTarget?,
-        now: ContinuousClock.Instant,
-        limits: HTTPLimits
-    ) {
-        self.target = target
-        phase = .head
-        if turn > 0 {  // Else the times count from the start of the connection.
-            deadline = now + limits.headerTimeMax
-            requestDeadline = now + limits.requestTimeMax
-        }
-    }
-
-    /// The request is over, answered or not.
-    func endRequest(now: ContinuousClock.Instant, limits: HTTPLimits) {
-        phase = .idle
-        deadline = now + limits.idleTimeMax
-        turn += 1
-        method = ""
+    /// Ready for the next request.
+    func startOver(now: ContinuousClock.Instant, limits: HTTPLimits) {
+        phase = .reading
+        parser = Self.parser(limits)
         id = ""
-        target = nil
-        targetEnd = nil
-        stalledAt = nil
-        isSuspended = false
-        request = nil
-        isLast = false
-        bodyBytes = 0
-        answer = nil
-        task?.cancel()
-        task = nil
+        deadline = now + limits.idleTimeMax
+        isTimed = false
+    }
+
+    /// Keeps the time of a request that may just have begun.
+    func keepTime(now: ContinuousClock.Instant, limits: HTTPLimits) {
+        if !isTimed && parser.hasBegun {
+            isTimed = true
+            deadline = now + limits.headerTimeMax
+            wholeDeadline = now + limits.requestTimeMax
+        }
+        if parser.phase == .body { deadline = wholeDeadline }
+    }
+
+    private static func parser(_ limits: HTTPLimits) -> RequestParser {
+        RequestParser(headBytesMax: limits.headerBytesMax, bodyBytesMax: limits.bodyBytesMax)
     }
 }

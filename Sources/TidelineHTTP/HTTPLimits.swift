@@ -2,29 +2,30 @@
 
 /// The bounds of an ``HTTPServer``.
 ///
-/// Times are checked once a second, so a limit may be overstepped by up to one second.
+/// Times are checked twice a second, so a limit may be overstepped by up to half a second.
 public struct HTTPLimits: Sendable, Hashable {
     /// The most bytes of a request body.
     ///
-    /// Bodies are held in memory. A larger one is answered with 413: at once if its length was
-    /// announced; if it is chunked, after at most as many bytes again were swallowed.
+    /// Bodies are held in memory. A larger one is answered with 413 as soon as its length, or that
+    /// of a chunk, tells.
     public var bodyBytesMax = 4 << 20
 
-    /// The bytes of memory for one connection, which its request head has to fit in.
+    /// The most bytes of a request head, and of the trailers behind a chunked body.
     ///
     /// A larger head is answered with 431, or 414 if it is the target that is too long.
     public var headerBytesMax = 16 << 10
 
     /// The most connections open at a time.
     ///
-    /// Further ones wait in the backlog of the kernel. Each costs ``headerBytesMax`` bytes and a
-    /// file descriptor: raise `ulimit -n` together with it.
+    /// Further ones wait in the backlog of the kernel. Each costs a file descriptor, so raise
+    /// `ulimit -n` together with it.
     public var connectionsMax = 10_000
 
     /// The longest time for a request head to arrive.
     ///
-    /// Counted from the start of the connection, or from the request line of a later request.
-    /// It cuts off those who send a byte now and then to occupy the server.
+    /// Counted from the start of the connection, or from the first byte of a later request.
+    /// It cuts off those who send a byte now and then to occupy the server: with 408, or without
+    /// an answer if no byte came.
     public var headerTimeMax: Duration = .seconds(10)
 
     /// The longest time for a whole request to arrive, head and body.
@@ -46,6 +47,15 @@ public struct HTTPLimits: Sendable, Hashable {
     /// Who reads a byte now and then would hold an answer in memory for ever otherwise. Long enough
     /// for a page of 4 MB over a slow mobile network.
     public var answerTimeMax: Duration = .seconds(300)
+
+    /// The longest time for a peer to take note of the answer that ends its connection.
+    ///
+    /// What it still sends is read and dropped meanwhile: closing at once would make the kernel
+    /// throw away an answer that the peer has not read (RFC 9112 section 9.6).
+    public var lingerTimeMax: Duration = .seconds(1)
+
+    /// The most bytes that are read and dropped then.
+    public var lingerBytesMax = 16 << 20
 
     /// The longest time for requests under way to end once the server is drained.
     ///

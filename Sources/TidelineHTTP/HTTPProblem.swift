@@ -4,22 +4,37 @@ import TidelineCore
 import TidelineServerCore
 
 enum HTTPProblem {
-    static func badRequest(_ reason: String) -> ServerResponse {
-        answer(400, "Bad Request", reason)
-    }
-
-    static let badTarget = badRequest("The request target is not valid.")
-
-    static let badLength = badRequest("Content-Length is not a number of bytes.")
-
-    static let headTooLarge = answer(
-        431,
-        "Request Header Fields Too Large",
-        "The header fields need more memory than there is for one connection."
-    )
-
-    static func contentTooLarge(bytesMax: Int) -> ServerResponse {
-        answer(413, "Content Too Large", "The body is larger than \(bytesMax) bytes.")
+    /// What a caller is told whose request did not come as far as a handler.
+    static func answer(to fault: RequestFault, limits: HTTPLimits) -> ServerResponse {
+        switch fault {
+        case .noRequest:
+            answer(400, "Bad Request", "The request line is not METHOD TARGET HTTP/1.1.")
+        case .malformed(let reason):
+            answer(400, "Bad Request", reason)
+        case .tooSlow:
+            answer(408, "Request Timeout", "The request did not arrive in time.")
+        case .bodyTooLarge:
+            answer(
+                413,
+                "Content Too Large",
+                "The body is larger than \(limits.bodyBytesMax) bytes."
+            )
+        case .targetTooLong:
+            answer(
+                414,
+                "URI Too Long",
+                "The request head is larger than \(limits.headerBytesMax) bytes by its target."
+            )
+        case .headTooLarge:
+            answer(
+                431,
+                "Request Header Fields Too Large",
+                "The request head is larger than \(limits.headerBytesMax) bytes."
+            )
+        case .otherVersion:
+            // 505 would fit, too, but a caller must not be able to make the server count a failure.
+            answer(400, "Bad Request", "The server speaks HTTP/1.1 and HTTP/1.0.")
+        }
     }
 
     static let handlerTimedOut = answer(
@@ -39,15 +54,6 @@ enum HTTPProblem {
         "Internal Server Error",
         "The server made an answer without a valid status."
     )
-
-    /// The answer as it goes over the wire, for a connection that ends with it.
-    static func wholeMessage(_ answer: ServerResponse) -> [UInt8] {
-        // The reason may be empty.
-        var text = "HTTP/1.1 \(answer.status) \r\nConnection: close\r\n"
-        for field in answer.headers { text += "\(field.name): \(field.value)\r\n" }
-        text += "Content-Length: \(answer.body.count)\r\n\r\n"
-        return Array(text.utf8) + answer.body
-    }
 
     private static func answer(_ status: Int, _ title: String, _ error: String) -> ServerResponse {
         var writer = JSONWriter()

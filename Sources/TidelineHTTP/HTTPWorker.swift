@@ -1,7 +1,7 @@
 // HTTPWorker: one event loop thread with its share of the connections. This file has its life and
-// its timers; what happens to a request is in HTTPWorker+Request.swift.
+// its timers; what happens on a connection is in HTTPWorker+Traffic.swift.
 
-import CMicroHTTPD
+import CEpoll
 import Glibc
 import TidelineServerCore
 
@@ -14,8 +14,8 @@ struct HTTPNaming: Sendable {
 }
 
 /// Sendable without a check because it is confined to the thread of its loop: the initialiser and
-/// `listen` run before that thread starts, and everything else is called by it, by a callback of
-/// the library inside its `MHD_run`, or by a task on the loop, which is its executor.
+/// `listen` run before that thread starts, and everything else is called by it, or by a task on
+/// the loop, which is its executor.
 final class HTTPWorker: @unchecked Sendable {
     let loop: EventLoop
     let limits: HTTPLimits
@@ -25,15 +25,25 @@ final class HTTPWorker: @unchecked Sendable {
     /// The time at the start of this turn of the loop.
     private(set) var now = ContinuousClock.now
     private(set) var isDraining = false
-    /// The drain has run out of time: nothing may be suspended any more.
-    private(set) var isStopping = false
     /// Tasks of handlers that have not returned.
     var handlersRunning = 0
+    /// What a read fills; nothing is kept in it from one read to the next.
+    let input = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
+    /// The head of an answer while it is sent.
+    var head: [UInt8] = []
 
-    private var daemon: OpaquePointer?
-    private(set) var connections: [Int32: HTTPConnection] = [:]
+    private let sockets: SocketPoll
+    private var listener: Int32 = -1
+    private var isAccepting = true
+    /// The system had no descriptor or memory for a connection when it was last asked.
+    private var isExhausted = false
+    private var connectionsMax = 0
+    private var connections: [Int32: HTTPConnection] = [:]
     private var nextSweep = ContinuousClock.now
     private var drainDeadline = ContinuousClock.now
+    /// There may be jobs that nothing will wake the loop for.
+    private var hasJobs = false
+    private var date: (second: Int, text: [UInt8]) = (0, [])
 
     init(
         limits: HTTPLimits,
@@ -41,21 +51,27 @@ final class HTTPWorker: @unchecked Sendable {
         handler: @escaping HTTPHandler
     ) throws(HTTPServerError) {
         self.loop = try EventLoop()
+        self.sockets = try SocketPoll()
         self.limits = limits
         self.naming = naming
         self.handler = handler
     }
 
+    deinit { input.deallocate() }
+
     /// Takes the listening socket over; nothing is served before `run`.
     func listen(on socket: Int32, connectionsMax: Int) throws(HTTPServerError) {
-        daemon = MHDDaemon.start(for: self, listening: socket, connectionsMax: connectionsMax)
-        guard daemon != nil else { throw .exhausted("libmicrohttpd did not start") }
+        guard sockets.watchForReading(loop.wakeDescriptor), sockets.watchForReading(socket) else {
+            throw .exhausted("no memory for an event loop")
+        }
+        listener = socket
+        self.connectionsMax = connectionsMax
     }
 
     /// Undoes `listen` when `run` will not be called.
     func abandon() {
-        if let daemon { MHD_stop_daemon(daemon) }
-        daemon = nil
+        if listener >= 0 { close(listener) }
+        listener = -1
     }
 
     /// Serves until it is drained; `onStop` is called when the last connection is gone.
@@ -63,164 +79,128 @@ final class HTTPWorker: @unchecked Sendable {
     /// Returns later than that if a handler is slow to notice that it was cancelled, since its
     /// task needs the loop to end.
     func run(onStop: () -> Void) {
-        guard let daemon else { preconditionFailure("run before listen") }
         loop.bind()
-        Self.blockBrokenPipeSignal()
         while !(isDraining && (connections.isEmpty || now >= drainDeadline)) {
-            wait(daemon)
-            // Jobs may make the library ready, and the library may make jobs, all without a
-            // wake-up: sleep only after a round that had none.
-            repeat {
-                now = .now
-                if now >= nextSweep { sweep() }
-                MHD_run(daemon)
-            } while loop.runJobs()
+            turn(milliseconds: patience)
         }
-        stop(daemon)
+        for connection in connections.values {
+            if connection.phase == .handling { giveUp(connection, answer: HTTPProblem.stopping) }
+            end(connection)
+        }
         onStop()
-        while handlersRunning > 0 {
-            poll(milliseconds: -1)
-            while loop.runJobs() {}
-        }
+        while handlersRunning > 0 { turn(milliseconds: -1) }
     }
 
     /// Stops listening, and ends every connection as soon as no request is under way on it.
     func beginDrain() {
-        guard !isDraining, let daemon else { return }
+        guard !isDraining else { return }
         isDraining = true
         now = .now
         drainDeadline = now + limits.drainTimeMax
-        MHD_run(daemon)  // Takes what has arrived so far.
-        let listener = MHD_quiesce_daemon(daemon)
-        if listener >= 0 { close(listener) }
-        for connection in connections.values where connection.phase == .idle {
-            cutUnlessAsked(connection)
+        accept()  // Takes what has arrived so far.
+        abandon()
+        for connection in connections.values where connection.phase == .reading {
+            connection.mayRead = true
+            proceed(connection)
         }
     }
 
-    func connectionStarted(_ handle: OpaquePointer) -> HTTPConnection {
-        let connection = HTTPConnection(
-            handle: handle,
-            socket: tideline_mhd_socket(handle),
-            now: now,
-            limits: limits
-        )
-        connections[connection.socket] = connection
-        return connection
-    }
-
-    func connectionEnded(_ connection: HTTPConnection) {
+    /// Closes the socket, and forgets the connection.
+    func end(_ connection: HTTPConnection) {
+        guard connection.phase != .closed else { return }
+        connection.phase = .closed
+        connection.turn += 1
+        connection.output = nil
+        connection.task?.cancel()
+        connection.task = nil
         connections[connection.socket] = nil
+        close(connection.socket)
+        acceptIfPossible()
     }
 
-    func requestEnded(_ connection: HTTPConnection) {
-        connection.endRequest(now: now, limits: limits)
-        if isDraining { cutUnlessAsked(connection) }
+    /// The time for the Date field (RFC 9110 section 6.6.1).
+    func dateText() -> [UInt8] {
+        let second = time(nil)
+        if second != date.second {
+            date = (second, Array(HTTPDate.text(microseconds: Int64(second) * 1_000_000).utf8))
+        }
+        return date.text
     }
 
     // MARK: - The turns of the loop
 
-    private func wait(_ daemon: OpaquePointer) {
-        // Without connections there is no timer to look after.
-        guard !connections.isEmpty else {
-            return poll(milliseconds: -1, tideline_mhd_poll_descriptor(daemon))
-        }
-        var milliseconds: UInt64 = Self.sweepMilliseconds
-        if MHD_get_timeout(daemon, &milliseconds) != .YES { milliseconds = Self.sweepMilliseconds }
-        poll(
-            milliseconds: Int32(min(milliseconds, Self.sweepMilliseconds)),
-            tideline_mhd_poll_descriptor(daemon)
-        )
+    /// Half of what `HTTPLimits` promises, as a deadline may fall between two looks.
+    private static let sweepMilliseconds: Int32 = 500
+
+    /// Without connections there is no timer to look after.
+    private var patience: Int32 {
+        connections.isEmpty && !isExhausted ? -1 : Self.sweepMilliseconds
     }
 
-    // Sleeps until a job or a socket is ready. A negative descriptor is ignored by the system.
-    private func poll(milliseconds: Int32, _ descriptor: Int32 = -1) {
-        var waited = (
-            pollfd(fd: loop.wakeDescriptor, events: Int16(POLLIN), revents: 0),
-            pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        )
-        withUnsafeMutableBytes(of: &waited) { bytes in
-            bytes.withMemoryRebound(to: pollfd.self) { descriptors in
-                _ = Glibc.poll(descriptors.baseAddress, nfds_t(descriptors.count), milliseconds)
+    private func turn(milliseconds: Int32) {
+        sockets.wait(milliseconds: hasJobs ? 0 : milliseconds) { ready in
+            now = .now
+            switch ready.descriptor {
+            case loop.wakeDescriptor: loop.clearWake()
+            case listener: accept()
+            default:
+                guard let connection = connections[ready.descriptor] else { return }
+                if ready.mayRead { connection.mayRead = true }
+                if ready.isEnding { connection.isEnding = true }
+                proceed(connection)
             }
         }
-        if waited.0.revents != 0 { loop.clearWake() }
+        // Jobs may make more jobs without a wake-up, for ever where one peer sends requests without
+        // end: the others are looked after in between.
+        hasJobs = true
+        for _ in 0..<16 where hasJobs {
+            now = .now
+            if now >= nextSweep { sweep() }
+            hasJobs = loop.runJobs()
+        }
     }
 
-    /// Half of what `HTTPLimits` promises, as a deadline may fall between two looks.
-    private static let sweepMilliseconds: UInt64 = 500
+    private func accept() {
+        // The others want their turn, too.
+        for _ in 0..<(isDraining ? Int(SOMAXCONN) : 64) where connections.count < connectionsMax {
+            let socket = Glibc.accept(listener, nil, nil)
+            guard socket >= 0 else {
+                let isOut = [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(errno)
+                if isOut { isExhausted = true }
+                guard isOut || errno == EAGAIN else { continue }
+                break
+            }
+            // Its calls say themselves that they do not wait.
+            _ = fcntl(socket, F_SETFD, FD_CLOEXEC)
+            guard sockets.watchChanges(of: socket) else {
+                close(socket)
+                continue
+            }
+            let connection = HTTPConnection(socket: socket, now: now, limits: limits)
+            connections[socket] = connection
+        }
+        acceptIfPossible()
+    }
+
+    private func acceptIfPossible() {
+        let isPossible = connections.count < connectionsMax && !isExhausted
+        guard listener >= 0, isPossible != isAccepting else { return }
+        isAccepting = isPossible
+        sockets.pause(listener, !isPossible)
+    }
 
     private func sweep() {
         nextSweep = now + .milliseconds(Int64(Self.sweepMilliseconds))
-        for connection in connections.values {
-            if isStuck(connection) {
-                cut(connection)
-                // The library does not look at the socket either.
-                tideline_mhd_expire(connection.handle)
-                continue
-            }
-            guard let deadline = connection.deadline, deadline <= now else { continue }
-            if connection.phase == .handling {
-                giveUp(connection, answer: HTTPProblem.handlerTimedOut)
-            } else {
-                cut(connection)
+        isExhausted = false
+        acceptIfPossible()
+        for connection in connections.values where connection.deadline <= now {
+            switch connection.phase {
+            case .handling: giveUp(connection, answer: HTTPProblem.handlerTimedOut)
+            case .reading where connection.parser.hasBegun:
+                refuse(connection, .tooSlow)
+                proceed(connection)
+            default: end(connection)
             }
         }
-    }
-
-    /// Whether nothing of a body was read since the last sweep though there was something to read.
-    ///
-    /// The library does not give up a chunk whose first line is longer than its memory: it asks to
-    /// be run again at once, for ever.
-    private func isStuck(_ connection: HTTPConnection) -> Bool {
-        guard connection.phase == .body, hasUnread(connection) else {
-            connection.stalledAt = nil
-            return false
-        }
-        defer { connection.stalledAt = connection.bodyBytes }
-        return connection.stalledAt == connection.bodyBytes
-    }
-
-    /// Ends a connection; the library notices in its next run.
-    private func cut(_ connection: HTTPConnection) {
-        connection.deadline = nil
-        shutdown(connection.socket, Int32(SHUT_RDWR))
-    }
-
-    /// Ends a connection between two requests, unless the next one has begun to arrive.
-    ///
-    /// That one is answered, and its answer ends the connection.
-    private func cutUnlessAsked(_ connection: HTTPConnection) {
-        if !hasUnread(connection) { cut(connection) }
-    }
-
-    private func hasUnread(_ connection: HTTPConnection) -> Bool {
-        var byte: UInt8 = 0
-        return recv(
-            connection.socket,
-            &byte,
-            1,
-            Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)
-        ) > 0
-    }
-
-    private func stop(_ daemon: OpaquePointer) {
-        // The library must not be stopped while a connection is suspended.
-        isStopping = true
-        for connection in connections.values where connection.phase == .handling {
-            giveUp(connection, answer: HTTPProblem.stopping)
-        }
-        MHD_run(daemon)
-        MHD_run(daemon)
-        MHD_stop_daemon(daemon)
-        self.daemon = nil
-    }
-
-    /// For this thread only: what a process does about the signal is not a library's business.
-    private static func blockBrokenPipeSignal() {
-        var signals = sigset_t()
-        sigemptyset(&signals)
-        sigaddset(&signals, SIGPIPE)
-        pthread_sigmask(SIG_BLOCK, &signals, nil)
     }
 }

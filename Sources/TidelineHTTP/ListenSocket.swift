@@ -79,6 +79,8 @@ private struct ListenAddress {
         let socket = Glibc.socket(Int32(storage.ss_family), type, 0)
         guard socket >= 0 else { throw failure() }
         Self.turnOn(SO_REUSEADDR, of: socket)
+        // Connections inherit it: an answer is one write, which nothing should hold back.
+        Self.turnOn(TCP_NODELAY, at: Int32(IPPROTO_TCP), of: socket)
         if !isFirst { Self.turnOn(SO_REUSEPORT, of: socket) }
         guard bind(socket) else {
             let error = failure()
@@ -109,9 +111,9 @@ private struct ListenAddress {
     /// The port is at the same place in both kinds of address, behind the family.
     private static let portOffset = MemoryLayout<sa_family_t>.size
 
-    private static func turnOn(_ option: Int32, of socket: Int32) {
+    private static func turnOn(_ option: Int32, at level: Int32 = SOL_SOCKET, of socket: Int32) {
         var one: Int32 = 1
-        setsockopt(socket, SOL_SOCKET, option, &one, socklen_t(MemoryLayout<Int32>.size))
+        setsockopt(socket, level, option, &one, socklen_t(MemoryLayout<Int32>.size))
     }
 
     private static func port(of socket: Int32) -> UInt16 {

@@ -189,6 +189,11 @@ package final class Database: @unchecked Sendable {
         return try body()
     }
 
+    /// Whether the last statement that ran out of time was at work for most of it.
+    ///
+    /// If not, the machine was busy with others, and it may have the time later.
+    package var workedPastItsTime: Bool { deadline.wasWork }
+
     /// Tells the observer each row written through this connection.
     package func observeWrites(_ observer: TableWriteObserver) {
         sqlite3_update_hook(

@@ -1,6 +1,7 @@
 // QueryDeadline: when the statement that runs on a connection has to end.
 
 import Dispatch
+import Foundation
 
 /// Looked at between steps of SQLite's machine and, as one step may be a function with much text
 /// to read, by the functions too.
@@ -13,14 +14,28 @@ final class QueryDeadline {
     static let bytesBetweenLooks = 1 << 18
 
     private var end = UInt64.max
+    private var limit: UInt64 = 0
+    private var workedBefore: UInt64 = 0
     private var bytesLeft = bytesBetweenLooks
 
     func set(_ limit: Duration) {
         let (seconds, attoseconds) = limit.components
-        let nanoseconds =
+        self.limit =
             UInt64(clamping: seconds) &* 1_000_000_000
             &+ UInt64(clamping: attoseconds / 1_000_000_000)
-        end = DispatchTime.now().uptimeNanoseconds &+ nanoseconds
+        workedBefore = Self.threadWork
+        end = DispatchTime.now().uptimeNanoseconds &+ self.limit
+    }
+
+    /// Whether the thread has worked for most of the last limit, rather than waited for its turn
+    /// or for the disk.
+    var wasWork: Bool { (Self.threadWork &- workedBefore) > limit / 2 }
+
+    /// The processor's time that the thread has had, in nanoseconds.
+    private static var threadWork: UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+        return UInt64(clamping: time.tv_sec) &* 1_000_000_000 &+ UInt64(clamping: time.tv_nsec)
     }
 
     func clear() { end = .max }

@@ -21,6 +21,11 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
         self.sql = sql
     }
 
+    /// A result that no statement should have.
+    package static func unexpected(_ message: String) -> SQLiteError {
+        SQLiteError(code: SQLITE_ERROR, message: message)
+    }
+
     /// The primary result code.
     package var primaryCode: Int32 { code & 0xFF }
 
@@ -38,10 +43,18 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
     package var isBusy: Bool { primaryCode == SQLITE_BUSY || primaryCode == SQLITE_LOCKED }
 
     /// Whether the file, or one beside it, could not be opened or made.
-    package var isCannotOpen: Bool {
-        primaryCode == SQLITE_CANTOPEN || primaryCode == SQLITE_PERM
-            || primaryCode == SQLITE_AUTH
+    package var isCannotOpen: Bool { primaryCode == SQLITE_CANTOPEN || isNotPermitted }
+
+    /// Whether the system does not let this user have the file.
+    package var isNotPermitted: Bool {
+        primaryCode == SQLITE_PERM || primaryCode == SQLITE_AUTH
     }
+
+    /// Whether the disk failed, or what stands for it.
+    package var isInputOutput: Bool { primaryCode == SQLITE_IOERR }
+
+    /// Whether the statement is wrong, or the database has no more than words for why it failed.
+    package var isGeneric: Bool { primaryCode == SQLITE_ERROR }
 
     /// Whether there is no space left.
     package var isFull: Bool { primaryCode == SQLITE_FULL }
@@ -54,7 +67,7 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
 
     /// Whether the statement is nested deeper, or has more parts, than SQLite takes.
     package var isTooComplex: Bool {
-        primaryCode == SQLITE_ERROR
+        isGeneric
             && ["parser stack overflow", "Expression tree is too large", "too many SQL variables"]
                 .contains { message.hasPrefix($0) }
     }

@@ -9,7 +9,7 @@ extension ServerConfiguration {
         let count = node.problems.lines.count
         let allowed = [
             "secretFile", "keyFile", "jwksFile", "algorithms", "issuer", "audience",
-            "leewaySeconds",
+            "leewaySeconds", "operators",
         ]
         for (name, node) in node.object(allowed: allowed) {
             switch name {
@@ -19,6 +19,7 @@ extension ServerConfiguration {
             case "algorithms": read.algorithms = Self.algorithms(node)
             case "issuer": read.issuer = Self.name(node)
             case "audience": read.audience = Self.name(node)
+            case "operators": read.operators = Self.users(node)
             default: read.leewaySeconds = node.integer(0...600) ?? read.leewaySeconds
             }
         }
@@ -49,6 +50,12 @@ extension ServerConfiguration {
         guard let elements = node.array() else { return nil }
         if elements.isEmpty { node.wrong("one algorithm at least") }
         return elements.compactMap { $0.choice(Authentication.Algorithm.self) }
+    }
+
+    private static func users(_ node: ConfigurationNode) -> [String]? {
+        guard let elements = node.array() else { return nil }
+        if elements.isEmpty { node.wrong("one user at least") }
+        return elements.compactMap { name($0) }
     }
 
     mutating func readCrossOrigin(_ node: ConfigurationNode) {

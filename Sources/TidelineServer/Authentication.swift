@@ -35,6 +35,9 @@ extension ServerConfiguration {
         public var audience: String?
         /// How many seconds the clocks of server and issuer may differ, up to 600.
         public var leewaySeconds: Int
+        /// The `sub` of the users for whom `/metrics` is; nil for all, and off loopback for all with
+        /// a token.
+        public var operators: [String]?
 
         /// Names the files; without any of them the server does not start.
         public init(
@@ -44,7 +47,8 @@ extension ServerConfiguration {
             algorithms: [Algorithm]? = nil,
             issuer: String? = nil,
             audience: String? = nil,
-            leewaySeconds: Int = 60
+            leewaySeconds: Int = 60,
+            operators: [String]? = nil
         ) {
             self.secretFile = secretFile
             self.keyFile = keyFile
@@ -53,6 +57,7 @@ extension ServerConfiguration {
             self.issuer = issuer
             self.audience = audience
             self.leewaySeconds = leewaySeconds
+            self.operators = operators
         }
     }
 }

@@ -27,18 +27,20 @@ enum ColumnReading {
     private static func column(_ name: String, _ node: ConfigurationNode) -> ColumnDefinition? {
         if node.isString { return type(node).map { ColumnDefinition(name, $0) } }
         var type: ColumnType?
+        var hasType = false
         var isNullable = true
         var nodes: [String: ConfigurationNode] = [:]
         for (key, node) in node.object(allowed: keys) {
             switch key {
-            case "type": type = self.type(node)
-            case "enum": type = enumeration(node)
+            case "type", "enum":
+                type = key == "type" ? self.type(node) : enumeration(node)
+                hasType = true
             case "nullable": isNullable = node.bool() ?? true
             default: nodes[key] = node
             }
         }
         guard let type else {
-            node.wrong("an object with 'type' or 'enum'")
+            if !hasType { node.wrong("an object with 'type' or 'enum'") }
             return nil
         }
         var column = ColumnDefinition(name, type, nullable: isNullable)
@@ -56,7 +58,7 @@ enum ColumnReading {
         do {
             try ColumnCheck(column)?.check(SQLValue(value, type: column.type), of: column)
         } catch {
-            node.problems.add(node.path, (error as? ServerError)?.message ?? "\(error)")
+            node.refuse(error, of: column)
         }
         return value
     }
@@ -82,10 +84,11 @@ enum ColumnReading {
             case .pattern: rules.pattern = pattern(node)
             }
         }
-        if let min = rules.min, let max = rules.max, let node = nodes["max"] {
+        if let min = rules.min, let max = rules.max, let low = nodes["min"], let high = nodes["max"]
+        {
             let bounds = [min, max].map { SQLValue($0, type: column.type) }
             if ColumnCheck.isLess(bounds[1], bounds[0], column.type) {
-                node.problems.add(node.path, "it is less than 'min'")
+                high.wrong("at least \(low.shown), which is 'min',")
             }
         }
         return rules

@@ -48,8 +48,22 @@ struct ConfigurationNode {
         problems.add(path, "\(expected) is expected, not \(shown)")
     }
 
+    /// Writes down why the value cannot be one of the column.
+    func refuse(_ error: any Error, of column: ColumnDefinition) {
+        var reason = (error as? ServerError)?.message ?? "\(error)"
+        // The path names the column already.
+        let name = "Member '\(column.name)': "
+        if reason.hasPrefix(name) { reason.removeFirst(name.count) }
+        if reason.hasSuffix(".") { reason.removeLast() }
+        let expected = " is expected"
+        guard reason.hasSuffix(expected) else {
+            return problems.add(path, "\(reason): \(shown)")
+        }
+        wrong(String(reason.dropLast(expected.count)))
+    }
+
     /// The value, as long as a line has room for it.
-    private var shown: String {
+    var shown: String {
         let short = text.prefix(Self.shownMax)
         return short.count < text.count ? short + "…" : text
     }
@@ -190,7 +204,7 @@ struct ConfigurationNode {
                 return try column.read(&reader)
             }
         } catch {
-            problems.add(path, (error as? ServerError)?.message ?? "\(error)")
+            refuse(error, of: column)
             return nil
         }
         return Value(stored, type: column.type)

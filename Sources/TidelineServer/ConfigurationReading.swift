@@ -55,9 +55,9 @@ extension ServerConfiguration {
     private mutating func readLimits(_ node: ConfigurationNode) {
         let bytes = 1024...(1 << 30)
         let allowed = [
-            "pageBytes", "rowBytes", "queryTime", "writeQueue", "bodyBytes", "headerBytes",
-            "connections", "headerTime", "requestTime", "idleTime", "handlerTime", "answerTime",
-            "drainTime",
+            "pageBytes", "rowBytes", "queryTime", "writeQueue", "mergeBases", "bodyBytes",
+            "headerBytes", "connections", "headerTime", "requestTime", "idleTime", "handlerTime",
+            "answerTime", "drainTime", "lingerTime", "lingerBytes",
         ]
         for (name, node) in node.object(allowed: allowed) {
             switch name {
@@ -65,6 +65,7 @@ extension ServerConfiguration {
             case "rowBytes": Self.put(node.integer(bytes), &limits.rowBytes)
             case "queryTime": Self.put(node.seconds(), &limits.queryTime)
             case "writeQueue": Self.put(node.integer(1...1_000_000), &limits.writeQueue)
+            case "mergeBases": Self.put(node.integer(1...1000), &limits.mergeBases)
             case "bodyBytes": Self.put(node.integer(bytes), &http.bodyBytesMax)
             case "headerBytes": Self.put(node.integer(4096...(1 << 20)), &http.headerBytesMax)
             case "connections": Self.put(node.integer(1...1_000_000), &http.connectionsMax)
@@ -73,6 +74,8 @@ extension ServerConfiguration {
             case "idleTime": Self.put(node.seconds(), &http.idleTimeMax)
             case "handlerTime": Self.put(node.seconds(), &http.handlerTimeMax)
             case "answerTime": Self.put(node.seconds(), &http.answerTimeMax)
+            case "lingerTime": Self.put(node.seconds(), &http.lingerTimeMax)
+            case "lingerBytes": Self.put(node.integer(bytes), &http.lingerBytesMax)
             default: Self.put(node.seconds(), &http.drainTimeMax)
             }
         }

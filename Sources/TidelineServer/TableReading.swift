@@ -33,7 +33,7 @@ enum TableReading {
             case "maxTop": table.maxTop = node.integer(1...1_000_000)
             case "indexes": indexes = node
             case "permissions": permissions(node, &table.permissions)
-            case "conflict": table.conflict = conflict(node)
+            case "conflict": table.conflict = node.choice(ConflictRule.self) ?? .reject
             case "owner": table.owner = node.string()
             default: table.tombstoneDays = node.integer(1...36_500)
             }
@@ -58,28 +58,22 @@ enum TableReading {
         }
     }
 
-    private static func conflict(_ node: ConfigurationNode) -> ConflictRule {
-        if node.isString, node.string() == "merge" {
-            node.problems.add(
-                node.path,
-                "'merge' needs the row that both sides started from, which the server does not "
-                    + "keep; clients can merge, they have it. 'reject', 'serverWins' or "
-                    + "'clientWins' is expected"
-            )
-            return .reject
-        }
-        return node.choice(ConflictRule.self) ?? .reject
-    }
-
     private static func read(_ node: ConfigurationNode, of schema: TableSchema) -> [[String]] {
         (node.array() ?? []).compactMap { node in
-            let columns = (node.array() ?? []).compactMap { node -> String? in
-                guard let name = node.string() else { return nil }
+            guard let elements = node.array() else { return nil }
+            if elements.isEmpty { node.wrong("a list of columns, one at least,") }
+            var columns: [String] = []
+            for node in elements {
+                guard let name = node.string() else { continue }
                 guard let column = schema.column(named: name) else {
-                    node.problems.add(node.path, "the table has no column of this name")
-                    return nil
+                    let names = schema.columns.map(\.name) + SystemColumn.definitions.map(\.name)
+                    node.wrong("one of " + names.map { "'\($0)'" }.joined(separator: ", "))
+                    continue
                 }
-                return column.name
+                if columns.contains(column.name) {
+                    node.wrong("a column that the index does not have yet")
+                }
+                columns.append(column.name)
             }
             return columns.isEmpty ? nil : columns
         }

@@ -89,6 +89,7 @@ public final class TidelineServer: Sendable {
             settings.publicURL = configuration.publicURL
             settings.limits = configuration.limits
             settings.exposesMetrics = configuration.isLoopback
+            settings.operators = configuration.authentication?.operators
             settings.authenticator = authenticator
             settings.crossOrigin = crossOrigin
             let handler = RequestHandler(

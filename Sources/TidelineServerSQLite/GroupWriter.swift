@@ -207,7 +207,7 @@ final class GroupWriter: Sendable {
         } catch {
             // The marks are gone, but not the stamps that they were for.
             for write in group {
-                write.table.isHeadCounted.store(true, ordering: .sequentiallyConsistent)
+                write.table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
             }
             return try run(group, database) { body in
                 let result = Result { try database.savepoint(body) }
@@ -224,7 +224,7 @@ final class GroupWriter: Sendable {
         each: (() throws -> WriteOutcome) throws -> Result<WriteOutcome, any Error>
     ) throws -> [Result<WriteOutcome, any Error>] {
         try database.transaction {
-            var writes = RowWrites(database, rowBytesMax: limits.rowBytes, now: now)
+            var writes = RowWrites(database, limits: limits, now: now)
             var results: [Result<WriteOutcome, any Error>] = []
             results.reserveCapacity(group.count)
             for write in group {

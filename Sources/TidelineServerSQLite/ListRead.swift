@@ -17,7 +17,7 @@ struct ListRead {
     func run(_ database: Database) throws -> ListPage {
         // Before the state of the table is taken: what is written to it later is set apart.
         if request.countsTies {
-            table.isHeadCounted.store(true, ordering: .sequentiallyConsistent)
+            table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
         }
         guard request.wantsCount || request.offsetBelow != nil && request.offset > 0 else {
             return try page(database)

@@ -1,6 +1,5 @@
 // ListRenderer: the statement of a page, from what a list asks.
 
-import Foundation
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
@@ -133,21 +132,7 @@ struct ListRenderer {
     private var afterValues: [Value]? {
         guard let after = request.after, after.count == keyset.keys.count else { return nil }
         let schema = table.table.definition.schema
-        return zip(after, keyset.keys).map { Self.value($0, $1.expression.type(in: schema)) }
-    }
-
-    private static func value(_ stored: SQLValue, _ type: ExpressionType) -> Value {
-        switch (stored, type) {
-        case (.null, _): .null
-        case (.integer(let value), .boolean): .bool(value != 0)
-        case (.integer(let value), .dateTime): .date(Timestamp(microseconds: value).date)
-        case (.integer(let value), _): .integer(value)
-        case (.real(let value), _): .number(value)
-        case (.text(let text), .decimal):
-            DecimalText.parse(text).map { .decimal($0) } ?? .string(text)
-        case (.text(let text), _): .string(text)
-        case (.blob(let data), _): .data(data)
-        }
+        return zip(after, keyset.keys).map { Value($0, as: $1.expression.type(in: schema)) }
     }
 }
 

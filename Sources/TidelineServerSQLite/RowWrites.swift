@@ -25,12 +25,14 @@ struct RowWrites {
     let database: Database
     let now: @Sendable () -> Int64
     private let rowBytesMax: Int
+    private let bases: MergeBases
     private var stamps: [String: Int64] = [:]
     private var moved: Set<String> = []
 
-    init(_ database: Database, rowBytesMax: Int, now: @escaping @Sendable () -> Int64) {
+    init(_ database: Database, limits: ServerLimits, now: @escaping @Sendable () -> Int64) {
         self.database = database
-        self.rowBytesMax = rowBytesMax
+        rowBytesMax = limits.rowBytes
+        bases = MergeBases(database: database, versionsMax: limits.mergeBases)
         self.now = now
     }
 
@@ -45,22 +47,29 @@ struct RowWrites {
 
     private mutating func nextStamp(_ table: SQLiteTable) throws -> Int64 {
         let last =
-            try stamps[table.name]
+            try stamps[table.clock]
             ?? database.integer(ServerSchema.readStamp, [.text(table.name)]) ?? 0
         let now = now()
         var stamp = max(last + Self.spacing, now)
-        if table.isHeadCounted.exchange(false, ordering: .sequentiallyConsistent),
+        if table.head.isCounted.exchange(false, ordering: .sequentiallyConsistent),
             stamp / 1000 == last / 1000, stamp - now < Self.aheadMax
         {
             stamp = (last / 1000 + 1) * 1000
         }
-        stamps[table.name] = stamp
-        moved.insert(table.name)
+        stamps[table.clock] = stamp
+        moved.insert(table.clock)
         return stamp
     }
 
     /// Decides and carries out one write; undone alone when it throws.
     mutating func apply(_ operation: WriteOperation, to table: SQLiteTable) throws -> WriteOutcome {
+        table.table.isWanting
+            ? try grow(for: operation, in: table) : try settle(operation, in: table)
+    }
+
+    /// The same for a table that the database has.
+    mutating func settle(_ operation: WriteOperation, in table: SQLiteTable) throws -> WriteOutcome
+    {
         let decision = operation.decide(stored: try state(operation, table))
         switch decision {
         case .insert:
@@ -81,6 +90,9 @@ struct RowWrites {
             let statement = try database.prepare(table.delete)
             statement.bind(1, text: operation.id)
             try statement.run()
+            if table.keepsBases { try MergeBases.drop(operation.id, of: table.name, database) }
+        case .merge(let version):
+            return try merge(operation, table, since: version)
         case .exists, .preconditionFailed, .versionMismatch, .testFailed, .keepStored:
             return WriteOutcome(decision, row: try Self.row(operation.id, table, database))
         case .taken, .missing, .gone, .systemChange, .outdated:
@@ -89,21 +101,52 @@ struct RowWrites {
         return WriteOutcome(decision)
     }
 
+    /// Joins a write with what changed since the version that it began at; refuses it where both
+    /// changed a column.
+    private mutating func merge(
+        _ operation: WriteOperation,
+        _ table: SQLiteTable,
+        since version: Int64
+    ) throws -> WriteOutcome {
+        var changes: [SQLValue?]?
+        if let base = try bases.values(operation.id, version, of: table),
+            let theirs = try storedValues(operation.id, table)
+        {
+            changes = ThreeWayMerge.changes(
+                mine: operation.fullValues(table.table),
+                base: base,
+                theirs: theirs,
+                columns: table.table.columns
+            )
+        }
+        if let changes, changes.allSatisfy({ $0 == nil }) {
+            return WriteOutcome(.keepStored, row: try Self.row(operation.id, table, database))
+        }
+        return try settle(operation.merged(changes), in: table)
+    }
+
+    /// The columns of a row, then its system columns.
+    private func storedValues(_ id: String, _ table: SQLiteTable) throws -> [SQLValue]? {
+        let statement = try database.prepare(table.selectRow)
+        defer { statement.reset() }
+        statement.bind(1, text: id)
+        guard try statement.step() else { return nil }
+        var stored = Array(repeating: SQLValue.null, count: table.places.count)
+        for (cell, place) in table.places.enumerated() {
+            stored[place] = statement.value(Int32(cell))
+        }
+        return stored
+    }
+
     /// The write with the values that its patch makes of the stored row; nil when a test fails.
     private func resolved(
         _ operation: WriteOperation,
         _ table: SQLiteTable
     ) throws -> WriteOperation? {
         guard let patch = operation.patch else { return operation }
-        let statement = try database.prepare(table.selectRow)
-        defer { statement.reset() }
-        statement.bind(1, text: operation.id)
-        guard try statement.step() else { return nil }
-        var stored = Array(repeating: SQLValue.null, count: table.places.count)
-        for (cell, place) in table.places.enumerated() {
-            stored[place] = statement.value(Int32(cell))
-        }
-        guard let values = try patch.apply(to: stored) else { return nil }
+        guard let stored = try storedValues(operation.id, table),
+            let values = try patch.apply(to: stored)
+        else { return nil }
         var result = operation
         result.values = values
         // A patch may read the owner, and cannot change it.
@@ -164,6 +207,7 @@ struct RowWrites {
         _ table: SQLiteTable,
         _ deleted: Bool
     ) throws -> StoredRow {
+        if table.keepsBases { try bases.keep(operation.id, of: table) }
         let stamp = try nextStamp(table)
         let columns = table.table.columns
         let changed = columns.indices.filter {
@@ -187,7 +231,7 @@ struct RowWrites {
     /// Read back and not by RETURNING, for which SQLite makes a table of its own: 3 microseconds.
     private func written(_ id: String, _ table: SQLiteTable) throws -> StoredRow {
         guard let row = try Self.row(id, table, database) else {
-            throw SQLiteError(code: 1, message: "a write left no row")
+            throw SQLiteError.unexpected("a write left no row")
         }
         // Many small changes must not make a row that one body could not.
         guard row.json.count <= rowBytesMax + Self.namesBytesMax else {

@@ -5,11 +5,20 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 
-final class SQLiteTable: Sendable {
+/// Belongs to a table in all its forms.
+final class TableHead: Sendable {
     /// Whether the next write begins a new millisecond: a client counts the rows of the last one.
-    let isHeadCounted = Atomic(false)
+    let isCounted = Atomic(false)
+}
+
+final class SQLiteTable: Sendable {
+    let head: TableHead
     let table: Table
     let name: String
+    /// The name of its clock, whatever letter case it is written in.
+    let clock: String
+    /// Whether the rows that writes replace are kept, to merge by.
+    let keepsBases: Bool
     /// The columns of a row in the order of the wire: id, columns, other system columns.
     let cells: [CellColumn]
     /// All cells of a row as JSON.
@@ -25,9 +34,12 @@ final class SQLiteTable: Sendable {
     private let updateHead: String
     private let updateTail: String
 
-    init(_ table: Table) {
+    init(_ table: Table, head: TableHead) {
         self.table = table
+        self.head = head
+        clock = table.name.lowercased()
         name = table.name
+        keepsBases = table.definition.conflict == .merge
         let columns = table.columns
         let all = columns + SystemColumn.definitions
         let id = columns.count

@@ -107,7 +107,12 @@ package final class SQLiteTableStore: TableStore {
     }
 
     package func write(_ operation: WriteOperation, in table: Table) async throws -> WriteOutcome {
-        try await writer.write(operation, to: derived(table))
+        let outcome = try await writer.write(operation, to: derived(table))
+        if let grown = outcome.grown {
+            let columns = "\(grown.schema.columns.count) columns"
+            log.write(.debug, "tables", ["change": "Table '\(grown.name)' has \(columns)."])
+        }
+        return outcome
     }
 
     /// Removes some of the tombstones that are older than their tables keep them.
@@ -145,8 +150,9 @@ package final class SQLiteTableStore: TableStore {
     private func derived(_ table: Table) -> SQLiteTable {
         tables.withLock { tables in
             if let known = tables[table.name], known.table === table { return known }
-            let made = SQLiteTable(table)
-            tables[table.name] = made
+            let made = SQLiteTable(table, head: tables[table.name]?.head ?? TableHead())
+            // A form that a write may make may never be there.
+            if !table.isWanting { tables[table.name] = made }
             return made
         }
     }
@@ -162,10 +168,13 @@ package final class SQLiteTableStore: TableStore {
             if isSmall, let result = try readBriefly(body) { return result }
             guard let readers else { return try await writer.run(body) }
             return try await readers.run { database in
-                try database.limitTime(queryTime) { try body(database) }
+                do {
+                    return try database.limitTime(queryTime) { try body(database) }
+                } catch let error as SQLiteError where error.isInterrupt {
+                    throw database.workedPastItsTime
+                        ? ServerError.queryTooExpensive : ServerError.queryTooSlow
+                }
             }
-        } catch let error as SQLiteError where error.isInterrupt {
-            throw ServerError.queryTooSlow
         } catch let error as SQLiteError where error.isTooComplex {
             throw ServerError.queryTooComplex
         }

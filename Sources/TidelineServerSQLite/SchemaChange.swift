@@ -40,6 +40,23 @@ struct SchemaChange {
         }
     }
 
+    /// Makes the table, or the columns that it lacks, in a transaction that is open.
+    ///
+    /// - Returns: The table with all its columns, by the name that it has in the database.
+    /// - Throws: ``SchemaError`` when others made a column of another type meanwhile.
+    func grow(_ table: TableDefinition) throws -> TableDefinition {
+        let known = try Self.storedTables(database)
+        let stored = known.first { SchemaPlan.isSame($0.name, table.name) }
+        var table = table
+        if let stored { table.schema.name = stored.name }
+        let steps = try SchemaPlan(database: database, stored: known)
+            .steps(to: [table], isComplete: false)
+        for step in steps where !step.onlyAdds {
+            throw SchemaError("\(step.place): it was made with another type meanwhile.")
+        }
+        return try bring(table, from: stored, by: steps)
+    }
+
     /// What `prepare` would do; changes nothing.
     static func plan(
         _ declared: [TableDefinition],
@@ -56,6 +73,7 @@ struct SchemaChange {
     func open() throws {
         try database.execute(ServerSchema.tables)
         try database.execute(ServerSchema.state)
+        try database.execute(ServerSchema.bases)
         try database.execute("PRAGMA application_id = \(ServerSchema.applicationID)")
         try database.execute("PRAGMA user_version = \(ServerSchema.formatVersion)")
     }
@@ -109,6 +127,7 @@ struct SchemaChange {
         try database.prepare(ServerSchema.putTable).run([
             .text(table.name), .text(ColumnsText.write(columns)),
         ])
+        if table.conflict != .merge { try MergeBases.drop(table: table.name, database) }
         try rows.giveNewVersions(now: now)
         var merged = table
         merged.schema.columns = columns
@@ -146,6 +165,14 @@ struct SchemaChange {
 }
 
 extension SchemaStep {
+    /// Whether nothing that is stored is looked at.
+    fileprivate var onlyAdds: Bool {
+        switch kind {
+        case .createTable, .addColumn: true
+        default: false
+        }
+    }
+
     /// Whether a column is taken out of the table, which no index may name then.
     fileprivate var rebuildsColumns: Bool {
         switch kind {

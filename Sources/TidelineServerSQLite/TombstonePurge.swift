@@ -17,8 +17,14 @@ struct TombstonePurge: Sendable {
     /// The days that each table keeps its tombstones, by name; absent for ever.
     private(set) var days: [String: Int] = [:]
 
+    /// The tables that keep the rows that writes replaced.
+    private var merging: Set<String> = []
+
     mutating func take(_ tables: [TableDefinition]) {
-        for table in tables { days[table.name] = table.softDelete ? table.tombstoneDays : nil }
+        for table in tables {
+            days[table.name] = table.softDelete ? table.tombstoneDays : nil
+            if table.conflict == .merge { merging.insert(table.name) }
+        }
     }
 
     /// Removes some.
@@ -28,10 +34,13 @@ struct TombstonePurge: Sendable {
         var isFull = false
         for (table, days) in days.sorted(by: { $0.key < $1.key }) {
             let end = now - Int64(days) * 86_400_000_000
+            let bounds: [SQLValue] = [.integer(end), .integer(Int64(Self.rowsMax))]
             try database.transaction {
-                try database.prepare(ServerSchema.purgeTombstones(table)).run([
-                    .integer(end), .integer(Int64(Self.rowsMax)),
-                ])
+                if merging.contains(table) {
+                    try database.prepare(ServerSchema.dropBasesOfTombstones(table))
+                        .run(bounds + [.text(table)])
+                }
+                try database.prepare(ServerSchema.purgeTombstones(table)).run(bounds)
             }
             if database.changes == Self.rowsMax { isFull = true }
         }

@@ -34,7 +34,7 @@ struct ImportTests {
             system: platform
         ),
         "TidelineHTTP": Allowed(
-            ours: ["TidelineCore", "TidelineServerCore", "CMicroHTTPD"],
+            ours: ["TidelineCore", "TidelineServerCore", "CEpoll"],
             system: platform
         ),
         "TidelineTokens": Allowed(ours: ["TidelineCore", "CCrypto"], system: ["Foundation"]),

@@ -84,6 +84,28 @@ struct HTTPDeadlineTests {
         }
     }
 
+    /// Who has begun a request is told why it ends.
+    @Test(arguments: [
+        "GET / HTTP/1.1\r\nHost: a\r\nX-Request-ID: mine\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nX-Request-ID: mine\r\nContent-Length: 10\r\n\r\nabc",
+    ])
+    func slowRequestIsAnswered(_ raw: String) async throws {
+        var limits = HTTPLimits()
+        limits.headerTimeMax = .milliseconds(300)
+        limits.requestTimeMax = .milliseconds(300)
+        let answer = try await withServer(limits: limits) { port in
+            let client = try RawClient(port: port)
+            try client.send(raw)
+            let answer = try client.answer()
+            #expect(try client.rest() == "")
+            return answer
+        }
+        #expect(answer?.status == 408)
+        #expect(answer?.headers["Connection"] == "close")
+        #expect(answer?.headers["X-Request-ID"] == "mine")
+        #expect(answer?.headers["Content-Type"] == "application/problem+json")
+    }
+
     @Test func slowHeadOfALaterRequestIsCut() async throws {
         var limits = HTTPLimits()
         limits.headerTimeMax = .milliseconds(300)
@@ -116,7 +138,6 @@ struct HTTPDeadlineTests {
         }
     }
 
-    /// The library would run in circles until the request's time is over.
     @Test func endlessChunkLineIsCut() async throws {
         try await withServer { port in
             for line in [

@@ -196,7 +196,43 @@ struct HTTPServerTests {
                 return try client.answer()
             }
             let statuses = try [1000, 1001, 100_000].map { try post($0)?.status }
-            #expect(statuses == [200, 413, nil])
+            #expect(statuses == [200, 413, 413])
+        }
+    }
+
+    /// A caller that sends first and reads then still finds the answer.
+    @Test func refusalOfALargeBodyIsReadable() async throws {
+        var limits = HTTPLimits()
+        limits.bodyBytesMax = 1000
+        try await withServer(limits: limits) { port in
+            for _ in 0..<10 {
+                let client = try RawClient(port: port)
+                try client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4000000\r\n\r\n")
+                try client.send([UInt8](repeating: 0x61, count: 4_000_000))
+                #expect(try client.answer()?.status == 413)
+            }
+        }
+    }
+
+    /// Somebody who never stops sending requests does not keep the others from theirs.
+    @Test func endlessPipelineLeavesTurnsToOthers() async throws {
+        try await withServer(loops: 1) { port in
+            let isOver = Mutex(false)
+            let requests = Array(String(repeating: get("/greedy"), count: 1000).utf8)
+            let sender = Thread {
+                guard let greedy = try? RawClient(port: port) else { return }
+                while !isOver.withLock({ $0 }) {
+                    do { try greedy.send(requests) } catch { return }
+                    for _ in 0..<1000 where (try? greedy.answer()) == nil { return }
+                }
+            }
+            sender.start()
+            for number in 0..<20 {
+                let answer = try RawClient(port: port).ask(get("/\(number)"))
+                #expect(answer.text.hasPrefix("GET|/\(number)|"))
+            }
+            isOver.withLock { $0 = true }
+            while !sender.isFinished { usleep(1000) }
         }
     }
 

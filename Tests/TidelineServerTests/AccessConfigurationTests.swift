@@ -39,7 +39,8 @@ import TidelineServerCore
                   "authentication": {
                     "secretFile": "jwt.key", "keyFile": "\(directory)/id.pem",
                     "jwksFile": "keys.json", "algorithms": ["HS256", "ES256"],
-                    "issuer": "https://id.example", "audience": "todo", "leewaySeconds": 0
+                    "issuer": "https://id.example", "audience": "todo", "leewaySeconds": 0,
+                    "operators": ["olga"]
                   },
                   "cors": { "origins": ["https://app.example", "http://localhost:*"] },
                   "tables": {
@@ -58,6 +59,7 @@ import TidelineServerCore
             #expect(authentication.secretFile == directory + "/jwt.key")
             #expect(authentication.keyFile == directory + "/id.pem")
             #expect(authentication.algorithms == [.hs256, .es256])
+            #expect(authentication.operators == ["olga"])
             #expect(authentication.leewaySeconds == 0)
             #expect(configuration.cors.origins == ["https://app.example", "http://localhost:*"])
             let table = try #require(configuration.tables.first)

@@ -12,7 +12,7 @@ import TidelineServerCore
         let text = """
             {
               "listen": "[::1]:0", "database": "sqlite:x.db", "publicURL": "https://a.example/t/",
-              "dynamicSchema": true, "limits": { "pageBytes": 5000, "queryTime": 0.5, "bodyBytes": 9999 },
+              "dynamicSchema": true, "limits": { "pageBytes": 5000, "mergeBases": 7, "queryTime": 0.5, "bodyBytes": 9999 },
               "log": { "level": "debug", "format": "json", "requests": "info" },
               "tables": {
                 "TodoItem": {
@@ -22,7 +22,7 @@ import TidelineServerCore
                     "rating": { "enum": ["Unrated", "G"], "default": "G" }
                   },
                   "softDelete": false, "pageSize": 20, "maxTop": 500, "indexes": [["complete", "updatedAt"]],
-                  "permissions": { "read": "anonymous" }, "conflict": "reject"
+                  "permissions": { "read": "anonymous" }, "conflict": "merge"
                 }
               }
             }
@@ -34,6 +34,7 @@ import TidelineServerCore
         #expect(configuration.publicURL == "https://a.example/t")
         #expect(configuration.dynamicSchema)
         #expect(configuration.limits.pageBytes == 5000)
+        #expect(configuration.limits.mergeBases == 7)
         #expect(configuration.limits.queryTime == .milliseconds(500))
         #expect(configuration.http.bodyBytesMax == 9999)
         #expect(configuration.log.format == .json)
@@ -41,6 +42,7 @@ import TidelineServerCore
         #expect(table.pageSize == 20)
         #expect(table.maxTop == 500)
         #expect(!table.softDelete)
+        #expect(table.conflict == .merge)
         #expect(table.indexes == [["complete", "updatedAt"]])
         #expect(
             table.schema.columns == [
@@ -80,8 +82,11 @@ import TidelineServerCore
         (#"{"log":{"level":"loud"}}"#, "log.level: one of 'error', 'warning', 'info', 'debug'"),
         (#"{"tables":{"__x":{}}}"#, "tables.__x: the table's name cannot be used"),
         (#"{"tables":{"A":{},"a":{}}}"#, "tables.a: another table has this name"),
-        (#"{"tables":{"A":{"conflict":"merge"}}}"#, "tables.A.conflict: 'merge' needs the row"),
-        (#"{"tables":{"A":{"conflict":"x"}}}"#, "tables.A.conflict: one of 'reject', 'serverWins'"),
+        (
+            #"{"tables":{"A":{"conflict":"x"}}}"#,
+            "tables.A.conflict: one of 'reject', 'serverWins', 'clientWins', 'merge' is expected"
+        ),
+        (#"{"limits":{"mergeBases":0}}"#, "limits.mergeBases: a whole number from 1 to 1000"),
         (
             #"{"tables":{"A":{"permissions":{"read":"x"}}}}"#,
             "tables.A.permissions.read: one of 'anonymous', 'authenticated', 'disabled'"
@@ -92,7 +97,7 @@ import TidelineServerCore
         (#"{"tables":{"A":{"columns":{"b":{}}}}}"#, "tables.A.columns.b: an object with 'type'"),
         (
             #"{"tables":{"A":{"columns":{"b":{"type":"integer","default":"x"}}}}}"#,
-            "tables.A.columns.b.default: Member 'b': a whole number"
+            #"tables.A.columns.b.default: a whole number of 64 bits is expected, not "x""#
         ),
         (
             #"{"tables":{"A":{"columns":{"b":{"type":"string","min":5}}}}}"#,
@@ -108,11 +113,11 @@ import TidelineServerCore
         ),
         (
             #"{"tables":{"A":{"columns":{"b":{"type":"integer","min":"x"}}}}}"#,
-            "tables.A.columns.b.min: Member 'b': a whole number"
+            #"tables.A.columns.b.min: a whole number of 64 bits is expected, not "x""#
         ),
         (
             #"{"tables":{"A":{"columns":{"b":{"type":"integer","min":5,"max":4}}}}}"#,
-            "tables.A.columns.b.max: it is less than 'min'"
+            "tables.A.columns.b.max: at least 5, which is 'min', is expected, not 4"
         ),
         (
             #"{"tables":{"A":{"columns":{"b":{"type":"string","pattern":"(a"}}}}}"#,
@@ -120,19 +125,53 @@ import TidelineServerCore
         ),
         (
             #"{"tables":{"A":{"columns":{"b":{"type":"integer","max":4,"default":5}}}}}"#,
-            "tables.A.columns.b.default: Member 'b': at most 4 is expected"
+            "tables.A.columns.b.default: at most 4 is expected, not 5"
         ),
-        (#"{"tables":{"A":{"columns":{"b":{"enum":[]}}}}}"#, "tables.A.columns.b.enum: a list"),
         (
-            #"{"tables":{"A":{"indexes":[["b"]]}}}"#,
-            "tables.A.indexes[0][0]: the table has no column"
+            #"{"tables":{"A":{"columns":{"b":{"type":"string","maxLength":2,"default":"abc"}}}}}"#,
+            #"tables.A.columns.b.default: at most 2 characters are allowed: "abc""#
         ),
+        (
+            #"{"tables":{"A":{"columns":{"b":{"type":"boolean","nullable":false,"default":null}}}}}"#,
+            "tables.A.columns.b.default: null is not allowed: null"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":{"enum":["x"],"default":"y"}}}}}"#,
+            #"tables.A.columns.b.default: one of 'x' is expected, not "y""#
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":{"enum":[]}}}}}"#,
+            "tables.A.columns.b.enum: a list of different texts, one at least, is expected, not []"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":{"enum":["x","x"]}}}}}"#,
+            #"a list of different texts, one at least, is expected, not ["x","x"]"#
+        ),
+        (#"{"tables":{"A":{"columns":{"b":{"type":"text"}}}}}"#, #"is expected, not "text""#),
+        (
+            #"{"tables":{"A":{"columns":{"b":"string"},"indexes":[["c"]]}}}"#,
+            "tables.A.indexes[0][0]: one of 'b', 'id', 'createdAt', 'updatedAt', 'version', "
+                + #"'deleted' is expected, not "c""#
+        ),
+        (
+            #"{"tables":{"A":{"indexes":[["id"],[]]}}}"#,
+            "tables.A.indexes[1]: a list of columns, one at least, is expected, not []"
+        ),
+        (
+            #"{"tables":{"A":{"columns":{"b":"string"},"indexes":[["b","id","b"]]}}}"#,
+            "tables.A.indexes[0][2]: a column that the index does not have yet is expected, "
+                + #"not "b""#
+        ),
+        (#"{"tables":{"A":{"indexes":[5]}}}"#, "tables.A.indexes[0]: an array is expected, not 5"),
+        (#"{"tables":{"A":{"indexes":[[5]]}}}"#, "tables.A.indexes[0][0]: a string is expected"),
     ])
     func namesFaults(_ text: String, _ expected: String) {
         let error = #expect(throws: ConfigurationError.self) {
             try ServerConfiguration(json: Array(text.utf8))
         }
         #expect(error?.description.contains(expected) == true, "\(error?.description ?? "")")
+        // One fault is told once.
+        #expect(error?.faults.count == 1, "\(error?.description ?? "")")
     }
 
     @Test func doesNotGuessWildly() {

@@ -136,6 +136,57 @@ import TidelineServerSQLite
         }
     }
 
+    /// Two names of a file that is not there yet: links of links, absolute and relative.
+    @Test func oneServerForEachFileBehindDanglingLinks() async throws {
+        try await withTemporaryDirectory { directory in
+            let files = FileManager.default
+            try files.createDirectory(
+                atPath: directory + "/data",
+                withIntermediateDirectories: false
+            )
+            let path = directory + "/data/a.db"
+            for (name, target) in [
+                ("near.db", "data/a.db"), ("far.db", path), ("twice.db", "near.db"),
+                ("data/up.db", "../twice.db"),
+            ] {
+                try files.createSymbolicLink(
+                    atPath: directory + "/" + name,
+                    withDestinationPath: target
+                )
+            }
+            let names = ["near.db", "far.db", "twice.db", "data/up.db", "data/a.db"]
+            for name in names {
+                let first = try await Door(path: directory + "/" + name)
+                #expect(files.fileExists(atPath: path + "-lock"))
+                for other in names {
+                    let error = #expect(throws: DatabaseError.self, "\(name) \(other)") {
+                        try SQLiteTableStore(path: directory + "/" + other)
+                    }
+                    #expect(error?.code == .inUse)
+                }
+                await first.store.stop()
+                for end in ["", "-wal", "-shm", "-lock"] {
+                    try? files.removeItem(atPath: path + end)
+                }
+            }
+            // Nothing lies beside the links.
+            let left = try files.contentsOfDirectory(atPath: directory).sorted()
+            #expect(left == ["data", "far.db", "near.db", "twice.db"])
+        }
+    }
+
+    /// A link that leads to itself names no file.
+    @Test func linksInACircle() async throws {
+        try await withTemporaryDirectory { directory in
+            let path = directory + "/a.db"
+            try FileManager.default.createSymbolicLink(
+                atPath: path,
+                withDestinationPath: "a.db"
+            )
+            #expect(throws: DatabaseError.self) { try SQLiteTableStore(path: path) }
+        }
+    }
+
     /// Files of servers before the mark was written are taken.
     @Test func filesWithoutMark() async throws {
         try await withTemporaryDirectory { directory in
@@ -149,6 +200,38 @@ import TidelineServerSQLite
             #expect(await new.send("GET", "/tables/TodoItem/a").status == 200)
             await new.store.stop()
             #expect(try Database(path: path).integer("PRAGMA application_id") == 0x5444_4C53)
+        }
+    }
+
+    /// Whoever stops a server that is being started has a server that does not run.
+    @Test func stoppedWhileItStarts() async throws {
+        try await withTemporaryDirectory { directory in
+            var configuration = ServerConfiguration()
+            configuration.port = 0
+            configuration.database = .sqlite(path: directory + "/a.db")
+            configuration.log.level = .error
+            configuration.tables = [Door.todo]
+            let server = TidelineServer(configuration: configuration)
+            _ = try await server.start()
+            await server.stop()
+            // The next start takes the lock file, and then waits for this transaction.
+            try FileManager.default.removeItem(atPath: directory + "/a.db-lock")
+            let other = try Database(path: directory + "/a.db")
+            try other.execute("BEGIN IMMEDIATE")
+            let start = Task { try await server.start() }
+            while !FileManager.default.fileExists(atPath: directory + "/a.db-lock") {
+                try await Task.sleep(for: .milliseconds(1))
+            }
+            await server.stop()
+            try other.execute("COMMIT")
+            await #expect(throws: CancellationError.self) { _ = try await start.value }
+            // Everything was given back: it can be started, and so can another one.
+            let url = try await server.start()
+            #expect(url.port != 0)
+            await server.stop()
+            let second = TidelineServer(configuration: configuration)
+            _ = try await second.start()
+            await second.stop()
         }
     }
 

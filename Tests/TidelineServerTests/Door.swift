@@ -49,6 +49,7 @@ struct Door: Sendable {
         makeID: (@Sendable () -> String)? = nil,
         log: ServerLog = .silent,
         exposesMetrics: Bool = true,
+        operators: [String]? = nil,
         authenticator: Authenticator? = nil,
         crossOrigin: CrossOrigin? = nil,
         hooks: [String: TableHooks] = [:],
@@ -65,6 +66,7 @@ struct Door: Sendable {
         settings.endpoints = endpoints
         settings.log = log
         settings.exposesMetrics = exposesMetrics
+        settings.operators = operators
         settings.authenticator = authenticator
         settings.crossOrigin = crossOrigin
         let ids = Mutex(0)

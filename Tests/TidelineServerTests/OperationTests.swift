@@ -46,6 +46,48 @@ import TidelineServerSQLite
         #expect(lines.withLock { $0 }.contains(#"request="mine""#))
     }
 
+    /// Nothing that a caller sends makes a line of its own, or shows as something else.
+    @Test(arguments: [false, true])
+    func linesOfTheLogShowWhatIsInThem(_ isJSON: Bool) async throws {
+        let lines = Mutex<[UInt8]>([])
+        let log = ServerLog(
+            level: .debug,
+            format: isJSON ? .json : .text,
+            now: { 0 },
+            sink: { line in lines.withLock { $0 += line } }
+        )
+        let hidden = [
+            "\u{0}", "\n", "\r", "\t", "\u{1B}", "\u{7F}", "\u{85}", "\u{9B}", "\u{AD}", "\u{200B}",
+            "\u{200E}", "\u{2028}", "\u{2029}", "\u{202E}", "\u{2066}", "\u{FEFF}", "\u{E0001}",
+        ]
+        let path = "/a\"b\\c é日😀" + hidden.joined(separator: "-")
+        let door = try await Door(log: log)
+        let request = ServerRequest(
+            method: "GET",
+            path: path,
+            query: "",
+            headers: ["ZUMO-API-VERSION": "2.0.0"],
+            body: []
+        )
+        _ = await door.handler.handle(request)
+        let text = String(decoding: lines.withLock { $0 }, as: UTF8.self)
+        #expect(text.unicodeScalars.count { $0 == "\n" } == 1)
+        #expect(text.hasSuffix("\n"))
+        for scalar in hidden.joined().unicodeScalars where scalar != "\n" {
+            #expect(!text.unicodeScalars.contains(scalar))
+        }
+        for shown in [
+            "\\u0085", "\\u2028", "\\u202e", "\\u007f", "\\u000a", "\\udb40\\udc01", "é日😀",
+            #"/a\"b\\c "#,
+        ] {
+            #expect(text.contains(shown), "\(text)")
+        }
+        guard isJSON else { return }
+        let line = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any]
+        let logged = try #require(line?["path"] as? String)
+        #expect(logged.utf8.elementsEqual(path.utf8))
+    }
+
     // MARK: - Epoch
 
     @Test func listsCarryTheEpochOfTheDatabase() async throws {
@@ -161,5 +203,22 @@ import TidelineServerSQLite
         let door = try await Door(exposesMetrics: false)
         #expect(await door.send("GET", "/metrics").status == 403)
         #expect(await door.send("GET", "/health").status == 200)
+    }
+
+    /// The list binds on loopback too, where a proxy may stand before the server.
+    @Test(arguments: [true, false])
+    func metricsAreForOperatorsWhereThereAreSome(_ isLoopback: Bool) async throws {
+        let door = try await Door(
+            exposesMetrics: isLoopback,
+            operators: ["olga", "e\u{301}"],
+            authenticator: try Tokens.authenticator()
+        )
+        #expect(await door.send("GET", "/metrics").status == 401)
+        for (user, status) in [
+            ("olga", 200), ("anna", 403), ("Olga", 403), ("e\u{301}", 200), ("\u{E9}", 403),
+        ] {
+            let answer = await door.send("GET", "/metrics", headers: try Tokens.headers(user))
+            #expect(answer.status == status, "\(user)")
+        }
     }
 }

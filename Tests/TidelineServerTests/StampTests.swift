@@ -130,7 +130,7 @@ import TidelineServerSQLite
             }
             let filter = (0..<40).map { "indexof(text,'\($0)') eq 77" }.joined(separator: " or ")
             let answer = await door.send("GET", "/tables/TodoItem?$filter=\(filter)")
-            #expect(answer.status == 503)
+            #expect(answer.status == 400)
             await door.store.stop()
             #expect(await door.send("GET", "/tables/TodoItem").status == 503)
             #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 503)
@@ -149,7 +149,8 @@ import TidelineServerSQLite
             let filter = Array(repeating: call, count: 150).joined(separator: " or ")
             let start = ContinuousClock.now
             let answer = await door.send("GET", "/tables/TodoItem?$filter=\(filter)")
-            #expect(answer.status == 503)
+            // 503 if the machine is so busy that the query waits most of the time.
+            #expect(answer.status == 400 || answer.status == 503)
             #expect(.now - start < .seconds(5))
             await door.store.stop()
         }

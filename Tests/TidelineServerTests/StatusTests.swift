@@ -193,6 +193,7 @@ private struct Case: Sendable, CustomTestStringConvertible {
             "$top=-1", "$top=x", "$top=", "$skip=-1", "$filter=", "$filter=(", "$filter=other eq 1",
             "$orderby=text foo", "$select=other", "$select=text complete", "$expand=x", "$search=x",
             "$format=json", "$apply=x", "$compute=x", "$top=1&$top=2", "$skiptoken=abc",
+            "$skiptoken=WyJhIl0=",
             "$inlinecount=x", "$filter=%zz", "$top=1000000", "$orderby=",
         ].map { Case("GET", "/tables/TodoItem?" + $0, classic: 400, datasync: 400) } + [
             Case("GET", "/tables/TodoItem?$top=1001", classic: 400, datasync: 200)

@@ -98,6 +98,14 @@ extension TableService {
         }
     }
 
+    /// Who wins a conflict of this caller.
+    ///
+    /// Whether a write can be merged tells what others wrote, so callers who may not read are refused.
+    func conflictRule(of table: Table, for user: User?) -> ConflictRule {
+        let rule = table.definition.conflict
+        return rule == .merge && !mayRead(table, user) ? .reject : rule
+    }
+
     /// A new row is its maker's, and stays so: what a body says of the owner does not count.
     func setOwner(_ operation: inout WriteOperation, _ user: User?, _ table: Table) {
         guard let place = table.ownerPlace, operation.values.indices.contains(place) else { return }

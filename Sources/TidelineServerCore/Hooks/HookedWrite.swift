@@ -6,7 +6,7 @@
 // and begins anew when the row has another one by then.
 
 import Synchronization
-import TidelineCore
+package import TidelineCore
 
 struct HookedWrite: Sendable {
     let service: TableService
@@ -28,7 +28,8 @@ struct HookedWrite: Sendable {
             guard let handler = hooks.conflict, !outcome.decision.changesRow,
                 let theirs = outcome.row, attempt.isStale(against: theirs.state)
             else { return outcome }
-            let settled = try await settle(attempt, outcome, theirs, handler)
+            let policy = operation.conflict
+            let settled = try await settle(attempt, outcome, theirs, policy, handler)
             if settled.decision != .outdated { return settled }
         }
         throw ServerError.busy("The row is written to too often for its hooks; try again shortly.")
@@ -79,10 +80,8 @@ struct HookedWrite: Sendable {
 
     /// Writes, and runs what follows a commit.
     private func write(_ operation: WriteOperation) async throws -> WriteOutcome {
-        let outcome = try await service.store.write(operation, in: table)
-        guard outcome.decision.changesRow else { return outcome }
-        service.metrics.wroteRow()
-        guard let after = hooks.afterWrite else { return outcome }
+        let outcome = try await service.commit(operation, in: table)
+        guard outcome.decision.changesRow, let after = hooks.afterWrite else { return outcome }
         do {
             let event = TableEvent(
                 operation: operation.tableOperation,
@@ -109,6 +108,7 @@ struct HookedWrite: Sendable {
         _ attempt: WriteOperation,
         _ outcome: WriteOutcome,
         _ theirs: StoredRow,
+        _ policy: ConflictRule,
         _ handler: @Sendable (TableConflict) async throws -> ConflictAnswer
     ) async throws -> WriteOutcome {
         let stored = try table.row(theirs)
@@ -131,8 +131,8 @@ struct HookedWrite: Sendable {
             let isDelete = attempt.tableOperation == .delete
             return WriteOutcome(isDelete ? .preconditionFailed : .keepStored, row: theirs)
         case .refuse:
-            next.conflict = table.definition.conflict
-            return next.conflict == .reject ? outcome : try await write(next)
+            next.conflict = policy
+            return policy == .reject ? outcome : try await write(next)
         case .mine:
             next.conflict = .clientWins
             return try await write(next)
@@ -181,9 +181,7 @@ extension TableService {
                 requestID: call.request.id
             ).run(operation)
         }
-        let outcome = try await store.write(operation, in: table)
-        if outcome.decision.changesRow { metrics.wroteRow() }
-        return outcome
+        return try await commit(operation, in: table)
     }
 }
 
@@ -217,7 +215,11 @@ final class StoredRowReader: Sendable {
 
     func row() async throws -> Row? {
         if let shown = shown.withLock({ $0 }) { return shown.row }
-        let stored = try await service.store.read(id, view: view, in: table)
+        // What the write will make is not there yet.
+        var stored: StoredRow?
+        if let table = table.storedForm {
+            stored = try await service.store.read(id, view: view, in: table)
+        }
         let row = try stored.map(table.row)
         return shown.withLock { shown in
             // Of two looks at the same time the first counts.
@@ -241,7 +243,7 @@ extension WriteOperation {
     }
 
     /// The values that it would leave in the row's columns; nil for those that it does not touch.
-    func fullValues(_ table: Table) -> [SQLValue?] {
+    package func fullValues(_ table: Table) -> [SQLValue?] {
         guard kind == .replace else { return values }
         return zip(table.columns, values).map { $1 ?? $0.storedDefault }
     }

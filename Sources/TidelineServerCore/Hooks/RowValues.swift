@@ -6,6 +6,11 @@ package import TidelineCore
 extension Value {
     /// A stored value of a column of this type.
     package init(_ stored: SQLValue, type: ColumnType) {
+        self.init(stored, as: ExpressionType(type))
+    }
+
+    /// A stored value of what yields this type.
+    package init(_ stored: SQLValue, as type: ExpressionType) {
         self =
             switch (stored, type) {
             case (.null, _): .null
@@ -14,7 +19,7 @@ extension Value {
             case (.integer(let value), _): .integer(value)
             case (.real(let value), _): .number(value)
             case (.text(let text), .decimal):
-                DecimalText.parse(text).map { .decimal($0) } ?? .null
+                DecimalText.parse(text).map { .decimal($0) } ?? .string(text)
             case (.text(let text), .json): .json(JSON(checked: text))
             case (.text(let text), _): .string(text)
             case (.blob(let data), _): .data(data)
@@ -25,11 +30,20 @@ extension Value {
 extension Table {
     /// The columns, then the system columns, as a database keeps them; times cut as on the wire.
     func storedValues(_ row: StoredRow) throws -> [SQLValue] {
-        var values = Array(
-            repeating: SQLValue.null,
+        var values = try members(of: row.json).map { $0 ?? .null }
+        if let place = member(named: SystemColumn.version) {
+            values[place] = .integer(row.state.version)
+        }
+        return values
+    }
+
+    /// The same of a row as the wire has it; nil for absent members, and a version is a text.
+    package func members(of json: [UInt8]) throws -> [SQLValue?] {
+        var values = [SQLValue?](
+            repeating: nil,
             count: columns.count + SystemColumn.definitions.count
         )
-        try row.json.withUnsafeBufferPointer { buffer in
+        try json.withUnsafeBufferPointer { buffer in
             var reader = JSONReader(buffer)
             guard case .object = try reader.value() else { return }
             try reader.beginObject()
@@ -47,9 +61,6 @@ extension Table {
                 column.isNullable = true
                 values[place] = try column.read(&reader)
             }
-        }
-        if let place = member(named: SystemColumn.version) {
-            values[place] = .integer(row.state.version)
         }
         return values
     }

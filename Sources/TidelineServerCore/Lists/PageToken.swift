@@ -27,25 +27,10 @@ package enum PageToken {
 
     /// The keys of a token with `count` of them, or nil when it is none of ours.
     package static func decode(_ token: String, count: Int) -> [SQLValue]? {
-        var text = Array(token.utf8)
-        replace(
-            in: &text,
-            [(UInt8(ascii: "-"), UInt8(ascii: "+")), (UInt8(ascii: "_"), UInt8(ascii: "/"))]
-        )
-        while text.count % 4 != 0 { text.append(UInt8(ascii: "=")) }
-        guard let data = Data(base64Encoded: Data(text)) else { return nil }
-        let keys = Array(data).withUnsafeBufferPointer { try? read($0) }
+        guard let bytes = Base64URL.decode(token.utf8) else { return nil }
+        let keys = bytes.withUnsafeBufferPointer { try? read($0) }
         guard let keys, keys.count == count, case .text = keys.last else { return nil }
         return keys
-    }
-
-    private static func replace(in text: inout [UInt8], _ pairs: [(from: UInt8, to: UInt8)]) {
-        for index in text.indices {
-            for pair in pairs where text[index] == pair.from {
-                text[index] = pair.to
-                break
-            }
-        }
     }
 
     private static func read(_ bytes: UnsafeBufferPointer<UInt8>) throws -> [SQLValue] {

@@ -1,6 +1,6 @@
 // RequestHandler: the whole server as one function from request to answer.
 //
-// It is the in-process door of the test kit, and what the HTTP library calls. It never throws:
+// It is the in-process door of the test kit, and what the HTTP layer calls. It never throws:
 // refusals become problem documents, failures of the server are logged and become 500.
 
 import TidelineCore
@@ -133,6 +133,12 @@ package struct RequestHandler: Sendable {
 
     /// What is about the whole server is for this machine, and for callers with a token.
     private func checkOperator(_ request: ServerRequest) throws {
+        if let operators = service.settings.operators {
+            guard let user = try service.user(of: request) else { throw ServerError.notSignedIn }
+            let isOne = operators.contains { $0.utf8.elementsEqual(user.id.utf8) }
+            guard isOne else { throw ServerError.notAnOperator }
+            return
+        }
         if service.settings.exposesMetrics { return }
         guard service.settings.authenticator != nil else { throw ServerError.metricsAreLocal }
         guard try service.user(of: request) != nil else { throw ServerError.notSignedIn }

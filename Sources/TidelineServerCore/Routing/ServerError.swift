@@ -104,6 +104,26 @@ package struct ServerError: Error, Sendable {
         "The body must be JSON: send 'Content-Type: application/json'."
     )
 
+    /// RFC 9110 section 15.5.16: the codings that are taken stand in the answer.
+    package static let codedBody = ServerError(
+        415,
+        "The body has a content coding; only 'identity' is taken. Send it as it is.",
+        headers: ["Accept-Encoding": "identity"]
+    )
+
+    package static func testNotAllowed(_ allowed: String) -> ServerError {
+        ServerError(
+            405,
+            "JSON Patch: 'test' reads the row, and reads are disabled for this table.",
+            headers: ["Allow": allowed]
+        )
+    }
+
+    package static let notAnOperator = ServerError(
+        403,
+        "This is for the users of authentication.operators."
+    )
+
     package static let systemChange = ServerError(
         400,
         "'version' and 'updatedAt' are set by the server; leave them out or send the stored ones."
@@ -127,7 +147,11 @@ package struct ServerError: Error, Sendable {
     )
 
     package static let queryTooSlow = busy(
-        "The query ran longer than limits.queryTime allows; narrow it or ask for an index."
+        "The query had to wait longer than limits.queryTime allows; try again shortly."
+    )
+
+    package static let queryTooExpensive = badRequest(
+        "The query needs more work than limits.queryTime allows; narrow it or ask for an index."
     )
 
     package static let queryTooComplex = badRequest(

@@ -56,7 +56,7 @@ package struct ServerLog: Sendable {
         guard level <= self.level else { return }
         var writer = JSONWriter()
         begin(&writer, level, message)
-        for (name, value) in fields { field(&writer, name) { $0.string(value) } }
+        for (name, value) in fields { field(&writer, name) { $0.visible(value) } }
         end(&writer)
     }
 
@@ -68,9 +68,9 @@ package struct ServerLog: Sendable {
     ) {
         var writer = JSONWriter()
         begin(&writer, requests, "request")
-        field(&writer, "request") { $0.string(id) }
-        field(&writer, "method") { $0.string(request.method) }
-        field(&writer, "path") { $0.string(request.path) }
+        field(&writer, "request") { $0.visible(id) }
+        field(&writer, "method") { $0.visible(request.method) }
+        field(&writer, "path") { $0.visible(request.path) }
         field(&writer, "status") { $0.integer(Int64(response.status)) }
         field(&writer, "us") { $0.integer(microseconds) }
         field(&writer, "bytes") { $0.integer(Int64(response.body.count)) }
@@ -95,7 +95,8 @@ package struct ServerLog: Sendable {
         }
     }
 
-    /// Text fields are quoted as JSON in both formats, so that no value makes a second line.
+    /// Text fields are quoted as JSON in both formats, and what does not show itself is escaped, so
+    /// that no value makes a second line or looks like another one.
     private func field(
         _ writer: inout JSONWriter,
         _ name: String,
@@ -117,5 +118,35 @@ package struct ServerLog: Sendable {
         if format == .json { writer.raw("}") }
         writer.raw("\n")
         sink(writer.bytes)
+    }
+}
+
+extension JSONWriter {
+    /// A string in which everything is escaped that is no visible character and no space.
+    fileprivate mutating func visible(_ text: String) {
+        guard text.unicodeScalars.contains(where: Self.isHidden) else { return string(text) }
+        byte("\"")
+        for scalar in text.unicodeScalars {
+            guard Self.isHidden(scalar) else {
+                if scalar == "\"" || scalar == "\\" { byte("\\") }
+                raw(String(scalar))
+                continue
+            }
+            for unit in String(scalar).utf16 {
+                let digits = String(unit, radix: 16)
+                raw("\\u")
+                raw(String(repeating: "0", count: 4 - digits.count) + digits)
+            }
+        }
+        byte("\"")
+    }
+
+    /// Controls, ends of lines and paragraphs, and formats such as those that turn the direction.
+    private static func isHidden(_ scalar: Unicode.Scalar) -> Bool {
+        if scalar.value >= 0x20 && scalar.value < 0x7F { return false }
+        return switch scalar.properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .unassigned: true
+        default: false
+        }
     }
 }

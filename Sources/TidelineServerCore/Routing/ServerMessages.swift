@@ -1,4 +1,4 @@
-// ServerRequest, ServerResponse: what the HTTP library hands in and takes back. They know
+// ServerRequest, ServerResponse: what the HTTP layer hands in and takes back. They know
 // nothing of it, so that it can be replaced and left out (the in-process door of the test kit).
 
 public import TidelineCore

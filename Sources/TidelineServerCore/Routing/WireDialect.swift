@@ -43,6 +43,8 @@ package struct RequestHead: Sendable {
     package var version: String?
     package var options = ""
     package var contentType: String?
+    /// The codings of the body, as sent.
+    private var contentEncoding: String?
     package var host: String?
     package var preferences = Preferences()
     package var conditions = Preconditions.Fields()
@@ -60,6 +62,8 @@ package struct RequestHead: Sendable {
             case 14 where ASCII.equal(field.name, "x-zumo-options"):
                 options = options.isEmpty ? field.value : options + "," + field.value
             case 16 where ASCII.equal(field.name, "zumo-api-version"): version = field.value
+            case 16 where ASCII.equal(field.name, "content-encoding"):
+                Self.join(&contentEncoding, field.value)
             case 17 where ASCII.equal(field.name, "if-modified-since"):
                 conditions.ifModifiedSince = field.value
             case 19 where ASCII.equal(field.name, "if-unmodified-since"):
@@ -97,6 +101,15 @@ package struct RequestHead: Sendable {
             && options.split(separator: ",").contains { part in
                 ASCII.equal(part.filter { $0 != " " }, "include:deleted")
             }
+    }
+
+    /// Whether the body has a content coding, such as gzip.
+    var isCoded: Bool {
+        guard let contentEncoding else { return false }
+        return contentEncoding.split(separator: ",").contains { part in
+            let coding = part.filter { $0 != " " && $0 != "\t" }
+            return !coding.isEmpty && !ASCII.equal(coding, "identity")
+        }
     }
 
     /// What a body is said to be.

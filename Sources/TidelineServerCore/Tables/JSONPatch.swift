@@ -4,7 +4,6 @@
 // inside its transaction. A path names a member, in any letter case; nothing lies below it, also
 // in a column of type json.
 
-import Foundation
 package import TidelineCore
 
 package struct JSONPatch: Sendable {
@@ -20,6 +19,13 @@ package struct JSONPatch: Sendable {
     private(set) var claims = RowBody(values: [])
     private var steps: [Step] = []
     private let table: Table
+
+    /// Whether it compares values of the row.
+    var hasTests: Bool {
+        steps.contains { step in
+            if case .test = step { true } else { false }
+        }
+    }
 
     /// Reads a body, an array of operations.
     package init(_ bytes: [UInt8], for table: Table) throws {
@@ -145,29 +151,12 @@ extension JSONPatch {
                 try table.check(place, row[place])
                 changed.insert(place)
             case .test(let place, let value):
-                guard let value, isEqual(row[place], value, definition(place)) else { return nil }
+                guard let value, definition(place).type.isSame(row[place], value) else {
+                    return nil
+                }
             }
         }
         return table.columns.indices.map { changed.contains($0) ? row[$0] : nil }
-    }
-
-    private func isEqual(_ one: SQLValue, _ two: SQLValue, _ column: ColumnDefinition) -> Bool {
-        switch (column.type, one, two) {
-        // The wire has milliseconds.
-        case (.dateTime, .integer(let one), .integer(let two)):
-            Timestamp(microseconds: one).milliseconds == Timestamp(microseconds: two).milliseconds
-        case (.json, .text(let one), .text(let two)): one == two || Self.sameDocument(one, two)
-        default: one == two
-        }
-    }
-
-    private static func sameDocument(_ one: String, _ two: String) -> Bool {
-        let documents = [one, two].map {
-            try? JSONSerialization.jsonObject(with: Data($0.utf8), options: .fragmentsAllowed)
-                as? NSObject
-        }
-        guard let first = documents[0] else { return false }
-        return first == documents[1]
     }
 }
 

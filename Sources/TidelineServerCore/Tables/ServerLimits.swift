@@ -13,6 +13,10 @@ public struct ServerLimits: Hashable, Sendable {
     public var queryTime: Duration = .seconds(10)
     /// The most writes that wait for the database; more are 503.
     public var writeQueue = 10_000
+    /// How many versions of each row are kept in tables whose conflicts are merged.
+    ///
+    /// A write that begins at an older one is in conflict.
+    public var mergeBases = 32
 
     /// The defaults.
     public init() {}

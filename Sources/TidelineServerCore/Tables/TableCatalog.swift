@@ -24,13 +24,26 @@ package final class TableCatalog: Sendable {
         tables.withLock { $0[name] ?? $0[name.lowercased()] }
     }
 
+    /// A table that a write will make, or make wider; it is not added.
+    func table(of definition: TableDefinition, from stored: Table?) -> Table {
+        Table(
+            completed(definition),
+            hooks: hooks[definition.name.lowercased()],
+            made: stored.map { .part($0) } ?? .nothing
+        )
+    }
+
+    private func completed(_ definition: TableDefinition) -> TableDefinition {
+        var definition = definition
+        definition.permissions = definition.permissions.filled(with: defaultAccess)
+        return definition
+    }
+
     /// Adds a table, or puts a wider form of it in its place.
     ///
     /// Columns are only ever added while a server runs, so the form with fewer is the older one.
     package func put(_ definition: TableDefinition) {
-        var definition = definition
-        definition.permissions = definition.permissions.filled(with: defaultAccess)
-        let table = Table(definition, hooks: hooks[definition.name.lowercased()])
+        let table = Table(completed(definition), hooks: hooks[definition.name.lowercased()])
         tables.withLock { tables in
             let old = tables[table.name]?.columns.count ?? -1
             guard table.columns.count > old else { return }

@@ -83,15 +83,32 @@ package final class Table: Sendable {
     package let ownerPlace: Int?
     /// Code around the operations on the table.
     package let hooks: TableHooks?
+    /// What the database has of it.
+    private let made: Made
+
+    /// What a database has of a table.
+    package enum Made: Sendable {
+        /// All of it.
+        case whole
+        /// A form with fewer columns.
+        case part(Table)
+        /// Nothing.
+        case nothing
+    }
 
     /// The rules of the columns that have some, by column.
     private let checks: [ColumnCheck?]
     /// The columns whose default their own rules refuse: such a member must not be absent.
     private let needed: [Int]
 
-    package init(_ definition: TableDefinition, hooks: TableHooks? = nil) {
+    package init(
+        _ definition: TableDefinition,
+        hooks: TableHooks? = nil,
+        made: Made = .whole
+    ) {
         self.definition = definition
         self.hooks = hooks
+        self.made = made
         let columns = definition.schema.columns
         ownerPlace = columns.firstIndex { $0.name == definition.owner }
         let checks = columns.map { ColumnCheck($0) }
@@ -107,6 +124,18 @@ package final class Table: Sendable {
 
     package var name: String { definition.name }
     package var columns: [ColumnDefinition] { definition.schema.columns }
+
+    /// Whether something of it has to be made before it can be written to.
+    package var isWanting: Bool { if case .whole = made { false } else { true } }
+
+    /// The table as the database has it; nil when it has none.
+    package var storedForm: Table? {
+        switch made {
+        case .whole: self
+        case .part(let table): table
+        case .nothing: nil
+        }
+    }
 
     /// Reads the next value as one of a column, by type and rules.
     func read(_ place: Int, _ reader: inout JSONReader) throws -> SQLValue {

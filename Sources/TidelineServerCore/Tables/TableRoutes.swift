@@ -138,11 +138,11 @@ extension TableService {
     // MARK: - Writing
 
     private func insert(_ call: TableCall, _ name: String) async throws -> ServerResponse {
-        try checkType(call)
-        var table = try await tableForInsert(named: name)
+        try checkBody(call)
+        var table = try tableForInsert(named: name)
         var body = RowBody.empty(table)
         if !call.request.body.isEmpty || call.generation == .datasync {
-            (body, table) = try await self.body(call.request.body, for: table)
+            (body, table) = try self.body(call.request.body, for: table)
         }
         if call.generation == .classic { try Self.refuseReserved(body) }
         var id = body.id ?? ""
@@ -162,16 +162,17 @@ extension TableService {
         let isPatch =
             kind == .merge && call.generation == .datasync
             && call.head.bodyType == .patch
-        if !isPatch { try checkType(call) }
+        try checkBody(call, isPatch: isPatch)
         var table = try self.table(named: name)
         var body: RowBody
         var patch: JSONPatch?
         if isPatch {
             let read = try self.patch(call.request.body, for: table)
+            try checkTests(read, call, table)
             body = read.claims
             patch = read
         } else {
-            (body, table) = try await self.body(call.request.body, for: table)
+            (body, table) = try self.body(call.request.body, for: table)
         }
         guard let id = pathID ?? body.id else {
             throw ServerError.badRequest("The row's id is missing in path and body.")
@@ -186,7 +187,7 @@ extension TableService {
         operation.patch = patch
         operation.includesDeleted = call.includesDeleted
         operation.softDelete = table.definition.softDelete
-        operation.conflict = table.definition.conflict
+        operation.conflict = conflictRule(of: table, for: call.user)
         operation.conditions = try Preconditions(call.head.conditions)
         if kind == .replace { operation.deleted = body.deleted ?? false }
         if call.generation == .classic {
@@ -211,7 +212,7 @@ extension TableService {
         var operation = WriteOperation(.delete, id: id)
         operation.conditions = try Preconditions(call.head.conditions)
         operation.softDelete = table.definition.softDelete
-        operation.conflict = table.definition.conflict
+        operation.conflict = conflictRule(of: table, for: call.user)
         return try await write(operation, call, table)
     }
 
@@ -223,7 +224,7 @@ extension TableService {
         -> ServerResponse
     {
         var operation = WriteOperation(.undelete, id: id)
-        operation.conflict = table.definition.conflict
+        operation.conflict = conflictRule(of: table, for: call.user)
         operation.conditions = try Preconditions(call.head.conditions)
         return try await write(operation, call, table)
     }
@@ -242,7 +243,7 @@ extension TableService {
         case .taken: return ServerResponse(status: 409)
         case .gone: throw tombstone(call)
         case .systemChange: throw ServerError.systemChange
-        case .outdated: throw ServerError.notCommitted
+        case .outdated, .merge: throw ServerError.notCommitted
         case .remove: return ServerResponse(status: 204)
         case .update where operation.kind == .delete: return ServerResponse(status: 204)
         case .exists, .versionMismatch, .testFailed: return conflict(409, outcome, call, table)
@@ -267,14 +268,6 @@ extension TableService {
         _ table: Table
     ) -> ServerResponse {
         rowAnswer(status, mayRead(table, call.user) ? outcome.row : nil)
-    }
-
-    private func checkType(_ call: TableCall) throws {
-        guard let type = call.head.bodyType else {
-            if call.generation == .datasync { throw ServerError.notJSON }
-            return
-        }
-        if type != .json { throw ServerError.notJSON }
     }
 
     private static func claimedTime(_ text: String) throws -> Int64 {

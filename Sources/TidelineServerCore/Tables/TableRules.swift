@@ -44,6 +44,9 @@ public enum ConflictRule: String, Hashable, Sendable, CaseIterable {
     case serverWins
     /// It is done as if it had carried no version.
     case clientWins
+    /// Columns that only one side changed are taken from that side; where both changed one to
+    /// different values, it is refused with the stored row.
+    case merge
 }
 
 extension TablePermissions {

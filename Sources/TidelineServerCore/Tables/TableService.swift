@@ -11,6 +11,8 @@ package struct ServerSettings: Sendable {
     package var publicURL: String?
     /// Whether `/metrics` answers callers without a token.
     package var exposesMetrics = true
+    /// The users for whom `/metrics` is, whatever the address; nil for no such list.
+    package var operators: [String]?
     /// Checks tokens; nil where callers have none.
     package var authenticator: Authenticator?
     /// Which web pages may call; nil for none.
@@ -81,14 +83,14 @@ package struct TableService: Sendable {
         return table
     }
 
-    /// The table, made when it is not there and the schema is dynamic.
-    func tableForInsert(named name: String) async throws -> Table {
+    /// The table; one that the insert will make when it is not there and the schema is dynamic.
+    func tableForInsert(named name: String) throws -> Table {
         if let table = catalog.table(named: name) { return table }
         guard settings.dynamicSchema else { throw ServerError.noSuchTable }
         if let fault = TableDefinition.nameFault(name) {
             throw ServerError.badRequest("The table's name cannot be used: \(fault).")
         }
-        return try await extend(TableDefinition(name))
+        return catalog.table(of: TableDefinition(name), from: nil)
     }
 
     /// Reads a JSON Patch.
@@ -99,8 +101,9 @@ package struct TableService: Sendable {
         return try JSONPatch(bytes, for: table)
     }
 
-    /// Reads a body; unknown members become columns when the schema is dynamic, else are 400.
-    func body(_ bytes: [UInt8], for table: Table) async throws -> (RowBody, Table) {
+    /// Reads a body; unknown members are 400, or with a dynamic schema columns of the table that is
+    /// returned, which the write will make.
+    func body(_ bytes: [UInt8], for table: Table) throws -> (RowBody, Table) {
         guard bytes.count <= settings.limits.rowBytes else {
             throw ServerError.rowTooLarge(settings.limits.rowBytes)
         }
@@ -114,7 +117,7 @@ package struct TableService: Sendable {
         guard definition.schema.columns.count <= Self.columnsMax else {
             throw ServerError.badRequest("A table may have at most \(Self.columnsMax) columns.")
         }
-        let extended = try await extend(definition)
+        let extended = catalog.table(of: definition, from: table.storedForm)
         return (try RowBody.read(bytes, for: extended), extended)
     }
 
@@ -139,17 +142,16 @@ package struct TableService: Sendable {
         return ColumnDefinition(member.name, type)
     }
 
-    private func extend(_ definition: TableDefinition) async throws -> Table {
-        let stored: [TableDefinition]
+    /// Writes, and makes what the table lacks for it.
+    func commit(_ operation: WriteOperation, in table: Table) async throws -> WriteOutcome {
+        let outcome: WriteOutcome
         do {
-            stored = try await store.prepare([definition], isComplete: false)
+            outcome = try await store.write(operation, in: table)
         } catch let error as SchemaError {
             throw ServerError.badRequest(error.description)
         }
-        let name = definition.name.lowercased()
-        for definition in stored where definition.name.lowercased() == name {
-            catalog.put(definition)
-        }
-        return try table(named: definition.name)
+        if let grown = outcome.grown { catalog.put(grown) }
+        if outcome.decision.changesRow { metrics.wroteRow() }
+        return outcome
     }
 }

@@ -28,6 +28,10 @@ package protocol TableStore: Sendable {
     func read(_ id: String, view: QueryExpression?, in table: Table) async throws -> StoredRow?
 
     /// Decides with ``WriteOperation/decide(stored:)`` and writes, in one transaction.
+    ///
+    /// What the table lacks in the database is made in that transaction, when something is written.
+    ///
+    /// - Throws: ``SchemaError`` when the database has something else in its place.
     func write(_ operation: WriteOperation, in table: Table) async throws -> WriteOutcome
 
     /// The name of the state of the database, another one after a restore from a backup.
@@ -65,6 +69,8 @@ package struct WriteOutcome: Sendable {
     package var decision: WriteDecision
     /// The row after the write, or the row that stood against it.
     package var row: StoredRow?
+    /// The table as the database has it now, when the write made it or columns of it.
+    package var grown: TableDefinition?
 
     package init(_ decision: WriteDecision, row: StoredRow? = nil) {
         self.decision = decision

@@ -103,6 +103,8 @@ package enum WriteDecision: Hashable, Sendable {
     /// Refused: the version in the body is not the stored one. The answer carries the stored row.
     case versionMismatch
 
+    /// To be joined with what changed since this version, and then decided anew.
+    case merge(since: Int64)
     /// Dropped: the stored row wins. The answer carries it.
     case keepStored
     /// Refused: a test of a JSON Patch failed. The answer carries the stored row.
@@ -152,12 +154,14 @@ extension WriteOperation {
     /// What the preconditions and the version in the body lead to, when they do not hold.
     private func conflict(with stored: RowState) -> WriteDecision? {
         let isStale = isStale(against: stored)
+        let base = conflict == .merge ? mergeBase(for: stored) : nil
+        let rule = conflict == .merge && base == nil ? .reject : conflict
         var others = conditions
         if isStale {
-            switch conflict {
+            switch rule {
             case .reject: break
             case .serverWins: return kind == .delete ? .preconditionFailed : .keepStored
-            case .clientWins: if others.ifMatch != nil { others.ifMatch = .any }
+            case .clientWins, .merge: if others.ifMatch != nil { others.ifMatch = .any }
             }
         }
         let result = others.evaluate(
@@ -166,7 +170,32 @@ extension WriteOperation {
             isRead: false
         )
         if result != .holds { return .preconditionFailed }
-        return isStale && conflict == .reject ? .versionMismatch : nil
+        guard isStale else { return nil }
+        if let base { return .merge(since: base) }
+        return rule == .reject ? .versionMismatch : nil
+    }
+
+    /// The version that the write began at, where it can be joined with what came after.
+    private func mergeBase(for stored: RowState) -> Int64? {
+        guard kind == .merge || kind == .replace, patch == nil, deleted != true, !stored.isDeleted
+        else { return nil }
+        guard let tags = conditions.ifMatch else {
+            return expectedVersion.flatMap(RowVersion.stamp)
+        }
+        guard case .strong(let versions) = tags, versions.count == 1 else { return nil }
+        return RowVersion.stamp(versions[0])
+    }
+
+    /// This write with the values that merging made of it, or refused when that made none.
+    package func merged(_ changes: [SQLValue?]?) -> WriteOperation {
+        var result = self
+        result.conflict = .reject
+        guard let changes else { return result }
+        result.conflict = .clientWins
+        result.kind = .merge
+        result.values = changes
+        result.deleted = nil
+        return result
     }
 
     private var reachesTombstones: Bool {

@@ -67,9 +67,9 @@ package struct DatabaseBackup: Sendable {
         }
         do {
             try database.prepare("VACUUM INTO ?1").run([.text(partial)])
-        } catch let error as SQLiteError where error.primaryCode == 13 || error.primaryCode == 10 {
+        } catch let error as SQLiteError where error.isFull || error.isInputOutput {
             // The source is only read, so what cannot be written is the copy.
-            throw error.primaryCode == 13
+            throw error.isFull
                 ? DatabaseError.full(target) : DatabaseError(error, path: target)
         } catch let error as SQLiteError {
             throw DatabaseError(error, path: source)

@@ -7,23 +7,23 @@ package import TidelineServerCore
 extension DatabaseError {
     /// The fault of a call of SQLite on this file.
     package init(_ error: SQLiteError, path: String) {
-        switch error.primaryCode {
-        case 5, 6:  // BUSY, LOCKED
+        switch error {
+        case _ where error.isBusy:
             self.init(
                 .inUse,
                 "'\(path)' is locked by another program. Let that one finish, then try again."
             )
-        case 8: self = .readOnly(path)  // READONLY
-        case 3, 23: self = .notPermitted(path, "may not be opened")  // PERM, AUTH
-        case 11: self = .damaged(path)  // CORRUPT
-        case 13: self = .full(path)  // FULL
-        case 26: self = .notADatabase(path)  // NOTADB
-        case 14:  // CANTOPEN
+        case _ where error.isReadOnly: self = .readOnly(path)
+        case _ where error.isNotPermitted: self = .notPermitted(path, "may not be opened")
+        case _ where error.isCorrupt: self = .damaged(path)
+        case _ where error.isFull: self = .full(path)
+        case _ where error.isNotADatabase: self = .notADatabase(path)
+        case _ where error.isCannotOpen:
             self.init(
                 .unavailable,
                 "'\(path)' cannot be opened. Check the file, its folder and their permissions."
             )
-        case 10:  // IOERR
+        case _ where error.isInputOutput:
             self.init(
                 .unavailable,
                 """

@@ -63,7 +63,7 @@ struct RowChange {
     private func dropColumn(_ name: String) throws {
         do {
             try database.execute(ServerSchema.dropColumn(name, from: table))
-        } catch let error as SQLiteError where error.primaryCode == 1 {
+        } catch let error as SQLiteError where error.isGeneric {
             throw SchemaError(
                 "Table '\(table)', column '\(name)': an index, a view or a trigger that this "
                     + "server did not make uses it. Remove that first; nothing was changed."

@@ -90,6 +90,16 @@ extension SchemaStep: CustomStringConvertible {
             : " \(lost) of them cannot be converted and become \(place)."
     }
 
+    /// What it is about.
+    var place: String {
+        switch kind {
+        case .createTable, .keepTable: "Table '\(table)'"
+        case .addColumn(let column, _), .dropColumn(let column, _), .fillNulls(let column, _),
+            .convert(let column, _, _, _):
+            place(column)
+        }
+    }
+
     private func place(_ column: ColumnDefinition) -> String {
         "Table '\(table)', column '\(column.name)'"
     }

@@ -91,22 +91,22 @@ extension HostileCase {
             Array(many("GET /tables/Note?$top=1 HTTP/1.1\r\nHost: a\r\n\r\n", 200).utf8),
             [Array(repeating: 200, count: 200)]
         ),
-        HostileCase("line breaks only", Array(many("\r\n", 50_000).utf8), [[], [414], [400]]),
-        HostileCase("zeros", Array(repeating: 0, count: 100_000), [[414], [400], []]),
+        HostileCase("line breaks only", Array(many("\r\n", 50_000).utf8), [[400]]),
+        HostileCase("zeros", Array(repeating: 0, count: 100_000), [[400]]),
         HostileCase(
             "bytes of no meaning",
             (0..<20_000).map { UInt8($0 % 251) },
-            [[], [414], [400]]
+            [[400]]
         ),
         HostileCase(
             "a TLS hello",
             [0x16, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3] + Array(repeating: 0x5A, count: 500),
-            [[], [400]]
+            [[400]]
         ),
         HostileCase(
             "an HTTP/2 preface",
             Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + [0, 0, 0, 4, 0, 0, 0, 0, 0],
-            [[505]]
+            [[400]]
         ),
     ]
 

@@ -3,6 +3,8 @@
 import Foundation
 import Testing
 import Tideline
+import TidelineServer
+import TidelineTestKit
 
 struct ConflictTests {
     static let policies: [ConflictPolicy] = [.fail, .serverWins, .clientWins]
@@ -175,5 +177,32 @@ struct ConflictTests {
             #expect(second.item?["text"] == "two again")
             try await second.cancelOperationAndDiscardItem()
         }
+    }
+
+    /// A server whose table merges settles what one side alone changed; the device sees no conflict.
+    @Test func theServerMerges() async throws {
+        var tables = try ServerConfiguration(json: Array(ServerProcess.configuration.utf8)).tables
+        for place in tables.indices { tables[place].conflict = .merge }
+        let server = try await InProcessServer(tables: tables)
+        let backend = Backend(endpoint: server.endpoint, transport: server.transport)
+        let (one, two) = (try await backend.device(), try await backend.device())
+        try await one.notes.insert(Note(id: "a", text: "base", rank: 1))
+        try await one.sync()
+        try await two.sync()
+        try await one.notes.update(id: "a") { $0.text = "one" }
+        try await one.context.push()
+        try await two.notes.update(id: "a") { $0.rank = 2 }
+        try await two.context.push()
+        let merged = try #require(try await two.notes.read(id: "a"))
+        #expect(merged.text == "one" && merged.rank == 2)
+        try await one.sync()
+        try await two.sync()
+        try await expectAgreement(one, two)
+        // Both change the text.
+        try await one.notes.update(id: "a") { $0.text = "three" }
+        try await one.context.push()
+        try await two.notes.update(id: "a") { $0.text = "four" }
+        let error = try await rejection(two)
+        #expect(error.statusCode == 412 && error.serverItem?["text"] == "three")
     }
 }

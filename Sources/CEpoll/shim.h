@@ -1,0 +1,27 @@
+// epoll and eventfd for Swift, whose Glibc module leaves these headers out.
+
+#ifndef TIDELINE_CEPOLL_SHIM_H
+#define TIDELINE_CEPOLL_SHIM_H
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+// Macros in the header are enumerators of a type that Swift does not count with.
+static const unsigned int tideline_epoll_in = EPOLLIN;
+static const unsigned int tideline_epoll_out = EPOLLOUT;
+static const unsigned int tideline_epoll_ending = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+/// Tells of a change once, not of a state for as long as it lasts.
+static const unsigned int tideline_epoll_edge = EPOLLRDHUP | EPOLLET;
+
+/// Watches a descriptor, or changes what it is watched for.
+static inline int tideline_epoll_set(int epoll, int change, int descriptor, unsigned int events) {
+    struct epoll_event event = {.events = events, .data = {.fd = descriptor}};
+    return epoll_ctl(epoll, change, descriptor, &event);
+}
+
+/// A descriptor by which other threads wake an event loop.
+static inline int tideline_wake_descriptor(void) {
+    return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+}
+
+#endif

@@ -1,0 +1,83 @@
+// JSONEquality: whether two documents have one value, whatever their spelling.
+//
+// Exact: numbers are compared by their digits, texts by their bytes, and true is not 1. The order of
+// members does not count, that of elements does.
+
+extension JSON {
+    /// Whether both texts are documents of one value.
+    package static func isSame(_ one: String, _ two: String) -> Bool {
+        if one.utf8.elementsEqual(two.utf8) { return true }
+        guard let first = JSONTree(one) else { return false }
+        return first == JSONTree(two)
+    }
+}
+
+private indirect enum JSONTree: Hashable {
+    case null
+    case bool(Bool)
+    case number(ExactNumber)
+    case string([UInt8])
+    case array([JSONTree])
+    case object([[UInt8]: JSONTree])
+
+    /// Nil for a text that is no document.
+    init?(_ text: String) {
+        let tree = Array(text.utf8).withUnsafeBufferPointer { bytes in
+            var reader = JSONReader(bytes)
+            return try? JSONTree(&reader)
+        }
+        guard let tree else { return nil }
+        self = tree
+    }
+
+    private init(_ reader: inout JSONReader) throws {
+        switch try reader.value() {
+        case .null: self = .null
+        case .bool(let value): self = .bool(value)
+        case .number(let range): self = .number(ExactNumber(reader.text(range)))
+        case .string(let span): self = .string(Array(reader.text(span).utf8))
+        case .array:
+            var elements: [JSONTree] = []
+            try reader.beginArray()
+            while try reader.nextElement() { elements.append(try JSONTree(&reader)) }
+            self = .array(elements)
+        case .object:
+            var members: [[UInt8]: JSONTree] = [:]
+            try reader.beginObject()
+            while let name = try reader.nextMember() {
+                members[Array(reader.text(name).utf8)] = try JSONTree(&reader)
+            }
+            self = .object(members)
+        }
+    }
+}
+
+/// A number as its digits without zeros at both ends, and the power of ten of the last one.
+private struct ExactNumber: Hashable {
+    private var isNegative = false
+    private var digits: [UInt8] = []
+    /// As text where it is beyond all reason.
+    private var power = "0"
+
+    /// `text` is a number of JSON.
+    init(_ text: String) {
+        let parts = text.utf8.split { $0 == UInt8(ascii: "e") || $0 == UInt8(ascii: "E") }
+        let mantissa = parts.first ?? text.utf8[...]
+        digits = Array(mantissa.filter(DecimalText.isDigit).drop { $0 == UInt8(ascii: "0") })
+        guard !digits.isEmpty else { return }
+        isNegative = mantissa.first == UInt8(ascii: "-")
+        let point = mantissa.firstIndex(of: UInt8(ascii: "."))
+        var last = point.map { -(mantissa[$0...].count - 1) } ?? 0
+        while digits.last == UInt8(ascii: "0") {
+            digits.removeLast()
+            last += 1
+        }
+        let exponent = parts.count > 1 ? String(decoding: parts[1], as: UTF8.self) : "0"
+        guard let value = Int(exponent) else {
+            power = exponent + "/\(last)"
+            return
+        }
+        let (sum, isTooLarge) = value.addingReportingOverflow(last)
+        power = isTooLarge ? exponent + "/\(last)" : String(sum)
+    }
+}

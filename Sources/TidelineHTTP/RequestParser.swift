@@ -1,0 +1,263 @@
+// RequestParser: reads one HTTP/1.1 request from bytes that come in pieces of any size (RFC 9112).
+//
+// Pure: bytes in, a request or a refusal out. What another parser could read in a second way is
+// refused, so that nothing can be smuggled past a proxy: lines end in CR LF and in nothing else,
+// lines are not folded, names have no space behind them, and a body is framed once.
+//
+//     take(bytes)* until the phase is complete or refused
+//
+// This file has the head; the body is in RequestParser+Body.swift.
+
+import Glibc
+import TidelineCore
+package import TidelineServerCore
+
+package struct RequestParser: Sendable {
+    /// How far the request has come.
+    package enum Phase: Equatable, Sendable {
+        case head
+        case body
+        /// The request is whole; what follows is not its own.
+        case complete
+        /// What follows cannot be understood any more.
+        case refused(RequestFault)
+    }
+
+    /// How the body is framed, and what of it comes next.
+    enum Framing: Equatable, Sendable {
+        case length(left: Int)
+        case chunkSize
+        case chunkData(left: Int)
+        case chunkEnd
+        case trailer
+    }
+
+    package internal(set) var phase = Phase.head
+    /// The request as far as it was read; whole once it is complete.
+    package internal(set) var request = ServerRequest(method: "", path: "", query: "")
+    /// Whether a byte of it has arrived, other than line breaks in front.
+    package private(set) var hasBegun = false
+    /// Whether the caller wants the connection to last.
+    package private(set) var keepsAlive = true
+    /// Whether the caller speaks HTTP/1.0, where that has to be said.
+    package private(set) var isVersion10 = false
+
+    let headBytesMax: Int
+    let bodyBytesMax: Int
+    var framing = Framing.chunkSize
+    /// What has arrived of a line that has not ended.
+    var line: [UInt8] = []
+    /// The bytes of head, or of trailers, so far.
+    var lineBytes = 0
+
+    private var expectsContinue = false
+    private var check = FramingCheck()
+    /// The first fault that does not keep the rest of the head from being read: the answer wants
+    /// the name of the request, which is in a field.
+    private var fault: RequestFault?
+
+    package init(headBytesMax: Int, bodyBytesMax: Int) {
+        self.headBytesMax = headBytesMax
+        self.bodyBytesMax = bodyBytesMax
+    }
+
+    /// Reads on.
+    ///
+    /// - Returns: The number of bytes that belong to this request: all of them, unless it ends.
+    package mutating func take(_ bytes: UnsafeRawBufferPointer) -> Int {
+        var offset = 0
+        while offset < bytes.count {
+            let rest = UnsafeRawBufferPointer(rebasing: bytes[offset...])
+            switch phase {
+            case .head: offset += takeLine(rest) { $0.headLine($1) }
+            case .body: offset += takeBody(rest)
+            case .complete, .refused: return offset
+            }
+        }
+        return offset
+    }
+
+    /// Whether the caller waits to be asked for the body; true once (RFC 9110 section 10.1.1).
+    package mutating func takeExpectation() -> Bool {
+        defer { if phase == .body { expectsContinue = false } }
+        return expectsContinue && phase == .body && !isVersion10
+            && request.body.isEmpty && lineBytes == 0
+    }
+
+    /// Hands a complete request over; what names it stays.
+    package mutating func takeRequest() -> ServerRequest {
+        defer {
+            request.headers = [:]
+            request.body = []
+        }
+        return request
+    }
+
+    mutating func refuse(_ fault: RequestFault) {
+        phase = .refused(fault)
+        line = []
+    }
+
+    /// Reads to the end of a line, which `use` gets without its line break.
+    mutating func takeLine(
+        _ bytes: UnsafeRawBufferPointer,
+        _ use: (inout Self, UnsafeRawBufferPointer) -> Void
+    ) -> Int {
+        guard let start = bytes.baseAddress else { return 0 }
+        let end = memchr(start, Int32(UInt8(ascii: "\n")), bytes.count)
+        let count = end.map { UnsafeRawPointer($0) - start + 1 } ?? bytes.count
+        lineBytes += count
+        if lineBytes > headBytesMax {
+            refuse(tooLong(UnsafeRawBufferPointer(rebasing: bytes[..<count])))
+            return count
+        }
+        let part = UnsafeRawBufferPointer(rebasing: bytes[..<count])
+        guard end != nil else {
+            line.append(contentsOf: part)
+            if phase == .head { begin(with: line[0]) }
+            return count
+        }
+        if line.isEmpty {
+            endLine(part, use)
+        } else {
+            var whole = line
+            line = []
+            whole.append(contentsOf: part)
+            whole.withUnsafeBytes { endLine($0, use) }
+        }
+        return count
+    }
+
+    private mutating func endLine(
+        _ bytes: UnsafeRawBufferPointer,
+        _ use: (inout Self, UnsafeRawBufferPointer) -> Void
+    ) {
+        let count = bytes.count - 2
+        guard count >= 0, bytes[count] == UInt8(ascii: "\r") else {
+            return refuse(.malformed("A line does not end with CR LF."))
+        }
+        use(&self, UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+    }
+
+    // MARK: - Lines of the head
+
+    private var hasRequestLine: Bool { !request.method.isEmpty }
+
+    /// Something that is no request at all may never end its line.
+    private mutating func begin(with byte: UInt8) {
+        if hasBegun || byte == UInt8(ascii: "\r") { return }
+        hasBegun = true
+        if !FramingCheck.isToken(byte) { refuse(.noRequest) }
+    }
+
+    private func tooLong(_ part: UnsafeRawBufferPointer) -> RequestFault {
+        if phase == .body {
+            return framing == .trailer
+                ? .headTooLarge : .malformed("The line of a chunk's size is too long.")
+        }
+        if hasRequestLine { return .headTooLarge }
+        // Behind the method it is the target that has no end.
+        let space = UInt8(ascii: " ")
+        return line.contains(space) || part.contains(space) ? .targetTooLong : .noRequest
+    }
+
+    private mutating func headLine(_ line: UnsafeRawBufferPointer) {
+        if !hasRequestLine {
+            // Some send a line break too many behind a body (RFC 9112 section 2.2).
+            if !line.isEmpty { requestLine(line) }
+        } else if line.isEmpty {
+            finishHead()
+        } else {
+            field(line)
+        }
+    }
+
+    private mutating func requestLine(_ line: UnsafeRawBufferPointer) {
+        hasBegun = true
+        let space = UInt8(ascii: " ")
+        guard let first = line.firstIndex(of: space), let last = line.lastIndex(of: space),
+            first < last, first > 0, line[..<first].allSatisfy(FramingCheck.isToken),
+            takeVersion(UnsafeRawBufferPointer(rebasing: line[(last + 1)...]))
+        else { return refuse(.noRequest) }
+        request.method = String(decoding: line[..<first], as: UTF8.self)
+        if let target = RequestTarget(UnsafeRawBufferPointer(rebasing: line[(first + 1)..<last])) {
+            request.path = target.path
+            request.query = target.query
+        } else {
+            fault = .malformed("The request target is not valid.")
+        }
+    }
+
+    /// False if it is no version at all.
+    private mutating func takeVersion(_ text: UnsafeRawBufferPointer) -> Bool {
+        guard text.count == 8, text.hasPrefixIgnoringCase("http/"), text[0] == UInt8(ascii: "H"),
+            FramingCheck.isDigit(text[5]), text[6] == UInt8(ascii: "."),
+            FramingCheck.isDigit(text[7])
+        else { return false }
+        if text[5] != UInt8(ascii: "1") { fault = .otherVersion }
+        isVersion10 = text[7] == UInt8(ascii: "0")
+        keepsAlive = !isVersion10
+        return true
+    }
+
+    private mutating func field(_ line: UnsafeRawBufferPointer) {
+        guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else {
+            if fault == nil { fault = .malformed("A header line has no colon.") }
+            return
+        }
+        let name = UnsafeRawBufferPointer(rebasing: line[..<colon])
+        let value = UnsafeRawBufferPointer(rebasing: line[(colon + 1)...]).trimmed
+        check.field(name: name, value: value)
+        if check.problem != nil { return }
+        let text = value.headerText
+        switch name.count {
+        case 6 where name.equalsIgnoringCase("expect"):
+            expectsContinue = value.equalsIgnoringCase("100-continue")
+        case 10 where name.equalsIgnoringCase("connection"):
+            connection(text.lowercased())
+        default: break
+        }
+        request.headers.append(String(decoding: name, as: UTF8.self), text)
+    }
+
+    private mutating func connection(_ options: String) {
+        for option in options.split(separator: ",") {
+            switch option.drop(while: { $0 == " " || $0 == "\t" }).prefix(while: { $0 != " " }) {
+            case "close": keepsAlive = false
+            case "keep-alive" where isVersion10: keepsAlive = true
+            default: break
+            }
+        }
+    }
+
+    private mutating func finishHead() {
+        check.finish(isVersion11: !isVersion10)
+        if let fault = fault ?? check.problem.map(RequestFault.malformed) { return refuse(fault) }
+        lineBytes = 0
+        if check.isChunked {
+            framing = .chunkSize
+            phase = .body
+            return
+        }
+        let length = check.contentLength ?? 0
+        if length > bodyBytesMax { return refuse(.bodyTooLarge) }
+        framing = .length(left: length)
+        phase = length > 0 ? .body : .complete
+        // A length is only a claim: no more is set aside for it than a busy server can spare.
+        request.body.reserveCapacity(min(length, 64 << 10))
+    }
+}
+
+/// Why a request cannot be served by whatever handler.
+package enum RequestFault: Error, Equatable, Sendable {
+    /// It is not HTTP, or its request line is broken.
+    case noRequest
+    /// It can be read in more than one way, or in none; the sentence says where.
+    case malformed(String)
+    case targetTooLong
+    case headTooLarge
+    case bodyTooLarge
+    case otherVersion
+    /// The rest of it did not come in time.
+    case tooSlow
+}

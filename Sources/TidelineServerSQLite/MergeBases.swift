@@ -1,0 +1,95 @@
+// MergeBases: the rows that writes replaced, in tables whose conflict policy merges.
+//
+// A version never comes twice, so what is kept stays true for ever; how much is kept is bounded for
+// each row. All of it happens in the transaction of the write.
+
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+struct MergeBases {
+    let database: Database
+    /// How many versions of a row are kept.
+    let versionsMax: Int
+
+    /// Keeps the row as it is before a write.
+    func keep(_ id: String, of table: SQLiteTable) throws {
+        guard let row = try RowWrites.row(id, table, database) else { return }
+        let key: [SQLValue] = [.text(table.name), .text(id)]
+        try database.prepare(ServerSchema.keepBase).run(
+            key + [
+                .integer(row.state.version), .text(String(decoding: row.json, as: UTF8.self)),
+            ]
+        )
+        try database.prepare(ServerSchema.dropOldBases).run(key + [.integer(Int64(versionsMax))])
+    }
+
+    /// The values by column that the row had with this version, nil for what is not known of them.
+    ///
+    /// - Returns: Nil when the version is not kept, or cannot be read by the columns of today.
+    func values(_ id: String, _ version: Int64, of table: SQLiteTable) throws -> [SQLValue?]? {
+        let statement = try database.prepare(ServerSchema.readBase)
+        defer { statement.reset() }
+        try statement.bind([.text(table.name), .text(id), .integer(version)])
+        guard try statement.step() else { return nil }
+        return try? table.table.members(of: Array(statement.utf8(0)))
+    }
+
+    /// Forgets a row that goes.
+    static func drop(_ id: String, of table: String, _ database: Database) throws {
+        try database.prepare(ServerSchema.dropBasesOfRow).run([.text(table), .text(id)])
+    }
+
+    /// Forgets all rows of a table that does not merge.
+    static func drop(table: String, _ database: Database) throws {
+        try database.prepare(ServerSchema.dropBasesOfTable).run([.text(table)])
+    }
+}
+
+extension ServerSchema {
+    /// Rows of the past, as the wire had them.
+    static let bases = """
+        CREATE TABLE IF NOT EXISTS "tideline_bases" (
+            "table"   TEXT    NOT NULL COLLATE NOCASE,
+            "id"      TEXT    NOT NULL,
+            "version" INTEGER NOT NULL,
+            "row"     TEXT    NOT NULL,
+            PRIMARY KEY ("table", "id", "version")
+        ) STRICT, WITHOUT ROWID
+        """
+
+    static let keepBase = """
+        INSERT INTO "tideline_bases" ("table", "id", "version", "row") VALUES (?1, ?2, ?3, ?4)
+        """
+
+    static let readBase = """
+        SELECT "row" FROM "tideline_bases" WHERE "table" = ?1 AND "id" = ?2 AND "version" = ?3
+        """
+
+    static let dropOldBases = """
+        DELETE FROM "tideline_bases"
+        WHERE "table" = ?1 AND "id" = ?2 AND "version" <= (
+            SELECT "version" FROM "tideline_bases" WHERE "table" = ?1 AND "id" = ?2
+            ORDER BY "version" DESC LIMIT 1 OFFSET ?3
+        )
+        """
+
+    static let dropBasesOfRow = """
+        DELETE FROM "tideline_bases" WHERE "table" = ?1 AND "id" = ?2
+        """
+
+    static let dropBasesOfTable = """
+        DELETE FROM "tideline_bases" WHERE "table" = ?1
+        """
+
+    /// Those of the tombstones that ``purgeTombstones(_:)`` removes.
+    static func dropBasesOfTombstones(_ table: String) -> String {
+        """
+        DELETE FROM "tideline_bases" WHERE "table" = ?3 AND "id" IN (
+            SELECT "id" FROM \(quoted(table))
+            WHERE "deleted" = 1 AND "updatedAt" < ?1
+            ORDER BY "updatedAt" LIMIT ?2
+        )
+        """
+    }
+}

@@ -1,0 +1,39 @@
+// RowGrowth: a write that needs a table or columns that the database lacks (a dynamic schema).
+//
+// They are made in the transaction of the write, and are gone with it when it is refused or fails.
+
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+extension RowWrites {
+    /// Makes what the table lacks and writes; nothing is made when nothing is written.
+    mutating func grow(
+        for operation: WriteOperation,
+        in table: SQLiteTable
+    ) throws -> WriteOutcome {
+        do {
+            return try database.savepoint {
+                let grown = try SchemaChange(database: database, now: now)
+                    .grow(table.table.definition)
+                var outcome = try settle(operation, in: table)
+                guard outcome.decision.changesRow else { throw NothingWritten(outcome: outcome) }
+                outcome.grown = grown
+                return outcome
+            }
+        } catch let refusal as NothingWritten {
+            var outcome = refusal.outcome
+            // The columns that it was read with are gone.
+            if outcome.row != nil, let stored = table.table.storedForm {
+                let table = SQLiteTable(stored, head: table.head)
+                outcome.row = try Self.row(operation.id, table, database)
+            }
+            return outcome
+        }
+    }
+}
+
+/// Undoes what was made for a write that was refused.
+private struct NothingWritten: Error {
+    var outcome: WriteOutcome
+}
