@@ -101,7 +101,8 @@ final class HeadCheck {
                 table: table,
                 generation: generation,
                 limits: ServerLimits(),
-                isDynamic: false
+                isDynamic: false,
+                now: 0
             )
         }
     }

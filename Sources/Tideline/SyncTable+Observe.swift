@@ -18,6 +18,7 @@ extension SyncTable {
                     try query.checkWindow()
                     var last: (rows: [Row], shown: [Row])?
                     func send() async throws {
+                        let query = query.bound(now: current.engine.environment.now())
                         let rows = try await current.engine.read {
                             try $0.store.rows(query, in: table)
                         }

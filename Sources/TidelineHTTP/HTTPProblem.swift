@@ -59,8 +59,10 @@ enum HTTPProblem {
         var writer = JSONWriter()
         writer.row(
             Row(
-                layout: RowLayout(["title", "status", "error"]),
-                values: [.string(title), .integer(Int64(status)), .string(error)]
+                layout: RowLayout(["title", "status", "detail", "error"]),
+                values: [
+                    .string(title), .integer(Int64(status)), .string(error), .string(error),
+                ]
             )
         )
         var headers: HTTPFields = [

@@ -147,6 +147,19 @@ package final class Database: @unchecked Sendable {
         }
     }
 
+    /// Runs `body` on one state of the database; it only reads.
+    ///
+    /// The state is let go of whatever happens: a connection that kept it would show it for ever.
+    package func snapshot<Result>(_ body: () throws -> Result) throws -> Result {
+        try prepare("BEGIN").run()
+        defer {
+            // A limit of time that is over would interrupt the end, too.
+            deadline.suspend { try? prepare("COMMIT").run() }
+            if isInTransaction { deadline.suspend { try? execute("ROLLBACK") } }
+        }
+        return try body()
+    }
+
     /// Runs `body` so that its writes are undone alone when it throws; needs an open transaction.
     package func savepoint<Result>(_ body: () throws -> Result) throws -> Result {
         try prepare("SAVEPOINT one").run()

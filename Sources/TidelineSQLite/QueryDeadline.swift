@@ -40,6 +40,14 @@ final class QueryDeadline {
 
     func clear() { end = .max }
 
+    /// Runs `body` without a limit.
+    func suspend(_ body: () -> Void) {
+        let end = end
+        self.end = .max
+        body()
+        self.end = end
+    }
+
     /// Whether it is over, asked by a function that is about to read so many bytes.
     func isOver(beforeReading bytes: Int) -> Bool {
         bytesLeft -= bytes

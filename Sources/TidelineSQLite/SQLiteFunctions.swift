@@ -21,7 +21,10 @@ package func registerTidelineFunctions(on handle: OpaquePointer) -> Int32 {
 
 /// The same; functions of much text look at the deadline, which must outlive the connection.
 func registerTidelineFunctions(on handle: OpaquePointer, deadline: QueryDeadline?) -> Int32 {
-    for register in [registerConditions, registerText, registerDates, registerNumbers] {
+    let groups = [
+        registerConditions, registerText, registerDates, registerNumbers, registerPrograms,
+    ]
+    for register in groups {
         let code = register(handle, deadline)
         guard code == SQLITE_OK else { return code }
     }
@@ -39,10 +42,10 @@ func registerTidelineFunctions(on handle: OpaquePointer, deadline: QueryDeadline
     )
 }
 
-private typealias Body =
+typealias Body =
     @convention(c) (OpaquePointer?, Int32, UnsafeMutablePointer<OpaquePointer?>?) -> Void
 
-private func define(
+func define(
     _ handle: OpaquePointer,
     _ deadline: QueryDeadline?,
     _ functions: [(name: String, arity: Int32, body: Body)]
@@ -74,6 +77,9 @@ private func registerConditions(_ handle: OpaquePointer, _ deadline: QueryDeadli
             ("contains", 2, { text($0, .contains, $1, $2) }),
             ("startswith", 2, { text($0, .startswith, $1, $2) }),
             ("endswith", 2, { text($0, .endswith, $1, $2) }),
+            ("matchespattern", 2, { matchesPattern($0, $1, $2) }),
+            ("isof", 3, { typed($0, .isof, $2) }),
+            ("cast", 3, { typed($0, .cast, $2) }),
             (
                 "decimal_compare", 2,
                 { respond($0, SQLFunctions.decimalCompare(argument($2, 0), argument($2, 1))) }
@@ -119,6 +125,10 @@ private func registerDates(_ handle: OpaquePointer, _ deadline: QueryDeadline?) 
                 "fractionalseconds", 1,
                 { respond($0, SQLFunctions.date(.fractionalseconds, argument($2, 0))) }
             ),
+            (
+                "totaloffsetminutes", 1,
+                { respond($0, SQLFunctions.date(.totaloffsetminutes, argument($2, 0))) }
+            ),
             ("date", 1, { respond($0, SQLFunctions.date(.date, argument($2, 0))) }),
             ("time", 1, { respond($0, SQLFunctions.date(.time, argument($2, 0))) }),
         ]
@@ -134,6 +144,7 @@ private func registerNumbers(_ handle: OpaquePointer, _ deadline: QueryDeadline?
             ("sub", 2, { arithmetic($0, .sub, $2) }),
             ("mul", 2, { arithmetic($0, .mul, $2) }),
             ("div", 2, { arithmetic($0, .div, $2) }),
+            ("divby", 2, { arithmetic($0, .divby, $2) }),
             ("mod", 2, { arithmetic($0, .mod, $2) }),
             ("negate", 1, { respond($0, SQLFunctions.negate(argument($2, 0))) }),
             ("floor", 1, { respond($0, SQLFunctions.round(.floor, argument($2, 0))) }),
@@ -149,18 +160,68 @@ private func text(
     _ context: OpaquePointer?,
     _ function: Function,
     _ count: Int32,
+    _ values: UnsafeMutablePointer<OpaquePointer?>?,
+    pattern: TextPattern? = nil
+) {
+    let bytes = (0..<Int(count)).reduce(64) { sum, index in
+        sum + Int(sqlite3_value_bytes(values?[index]))
+    }
+    watched(context) { watch in
+        if let watch, watch.isOver(beforeReading: bytes) { return .null }
+        return SQLFunctions.text(function, arguments(count, values), watch, pattern: pattern)
+    }
+}
+
+/// A pattern that SQLite keeps with its statement while the argument stays the same.
+private final class KeptPattern {
+    let pattern: TextPattern
+
+    init(_ text: String) { pattern = .search(text) }
+}
+
+private func matchesPattern(
+    _ context: OpaquePointer?,
+    _ count: Int32,
     _ values: UnsafeMutablePointer<OpaquePointer?>?
 ) {
-    if let deadline = sqlite3_user_data(context) {
-        let bytes = (0..<Int(count)).reduce(64) { sum, index in
-            sum + Int(sqlite3_value_bytes(values?[index]))
-        }
-        let deadline = Unmanaged<QueryDeadline>.fromOpaque(deadline).takeUnretainedValue()
-        if deadline.isOver(beforeReading: bytes) {
-            return sqlite3_result_error_code(context, SQLITE_INTERRUPT)
-        }
+    if let known = sqlite3_get_auxdata(context, 1) {
+        let kept = Unmanaged<KeptPattern>.fromOpaque(known).takeUnretainedValue()
+        return text(context, .matchesPattern, count, values, pattern: kept.pattern)
     }
-    respond(context, SQLFunctions.text(function, arguments(count, values)))
+    guard case .text(let other) = argument(values, 1) else {
+        return text(context, .matchesPattern, count, values)
+    }
+    let made = KeptPattern(other)
+    text(context, .matchesPattern, count, values, pattern: made.pattern)
+    sqlite3_set_auxdata(context, 1, Unmanaged.passRetained(made).toOpaque()) {
+        if let object = $0 { Unmanaged<KeptPattern>.fromOpaque(object).release() }
+    }
+}
+
+/// Answers, or interrupts the statement when its time is over meanwhile.
+func watched(_ context: OpaquePointer?, _ body: (EvaluationWatch?) -> SQLValue) {
+    guard let data = sqlite3_user_data(context) else { return respond(context, body(nil)) }
+    let deadline = Unmanaged<QueryDeadline>.fromOpaque(data).takeUnretainedValue()
+    let watch = EvaluationWatch { deadline.isOver(beforeReading: $0) }
+    let result = body(watch)
+    if watch.isOver { return sqlite3_result_error_code(context, SQLITE_INTERRUPT) }
+    respond(context, result)
+}
+
+private func typed(
+    _ context: OpaquePointer?,
+    _ function: Function,
+    _ values: UnsafeMutablePointer<OpaquePointer?>?
+) {
+    respond(
+        context,
+        SQLFunctions.typed(
+            function,
+            argument(values, 0),
+            argument(values, 1),
+            argument(values, 2)
+        )
+    )
 }
 
 private func arithmetic(
@@ -173,7 +234,7 @@ private func arithmetic(
 
 // MARK: - Arguments and results
 
-private func arguments(
+func arguments(
     _ count: Int32,
     _ values: UnsafeMutablePointer<OpaquePointer?>?
 ) -> [SQLValue] {
@@ -181,7 +242,7 @@ private func arguments(
 }
 
 /// Texts may hold NUL: their length is asked for, after the conversion to UTF-8.
-private func argument(_ values: UnsafeMutablePointer<OpaquePointer?>?, _ index: Int) -> SQLValue {
+func argument(_ values: UnsafeMutablePointer<OpaquePointer?>?, _ index: Int) -> SQLValue {
     guard let value = values?[index] else { return .null }
     switch sqlite3_value_type(value) {
     case SQLITE_INTEGER: return .integer(sqlite3_value_int64(value))
@@ -202,7 +263,7 @@ private let transient = unsafeBitCast(Int(-1), to: sqlite3_destructor_type.self)
 
 private func respond(_ context: OpaquePointer?, _ value: SQLValue) {
     switch value {
-    case .null: sqlite3_result_null(context)
+    case .null, .program: sqlite3_result_null(context)
     case .integer(let whole): sqlite3_result_int64(context, whole)
     case .real(let number): sqlite3_result_double(context, number)
     case .text(let text):

@@ -35,6 +35,7 @@ package final class Statement {
         case .integer(let value): sqlite3_bind_int64(pointer, index, value)
         case .real(let value): sqlite3_bind_double(pointer, index, value)
         case .text(let value): bind(index, text: value)
+        case .program(let value): bindProgram(pointer, index, value)
         case .blob(let value):
             value.withUnsafeBytes { bytes in
                 if let base = bytes.baseAddress, !bytes.isEmpty {

@@ -23,13 +23,13 @@ struct ListRead {
             return try page(database)
         }
         // Counts and rows of one state of the table.
-        try database.prepare("BEGIN").run()
-        defer { try? database.prepare("COMMIT").run() }
-        var page = try page(database)
-        guard request.wantsCount else { return page }
-        let sql = ListRenderer(request, table).count
-        page.count = try database.integer(sql.text(for: .sqlite), sql.bindings)
-        return page
+        return try database.snapshot {
+            var page = try page(database)
+            guard request.wantsCount else { return page }
+            let sql = ListRenderer(request, table).count
+            page.count = try database.integer(sql.text(for: .sqlite), sql.bindings)
+            return page
+        }
     }
 
     /// The statement, rendered once for a plan that is kept.

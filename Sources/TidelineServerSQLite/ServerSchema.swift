@@ -144,7 +144,7 @@ enum ServerSchema {
 
     private static func literal(_ column: ColumnDefinition) -> String {
         switch column.storedDefault {
-        case .null: "NULL"
+        case .null, .program: "NULL"
         case .integer(let value): String(value)
         case .real(let value): "\(value)"
         case .text(let value): "'" + value.replacing("'", with: "''") + "'"

@@ -233,7 +233,8 @@ struct RawRequestTests {
         #expect(answer.headers["Connection"]?.lowercased() == "close")
         #expect(
             answer.text
-                == #"{"title":"Bad Request","status":400,"error":"The Host header is missing."}"#
+                == #"{"title":"Bad Request","status":400,"detail":"The Host header is missing.","#
+                + #""error":"The Host header is missing."}"#
         )
     }
 

@@ -65,7 +65,10 @@ private struct Kind: Sendable, CustomTestStringConvertible {
             type: .binary,
             rules: ColumnRules(maxLength: 4),
             accepted: [(#""""#, #""""#), (#""AAEC/w==""#, #""AAEC/w==""#)],
-            refused: [#""AAECAwQ=""#, #""é""#, #""A""#, "1"],
+            refused: [
+                #""AAECAwQ=""#, #""é""#, #""A""#, "1", #""AQ=A""#, #""AQ===""#, #""====""#,
+                #""A===""#, #""AQ""#, #""AA=AAAA=""#,
+            ],
             zero: #""""#,
             filters: [("c eq binary'AAEC/w=='", 1)]
         ),

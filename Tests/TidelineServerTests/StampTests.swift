@@ -3,6 +3,7 @@
 import Foundation
 import Testing
 import TidelineCore
+import TidelineSQLite
 import TidelineServerCore
 import TidelineServerSQLite
 
@@ -118,6 +119,20 @@ import TidelineServerSQLite
             }
             await door.store.stop()
         }
+    }
+
+    /// A limit of time counts steps over all runs of a statement, also those of the end.
+    @Test func aStateIsLetGoOfWhateverTheTime() throws {
+        let database = try Database(path: ":memory:", mode: .readWrite)
+        for _ in 0..<100_000 {
+            do {
+                try database.limitTime(.zero) { try database.snapshot {} }
+            } catch let error as SQLiteError where error.isInterrupt {
+                continue
+            }
+            try #require(!database.isInTransaction)
+        }
+        #expect(!database.isInTransaction)
     }
 
     @Test func aSlowQueryIsEnded() async throws {

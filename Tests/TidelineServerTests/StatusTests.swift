@@ -244,6 +244,49 @@ private struct Case: Sendable, CustomTestStringConvertible {
         }
     }
 
+    @Test func theParameterCountsBeforeTheHeader() async throws {
+        let door = try await Door()
+        for (parameter, isClassic) in [("2.0.0", true), ("3.0.0", false)] {
+            let answer = await door.send(
+                "GET",
+                "/tables/TodoItem?zumo-api-version=\(parameter)",
+                headers: ["zumo-api-version": isClassic ? "3.0.0" : "2.0.0"]
+            )
+            #expect((answer.json is [Any]) == isClassic)
+        }
+        let answer = await door.send(
+            "GET",
+            "/tables/TodoItem?zumo-api-version=9.0",
+            headers: ["zumo-api-version": "3.0.0"]
+        )
+        #expect(answer.status == 400)
+        let problem = answer.json as? [String: Any]
+        #expect(problem?["detail"] as? String == answer.error && !answer.error.isEmpty)
+    }
+
+    @Test(arguments: ["true", "TRUE", "false", "1", "garbage"])
+    func datasyncCountsByThePresenceOfTheOption(_ value: String) async throws {
+        let answer = try await Door().send("GET", "/tables/TodoItem?$count=\(value)")
+        #expect((answer.json as? [String: Any])?["count"] as? Int == 0)
+    }
+
+    /// What a PATCH says of the stored row is looked at when the row was found.
+    @Test(arguments: [
+        (#"{"id":"other"}"#, 400), (#"{"id":null}"#, 400), (#"{"version":null}"#, 400),
+        (#"{"version":"AAAA"}"#, 400), (#"{"id":"a","text":"x"}"#, 200),
+    ])
+    func claimsOfAPatch(_ body: String, _ status: Int) async throws {
+        let door = try await Door()
+        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"b"}"#)
+        let before = await door.send("GET", "/tables/TodoItem/a").body
+        #expect(await door.send("PATCH", "/tables/TodoItem/a", body).status == status)
+        let after = await door.send("GET", "/tables/TodoItem/a").body
+        #expect((before == after) == (status == 400))
+        if !body.contains(#""a""#) {
+            #expect(await door.send("PATCH", "/tables/TodoItem/none", body).status == 404)
+        }
+    }
+
     @Test(arguments: ["1.0", "2", "4.0.0", "x", "2.0.0.0", "2.x", "-2.0", "2..0", ""])
     func refusesOtherVersions(_ version: String) async throws {
         let answer = try await Door().send(

@@ -78,8 +78,7 @@ extension QueryExpression {
     var isCondition: Bool {
         switch kind {
         case .compare, .all, .any, .not, .isIn: true
-        case .call(let function, _):
-            function == .contains || function == .startswith || function == .endswith
+        case .call(let function, _): function.isCondition
         case .field, .value, .arithmetic, .negate, .position: false
         }
     }

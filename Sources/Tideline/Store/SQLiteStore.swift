@@ -83,9 +83,9 @@ public final class SQLiteStore: LocalStore {
                 }
             }
             return try readers.lend { database in
-                try database.prepare("BEGIN").run()
-                defer { try? database.prepare("COMMIT").run() }
-                return try body(SQLiteTransaction(database: database, tables: tables))
+                try database.snapshot {
+                    try body(SQLiteTransaction(database: database, tables: tables))
+                }
             }
         } catch let error as SQLiteError {
             throw SyncError.store(error, at: path)

@@ -85,7 +85,7 @@ enum SQLiteStoreSQL {
 
     static func value(_ statement: Statement, _ index: Int32, _ type: ColumnType) -> Value {
         switch statement.value(index) {
-        case .null:
+        case .null, .program:
             return .null
         case .integer(let value):
             switch type {

@@ -1,13 +1,13 @@
-// The calls of a query text: functions, `cast` of a literal, `now`.
-
-import Foundation
+// The calls of a query text: functions, and those that name a type.
 
 extension ODataParser {
     /// The rest of a call; the token is its opening parenthesis.
     mutating func call(_ name: String, _ position: Int) throws(ODataError) -> Node {
         switch dialect == .v4 ? name.lowercased() : name {
         case "cast": return try cast(position)
-        case "now": return try currentTime(position)
+        case "isof": return try isOf(position)
+        case "mindatetime": return try instant(.earliest, position)
+        case "maxdatetime": return try instant(.latest, position)
         default: break
         }
         let function = try function(name, position)
@@ -43,6 +43,7 @@ extension ODataParser {
             isInReplace = false
             try checkReplacement(arguments[2])
         }
+        if function == .matchesPattern { try checkPattern(arguments[1]) }
         let isReversed = function == .contains && name.lowercased() == "substringof"
         let operands = isReversed ? arguments.reversed() : arguments
         return try make(.call(function, operands.map(\.expression)), position, over: operands)
@@ -84,35 +85,98 @@ extension ODataParser {
         }
     }
 
-    private mutating func currentTime(_ position: Int) throws(ODataError) -> Node {
-        try advance()
-        guard try skip(.close) else { throw failure("')' is expected; now takes no arguments") }
-        guard let now else { throw failure("now() is not supported here", at: position) }
-        return try make(.value(.date(now)), position)
-    }
-
-    // MARK: - cast(literal, Edm.Type)
-
-    private mutating func cast(_ position: Int) throws(ODataError) -> Node {
-        try advance()
-        let operand = try expression()
-        guard case .value(let value) = operand.expression.kind else {
-            throw failure("only a literal can be cast", at: operand.expression.position)
+    /// A pattern that cannot be read is the caller's fault, wherever it would be needed.
+    private func checkPattern(_ node: Node) throws(ODataError) {
+        let position = node.expression.position
+        guard case .value(.string(let text)) = node.expression.kind else {
+            throw failure("the second argument of matchesPattern is a text constant", at: position)
         }
-        guard try skip(.comma) else { throw failure("',' is expected; then a type like Edm.Date") }
-        let typePosition = self.position
-        let name = try typeName()
-        guard try skip(.close) else { throw failure("')' is expected") }
-        guard let type = Self.type(named: name) else {
+        do {
+            _ = try TextPattern(searching: text)
+        } catch {
             throw failure(
-                "unknown type; one like Edm.Date or Edm.Guid is expected",
-                at: typePosition
+                "the pattern cannot be read: \(error.message), at its character \(error.position)",
+                at: position
             )
         }
-        guard let result = Self.cast(value, to: type) else {
-            throw failure("the literal is not a value of \(name)", at: operand.expression.position)
+    }
+
+    private mutating func instant(
+        _ stamp: Timestamp,
+        _ position: Int
+    ) throws(ODataError) -> Node {
+        guard try arguments().isEmpty else {
+            throw failure("the function takes no arguments", at: position)
+        }
+        return try make(.value(.date(stamp.date)), position)
+    }
+
+    // MARK: - cast(value, Edm.Type), isof(value, Edm.Type)
+
+    private mutating func cast(_ position: Int) throws(ODataError) -> Node {
+        try enter()
+        let operand = try expression()
+        guard try skip(.comma) else { throw failure("',' is expected; then a type like Edm.Date") }
+        let type = try type()
+        leave()
+        return try cast(operand, to: type, position)
+    }
+
+    /// A literal is cast here, so that a wrong one is refused; anything else for each row.
+    private func cast(
+        _ operand: Node,
+        to type: EdmType,
+        _ position: Int
+    ) throws(ODataError) -> Node {
+        guard case .value(let value) = operand.expression.kind else {
+            return try call(.cast, operand, type, position)
+        }
+        let result = ScalarCasts.cast(value, to: type)
+        guard value.isNull || !result.isNull else {
+            throw failure(
+                "the literal is not a value of \(type.rawValue)",
+                at: operand.expression.position
+            )
         }
         return try make(.value(result), position)
+    }
+
+    private mutating func isOf(_ position: Int) throws(ODataError) -> Node {
+        try enter()
+        // Of one argument: whether the row is of the type, and a row is of no primitive one.
+        var ahead = self
+        if (try? ahead.type()) != nil {
+            self = ahead
+            leave()
+            return try make(.value(.bool(false)), position)
+        }
+        let operand = try expression()
+        guard try skip(.comma) else { throw failure("',' is expected; then a type like Edm.Date") }
+        let type = try type()
+        leave()
+        return try call(.isof, operand, type, position)
+    }
+
+    private func call(
+        _ function: Function,
+        _ operand: Node,
+        _ type: EdmType,
+        _ position: Int
+    ) throws(ODataError) -> Node {
+        let name = QueryExpression(.value(.string(type.rawValue)), at: position)
+        return try make(.call(function, [operand.expression, name]), position, over: [operand])
+    }
+
+    /// The last argument: a type and the closing parenthesis.
+    private mutating func type() throws(ODataError) -> EdmType {
+        let start = position
+        let name = try typeName()
+        guard token == .close else { throw failure("')' is expected") }
+        guard let type = EdmType(rawValue: name) else {
+            throw failure("unknown type; one like Edm.Date or Edm.Guid is expected", at: start)
+        }
+        try advance()
+        return type
     }
 
     private mutating func typeName() throws(ODataError) -> String {
@@ -127,32 +191,5 @@ extension ODataParser {
         }
         try advance()
         return space + "." + name
-    }
-
-    private static func type(named name: String) -> ExpressionType? {
-        switch name {
-        case "Edm.String": .string
-        case "Edm.Boolean": .boolean
-        case "Edm.Byte", "Edm.SByte", "Edm.Int16", "Edm.Int32", "Edm.Int64": .integer
-        case "Edm.Single", "Edm.Double": .number
-        case "Edm.Decimal": .decimal
-        case "Edm.Guid": .guid
-        case "Edm.Date": .date
-        case "Edm.TimeOfDay", "Edm.Time": .time
-        case "Edm.DateTime", "Edm.DateTimeOffset": .dateTime
-        case "Edm.Binary": .binary
-        default: nil
-        }
-    }
-
-    private static func cast(_ value: Value, to type: ExpressionType) -> Value? {
-        guard let result = LiteralCoercion.value(value, as: type) else { return nil }
-        switch (result, type) {
-        case (.null, _): return result
-        case (.integer(let whole), .number): return .number(Double(whole))
-        // Coercion leaves numbers alone that do not fit; a cast has to give its type.
-        case (.number, .integer), (.decimal, .integer), (.number, .decimal): return nil
-        default: return result
-        }
     }
 }

@@ -98,8 +98,25 @@ package struct ODataLexer {
         }
         guard index > start else { throw failure("unexpected character") }
         let name = text(start..<index)
+        if let quote = quoteOfMember() {
+            index = quote
+            return .literal(.string(try string()))
+        }
         guard byte(index) == UInt8(ascii: "'") else { return .name(name) }
         return .literal(try typedLiteral(name))
+    }
+
+    /// Where the member of `Example.Rating'G'` is quoted: behind the name of its enumeration.
+    private func quoteOfMember() -> Int? {
+        guard byte(index) == UInt8(ascii: ".") else { return nil }
+        var end = index
+        while byte(end) == UInt8(ascii: "."), nameLength(at: end + 1, isFirst: true) > 0 {
+            end += 1
+            while case let length = nameLength(at: end, isFirst: false), length > 0 {
+                end += length
+            }
+        }
+        return byte(end) == UInt8(ascii: "'") ? end : nil
     }
 
     /// A literal must not run into a name or another number.

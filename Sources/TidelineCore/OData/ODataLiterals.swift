@@ -180,6 +180,18 @@ package enum BinaryText {
         digit <= UInt8(ascii: "9") ? digit - UInt8(ascii: "0") : (digit | 0x20) - 87
     }
 
+    /// Base64 as JSON members have it (RFC 4648 section 4): padded, and nothing else within it.
+    ///
+    /// Foundation reads over padding in the wrong place and makes other bytes of it.
+    package static func paddedBase64(_ text: String) -> Data? {
+        let bytes = text.utf8
+        let isPadding = bytes.suffix(2).map { $0 == UInt8(ascii: "=") }
+        guard bytes.count.isMultiple(of: 4), isPadding != [true, false],
+            !bytes.dropLast(2).contains(UInt8(ascii: "="))
+        else { return nil }
+        return Data(base64Encoded: text)
+    }
+
     /// Base64 in either alphabet, with or without padding.
     package static func base64(_ text: String) -> Data? {
         var plain = text.utf8.map { byte -> UInt8 in
@@ -192,7 +204,7 @@ package enum BinaryText {
         if !plain.contains(UInt8(ascii: "=")) {
             while plain.count % 4 != 0 { plain.append(UInt8(ascii: "=")) }
         }
-        return Data(base64Encoded: Data(plain))
+        return paddedBase64(String(decoding: plain, as: UTF8.self))
     }
 
     /// Base64 in the alphabet for URLs, with padding.

@@ -6,6 +6,7 @@ enum ODataOperator: Hashable {
     case all
     case compare(Comparison)
     case isIn
+    case has
     case arithmetic(Arithmetic)
 
     init?(_ word: String) {
@@ -13,6 +14,7 @@ enum ODataOperator: Hashable {
         case "or": self = .any
         case "and": self = .all
         case "in": self = .isIn
+        case "has": self = .has
         default:
             if let comparison = Comparison(rawValue: word) {
                 self = .compare(comparison)
@@ -32,7 +34,7 @@ enum ODataOperator: Hashable {
         case .any: 1
         case .all: 2
         case .compare(.eq), .compare(.ne): 3
-        case .compare, .isIn: dialect == .v4 ? 4 : 3
+        case .compare, .isIn, .has: dialect == .v4 ? 4 : 3
         case .arithmetic(.add), .arithmetic(.sub): 5
         case .arithmetic: 6
         }
@@ -48,7 +50,8 @@ extension Function {
         switch name {
         case "substringof": self = .contains
         case "round": self = dialect == .v4 ? .round : .roundAway
-        case "roundAway": return nil
+        case "matchespattern" where dialect == .v4: self = .matchesPattern
+        case "roundAway", "has": return nil
         default: self.init(rawValue: name)
         }
     }
@@ -56,17 +59,24 @@ extension Function {
     /// How many arguments it takes.
     package var arity: ClosedRange<Int> {
         switch self {
-        case .contains, .startswith, .endswith, .indexof, .concat: 2...2
+        case .now: 0...0
+        case .contains, .startswith, .endswith, .matchesPattern, .indexof, .concat, .cast, .isof,
+            .has:
+            2...2
         case .substring: 2...3
         case .replace: 3...3
         case .length, .tolower, .toupper, .trim, .year, .month, .day, .hour, .minute, .second,
-            .fractionalseconds, .date, .time, .floor, .ceiling, .round, .roundAway:
+            .totaloffsetminutes, .fractionalseconds, .date, .time, .floor, .ceiling, .round,
+            .roundAway:
             1...1
         }
     }
 
     /// Whether the result is a boolean, false when an argument is null.
     package var isCondition: Bool {
-        self == .contains || self == .startswith || self == .endswith
+        switch self {
+        case .contains, .startswith, .endswith, .matchesPattern, .isof, .has: true
+        default: false
+        }
     }
 }

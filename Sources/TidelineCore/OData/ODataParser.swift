@@ -3,8 +3,6 @@
 // Precedence climbing: one loop for all chains, recursion only for parentheses, arguments and
 // unary operators, bounded by `ODataLimits.depthMax`. Types and column names are for FilterChecker.
 
-package import Foundation
-
 package struct ODataParser {
     /// An expression with the height of its tree.
     struct Node {
@@ -14,8 +12,7 @@ package struct ODataParser {
 
     let dialect: ODataDialect
     let limits: ODataLimits
-    let now: Date?
-    private var lexer: ODataLexer
+    private(set) var lexer: ODataLexer
     private(set) var token = ODataLexer.Token.end
     private var nodes = 0
     private var nesting = 0
@@ -24,8 +21,7 @@ package struct ODataParser {
     private init(
         _ text: String,
         _ dialect: ODataDialect,
-        _ limits: ODataLimits,
-        now: Date?
+        _ limits: ODataLimits
     ) throws(ODataError) {
         guard text.utf8.count <= limits.textBytesMax else {
             throw ODataError(
@@ -36,21 +32,17 @@ package struct ODataParser {
         }
         self.dialect = dialect
         self.limits = limits
-        self.now = now
         lexer = ODataLexer(text, dialect: dialect)
         try advance()
     }
 
     /// Reads a filter.
-    ///
-    /// `now` is what `now()` means; without it the function is refused.
     package static func filter(
         _ text: String,
         dialect: ODataDialect,
-        limits: ODataLimits = ODataLimits(),
-        now: Date? = nil
+        limits: ODataLimits = ODataLimits()
     ) throws(ODataError) -> QueryExpression {
-        var parser = try ODataParser(text, dialect, limits, now: now)
+        var parser = try ODataParser(text, dialect, limits)
         let filter = try parser.expression()
         try parser.end(of: "filter")
         return filter.expression
@@ -60,10 +52,9 @@ package struct ODataParser {
     package static func orderBy(
         _ text: String,
         dialect: ODataDialect,
-        limits: ODataLimits = ODataLimits(),
-        now: Date? = nil
+        limits: ODataLimits = ODataLimits()
     ) throws(ODataError) -> [SortKey] {
-        var parser = try ODataParser(text, dialect, limits, now: now)
+        var parser = try ODataParser(text, dialect, limits)
         var keys: [SortKey] = []
         repeat {
             guard keys.count < limits.orderKeysMax else {
@@ -71,7 +62,8 @@ package struct ODataParser {
             }
             let key = try parser.expression()
             var isAscending = true
-            if case .name(let direction) = parser.token {
+            if case .name(let word) = parser.token {
+                let direction = parser.keyword(word)
                 guard direction == "asc" || direction == "desc" else {
                     throw parser.failure("'asc', 'desc' or ',' is expected")
                 }
@@ -90,7 +82,7 @@ package struct ODataParser {
         dialect: ODataDialect,
         limits: ODataLimits = ODataLimits()
     ) throws(ODataError) -> [String]? {
-        var parser = try ODataParser(text, dialect, limits, now: nil)
+        var parser = try ODataParser(text, dialect, limits)
         if parser.token == .star {
             try parser.advance()
             try parser.end(of: "selection")
@@ -123,6 +115,9 @@ package struct ODataParser {
         ODataError(.tooLarge, message, at: lexer.start)
     }
 
+    /// A word as the grammar has it: v4 does not tell capitals.
+    func keyword(_ word: String) -> String { dialect == .v4 ? word.lowercased() : word }
+
     mutating func advance() throws(ODataError) {
         token = try lexer.next()
     }
@@ -137,9 +132,8 @@ package struct ODataParser {
         switch token {
         case .end: return
         case .close: throw failure("a ')' without '('")
-        case .name(let word) where ODataOperator(word.lowercased()) != nil:
+        case .name(let word) where dialect == .v3 && ODataOperator(word.lowercased()) != nil:
             throw failure("operators are written in lower case: '\(word.lowercased())'")
-        case .name("has"): throw failure("'has' is not supported")
         default: throw failure("an operator or the end of the \(what) is expected")
         }
     }
@@ -188,7 +182,9 @@ package struct ODataParser {
     private mutating func nextOperator(
         _ minimum: Int
     ) throws(ODataError) -> (ODataOperator, Int)? {
-        guard case .name(let word) = token, let next = ODataOperator(word) else { return nil }
+        guard case .name(let word) = token, let next = ODataOperator(keyword(word)) else {
+            return nil
+        }
         let precedence = next.precedence(in: dialect)
         guard precedence >= minimum else { return nil }
         try count()
@@ -211,11 +207,11 @@ package struct ODataParser {
 
     /// Whether a chain of `and` or of `or` goes on.
     private mutating func skipJoint(_ joint: ODataOperator) throws(ODataError) -> Bool {
-        switch joint {
-        case .all: try skip(.name("and"))
-        case .any: try skip(.name("or"))
-        default: false
-        }
+        guard joint == .all || joint == .any, case .name(let word) = token,
+            ODataOperator(keyword(word)) == joint
+        else { return false }
+        try advance()
+        return true
     }
 
     private func joined(_ parts: [Node], by joint: ODataOperator) throws(ODataError) -> Node {
@@ -228,6 +224,7 @@ package struct ODataParser {
             case .arithmetic(let operation):
                 .arithmetic(operation, expressions[0], expressions[1])
             case .isIn: .isIn(expressions[0], Array(expressions.dropFirst()))
+            case .has: .call(.has, expressions)
             }
         return try make(kind, parts[0].expression.position, over: parts)
     }
@@ -264,7 +261,8 @@ package struct ODataParser {
         let position = position
         switch token {
         case .minus: return try prefixed(position) { .negate($0) }
-        case .name("not"): return try prefixed(position) { .not($0) }
+        case .name(let word) where keyword(word) == "not":
+            return try prefixed(position) { .not($0) }
         case .open: return try group(position)
         case .name: return try named(position)
         default: return try literal(position)
@@ -324,6 +322,9 @@ package struct ODataParser {
         case "false": return try make(.value(.bool(false)), position)
         default:
             guard token != .slash else { throw failure("paths into a column are not supported") }
+            if name == "geo", token == .dot {
+                throw failure("no column holds a place: there are no geo functions", at: position)
+            }
             guard ODataOperator(name) == nil else {
                 throw failure("an operand is expected before '\(name)'", at: position)
             }

@@ -58,6 +58,10 @@ package struct ODataWriter {
             text += "-("
             try write(operand, to: &text)
             text += ")"
+        case .call(.has, let arguments):
+            try operand(arguments[0], to: &text)
+            text += " has "
+            try operand(arguments[1], to: &text)
         case .call(let function, let arguments):
             try call(function, arguments, expression, to: &text)
         case .isIn(let operand, let elements): try isIn(operand, elements, to: &text)
@@ -73,6 +77,10 @@ package struct ODataWriter {
         to text: inout String
     ) throws(ODataError) {
         switch expression.kind {
+        case .call(.has, _):
+            text += "("
+            try write(expression, to: &text)
+            text += ")"
         case .field, .call, .negate, .position: try write(expression, to: &text)
         case .value(let value):
             try write(value, other?.type(in: schema) ?? .any, expression, to: &text)
@@ -146,7 +154,11 @@ package struct ODataWriter {
         text += name + "("
         for (index, operand) in operands.enumerated() {
             if index > 0 { text += "," }
-            try write(operand, to: &text)
+            if index == 1, let type = operands.edmType, function == .cast || function == .isof {
+                text += type.rawValue
+            } else {
+                try write(operand, to: &text)
+            }
         }
         text += ")"
     }

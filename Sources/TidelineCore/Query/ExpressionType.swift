@@ -85,9 +85,10 @@ extension QueryExpression {
             schema?.column(named: name).map { ExpressionType($0.type) } ?? .any
         case .value(let value): ExpressionType(of: value)
         case .compare, .all, .any, .not, .isIn: .boolean
-        case .arithmetic(_, let left, let right):
-            Self.result(left.type(in: schema), right.type(in: schema))
+        case .arithmetic(let operation, let left, let right):
+            Self.result(operation, left.type(in: schema), right.type(in: schema))
         case .negate(let operand): operand.type(in: schema)
+        case .call(.cast, let arguments): arguments.edmType?.type ?? .any
         case .call(let function, let arguments):
             function.resultType ?? arguments.first?.type(in: schema) ?? .any
         case .position: .integer
@@ -95,11 +96,15 @@ extension QueryExpression {
     }
 
     /// Integers stay integers, decimals stay exact; any other operand makes it real.
-    private static func result(_ left: ExpressionType, _ right: ExpressionType) -> ExpressionType {
+    private static func result(
+        _ operation: Arithmetic,
+        _ left: ExpressionType,
+        _ right: ExpressionType
+    ) -> ExpressionType {
         switch (left, right) {
         case (.any, _), (_, .any): .any
         case (.null, _), (_, .null): .null
-        case (.integer, .integer): .integer
+        case (.integer, .integer): operation == .divby ? .number : .integer
         case (.decimal, .decimal), (.decimal, .integer), (.integer, .decimal): .decimal
         default: .number
         }
@@ -110,13 +115,23 @@ extension Function {
     /// What it yields; nil when that is the type of its argument.
     var resultType: ExpressionType? {
         switch self {
-        case .contains, .startswith, .endswith: .boolean
-        case .length, .indexof, .year, .month, .day, .hour, .minute, .second: .integer
+        case .contains, .startswith, .endswith, .matchesPattern, .isof, .has: .boolean
+        case .length, .indexof, .year, .month, .day, .hour, .minute, .second, .totaloffsetminutes:
+            .integer
         case .substring, .replace, .tolower, .toupper, .trim, .concat: .string
         case .fractionalseconds: .number
         case .date: .date
         case .time: .time
-        case .floor, .ceiling, .round, .roundAway: nil
+        case .now: .dateTime
+        case .floor, .ceiling, .round, .roundAway, .cast: nil
         }
+    }
+}
+
+extension [QueryExpression] {
+    /// The type that the arguments of `cast` and `isof` name.
+    package var edmType: EdmType? {
+        guard count == 2, case .value(.string(let name)) = self[1].kind else { return nil }
+        return EdmType(rawValue: name)
     }
 }

@@ -4,12 +4,17 @@
 // that name, every literal is of the kind that its column holds, every operand fits its operator.
 // Without a schema it checks the shape only: conditions where conditions belong.
 
+package import Foundation
+
 package struct FilterChecker {
     /// The table; nil for rows without declared columns.
     package let schema: TableSchema?
+    /// What `now()` means; without it the function is refused.
+    package let now: Date?
 
-    package init(schema: TableSchema?) {
+    package init(schema: TableSchema?, now: Date? = nil) {
         self.schema = schema
+        self.now = now
     }
 
     typealias Checked = (expression: QueryExpression, type: ExpressionType)

@@ -9,6 +9,13 @@ extension FilterChecker {
         guard function.arity.contains(arguments.count) else {
             throw mismatch("wrong number of arguments for \(function.rawValue)", whole)
         }
+        switch function {
+        case .now: return try currentTime(whole)
+        case .cast: return try cast(arguments, whole)
+        case .isof: return try isOf(arguments, whole)
+        case .has: return try has(arguments, whole)
+        default: break
+        }
         var checked: [QueryExpression] = []
         for (index, argument) in arguments.enumerated() {
             checked.append(try self.argument(argument, index, of: function))
@@ -16,6 +23,55 @@ extension FilterChecker {
         var result = whole
         result.kind = .call(function, checked)
         return (result, type(of: result))
+    }
+
+    private func currentTime(_ whole: QueryExpression) throws(ODataError) -> Checked {
+        guard let now else {
+            throw ODataError(.unsupported, "now() has no clock here", at: whole.position)
+        }
+        return (whole.with(.value(.date(now))), .dateTime)
+    }
+
+    private func cast(
+        _ arguments: [QueryExpression],
+        _ whole: QueryExpression
+    ) throws(ODataError) -> Checked {
+        guard let target = arguments.edmType else { throw mismatch("a type is expected", whole) }
+        let (checked, type) = try check(arguments[0])
+        guard target.canBeCast(from: type) else {
+            throw mismatch("\(type.name) cannot be cast to \(target.rawValue)", arguments[0])
+        }
+        return (whole.with(.call(.cast, [checked, arguments[1]])), target.type)
+    }
+
+    /// What the type of a column decides is decided here; the range of a whole number is not.
+    private func isOf(
+        _ arguments: [QueryExpression],
+        _ whole: QueryExpression
+    ) throws(ODataError) -> Checked {
+        guard let target = arguments.edmType else { throw mismatch("a type is expected", whole) }
+        let (checked, type) = try check(arguments[0])
+        if !target.mayHold(type) { return (whole.with(.value(.bool(false))), .boolean) }
+        if type == .any || target.type == .integer && target != .int64 {
+            return (whole.with(.call(.isof, [checked, arguments[1]])), .boolean)
+        }
+        let null = QueryExpression(.value(.null), at: whole.position)
+        return (whole.with(.compare(.ne, checked, null)), .boolean)
+    }
+
+    /// A column holds one member, so that it has what it equals.
+    private func has(
+        _ arguments: [QueryExpression],
+        _ whole: QueryExpression
+    ) throws(ODataError) -> Checked {
+        let type = try check(arguments[0]).type
+        guard type.isEnumeration || type == .any else {
+            throw mismatch("'has' takes an enumeration, this is \(type.name)", arguments[0])
+        }
+        guard case .value(.string) = arguments[1].kind else {
+            throw mismatch("'has' takes a member of the enumeration", arguments[1])
+        }
+        return (try compare(.eq, arguments[0], arguments[1], whole), .boolean)
     }
 
     private func argument(
@@ -28,7 +84,7 @@ extension FilterChecker {
         case .year, .month, .day: return try moment(argument, [.dateTime, .date])
         case .hour, .minute, .second, .fractionalseconds:
             return try moment(argument, [.dateTime, .time])
-        case .date, .time: return try moment(argument, [.dateTime])
+        case .date, .time, .totaloffsetminutes: return try moment(argument, [.dateTime])
         case .substring where index > 0: return try wholeNumber(argument)
         default:
             let (checked, type) = try check(argument)

@@ -4,14 +4,25 @@
 
 package struct FilterEvaluator {
     private let value: (String) -> Value
+    private let watch: EvaluationWatch?
+    /// By their bytes: Swift takes texts for equal that are not the same pattern.
+    private let patterns: [[UInt8]: TextPattern]
 
     /// `value` gives a column's value, null for a column that the row does not have.
-    package init(value: @escaping (String) -> Value) {
+    ///
+    /// `patterns` are those that were made already.
+    package init(
+        watch: EvaluationWatch? = nil,
+        patterns: [[UInt8]: TextPattern] = [:],
+        value: @escaping (String) -> Value
+    ) {
         self.value = value
+        self.watch = watch
+        self.patterns = patterns
     }
 
     package init(row: Row) {
-        value = { row[$0] ?? .null }
+        self.init { row[$0] ?? .null }
     }
 
     /// Whether the row belongs to the result; null does not.
@@ -44,11 +55,23 @@ package struct FilterEvaluator {
         case .arithmetic(let operation, let left, let right):
             ScalarNumbers.apply(operation, evaluate(left), evaluate(right))
         case .negate(let operand): ScalarNumbers.negate(evaluate(operand))
-        case .call(let function, let arguments):
-            ScalarFunctions.apply(function, arguments.map { evaluate($0) })
+        case .call(let function, let arguments): call(function, arguments)
         case .position(let operand, let members): position(evaluate(operand), members)
         case .compare, .all, .any, .not, .isIn: .bool(matches(expression))
         }
+    }
+
+    private func call(_ function: Function, _ arguments: [QueryExpression]) -> Value {
+        let values = arguments.map { evaluate($0) }
+        if let watch {
+            let bytes = values.reduce(64) { $0 + ($1.text?.utf8.count ?? 0) }
+            if watch.isOver(beforeReading: bytes) { return .null }
+        }
+        guard function == .matchesPattern, !patterns.isEmpty, let text = values[1].text else {
+            return ScalarFunctions.apply(function, values, watch)
+        }
+        let pattern = patterns[Array(text.utf8)]
+        return ScalarFunctions.apply(function, values, watch, pattern: pattern)
     }
 
     private func compare(_ comparison: Comparison, _ left: Value, _ right: Value) -> Bool {

@@ -3,7 +3,7 @@
 extension Filter {
     /// Whether the row fits.
     ///
-    /// A member that the row does not have counts as null.
+    /// A member that the row does not have counts as null, and so does `now()`.
     public func matches(_ row: Row) -> Bool {
         FilterEvaluator(row: row).matches(expression)
     }

@@ -72,7 +72,10 @@ package enum Arithmetic: String, Hashable, Sendable, CaseIterable {
     case add
     case sub
     case mul
+    /// Cuts the fraction when both operands are whole.
     case div
+    /// Keeps the fraction.
+    case divby
     case mod
 }
 
@@ -81,6 +84,8 @@ package enum Function: String, Hashable, Sendable, CaseIterable {
     case contains
     case startswith
     case endswith
+    /// Whether a part of the text matches a regular expression.
+    case matchesPattern
     case length
     case indexof
     case substring
@@ -95,6 +100,8 @@ package enum Function: String, Hashable, Sendable, CaseIterable {
     case hour
     case minute
     case second
+    /// The offset of an instant, 0: all are kept in UTC.
+    case totaloffsetminutes
     /// The part of the second, at least 0 and less than 1.
     case fractionalseconds
     /// The UTC day of an instant.
@@ -107,4 +114,30 @@ package enum Function: String, Hashable, Sendable, CaseIterable {
     case round
     /// Half away from zero: what `round` means in 2.x.
     case roundAway
+    /// The moment of the request; FilterChecker puts it in.
+    case now
+    /// A value in another type; the second argument is the name of an ``EdmType``.
+    case cast
+    /// Whether a value is of a type; arguments as of `cast`.
+    case isof
+    /// Whether an enumeration has a member: an operator in OData. FilterChecker makes it `eq`.
+    case has
+}
+
+extension QueryExpression {
+    /// Whether the function is called anywhere in it.
+    package func calls(_ function: Function) -> Bool {
+        switch kind {
+        case .call(function, _): true
+        case .call(_, let parts), .all(let parts), .any(let parts):
+            parts.contains { $0.calls(function) }
+        case .isIn(let operand, let parts):
+            operand.calls(function) || parts.contains { $0.calls(function) }
+        case .compare(_, let left, let right), .arithmetic(_, let left, let right):
+            left.calls(function) || right.calls(function)
+        case .not(let operand), .negate(let operand), .position(let operand, _):
+            operand.calls(function)
+        case .field, .value: false
+        }
+    }
 }

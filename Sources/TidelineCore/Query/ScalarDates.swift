@@ -5,6 +5,7 @@ package enum ScalarDates {
     package static func part(_ function: Function, ofInstant microseconds: Int64) -> Value {
         let (day, micros) = split(microseconds)
         switch function {
+        case .totaloffsetminutes: return .integer(0)
         case .year, .month, .day, .date:
             let (year, month, monthDay) = Timestamp.civil(days: day)
             return part(function, year, month, monthDay)

@@ -3,22 +3,47 @@
 
 package enum ScalarFunctions {
     /// Conditions on null are false, other functions of null are null.
-    package static func apply(_ function: Function, _ arguments: [Value]) -> Value {
+    ///
+    /// `now` has no value here. `pattern` is that of a `matchesPattern`, if it is made already.
+    package static func apply(
+        _ function: Function,
+        _ arguments: [Value],
+        _ watch: EvaluationWatch? = nil,
+        pattern: TextPattern? = nil
+    ) -> Value {
+        if function == .matchesPattern {
+            guard let text = arguments[0].text, let other = arguments[1].text else { return false }
+            return .bool((pattern ?? .search(other)).isFound(in: text, watch))
+        }
         if function.isCondition { return .bool(condition(function, arguments)) }
         guard let first = arguments.first else { return .null }
         switch function {
         case .floor, .ceiling, .round, .roundAway: return ScalarNumbers.round(function, first)
-        case .year, .month, .day, .hour, .minute, .second, .fractionalseconds, .date, .time:
+        case .year, .month, .day, .hour, .minute, .second, .fractionalseconds, .date, .time,
+            .totaloffsetminutes:
             return part(function, first)
+        case .cast:
+            return type(arguments[1]).map { ScalarCasts.cast(first, to: $0) } ?? .null
         default: return text(function, arguments)
         }
     }
 
-    private static func condition(_ function: Function, _ arguments: [Value]) -> Bool {
+    private static func type(_ name: Value) -> EdmType? {
+        name.text.flatMap { EdmType(rawValue: $0) }
+    }
+
+    private static func condition(
+        _ function: Function,
+        _ arguments: [Value]
+    ) -> Bool {
+        if function == .isof {
+            return type(arguments[1]).map { ScalarCasts.isOf(arguments[0], $0) } ?? false
+        }
         guard let text = arguments[0].text, let part = arguments[1].text else { return false }
         return switch function {
         case .contains: ScalarText.contains(text, part)
         case .startswith: ScalarText.starts(text, with: part)
+        case .has: text.utf8.elementsEqual(part.utf8)
         default: ScalarText.ends(text, with: part)
         }
     }

@@ -78,6 +78,7 @@ package enum ScalarNumbers {
         case .sub: (result, isOverflow) = one.subtractingReportingOverflow(two)
         case .mul: (result, isOverflow) = one.multipliedReportingOverflow(by: two)
         case .div: (result, isOverflow) = one.dividedReportingOverflow(by: two)
+        case .divby: return real(.div, Double(one), Double(two))
         case .mod:
             // Of the least integer and -1 the quotient overflows, the remainder does not.
             if two == -1 { return .integer(0) }
@@ -92,7 +93,7 @@ package enum ScalarNumbers {
         case .add: result = one + two
         case .sub: result = one - two
         case .mul: result = one * two
-        case .div: result = one / two
+        case .div, .divby: result = one / two
         case .mod: result = one.truncatingRemainder(dividingBy: two)
         }
         return result.isFinite ? .number(result) : .null
@@ -104,7 +105,7 @@ package enum ScalarNumbers {
         case .add: result = one + two
         case .sub: result = one - two
         case .mul: result = one * two
-        case .div:
+        case .div, .divby:
             guard !two.isZero else { return .null }
             result = one / two
         case .mod:

@@ -42,12 +42,12 @@ package struct FilterRenderer {
 
     /// A condition for WHERE: null, like false, leaves the row out.
     package func condition(_ expression: QueryExpression) -> SQL {
-        condition(expression, .loose)
+        bounded(expression, .loose)
     }
 
     /// A condition that is true or false, never null.
     package func strictCondition(_ expression: QueryExpression) -> SQL {
-        condition(expression, .strict)
+        bounded(expression, .strict)
     }
 
     /// The keys of ORDER BY.
@@ -106,26 +106,21 @@ package struct FilterRenderer {
         case .isIn(let operand, let elements): return isIn(operand, elements, mode)
         case .value(.bool(let value)): return dialect.constant(value)
         case .value: return dialect.constant(false)
-        case .field: return dialect.isTrue(value(expression))
+        case .field: return dialect.isTrue(plain(expression))
         case .call(.startswith, let arguments):
-            return prefix(arguments, mode) ?? value(expression)
-        case .call(let function, _) where function.isCondition: return value(expression)
+            return prefix(arguments, mode) ?? plain(expression)
+        case .call(let function, _) where function.isCondition: return plain(expression)
         case .call, .arithmetic, .negate, .position:
-            return dialect.isTrue(value(expression))
+            return dialect.isTrue(plain(expression))
         }
     }
 
-    /// A balanced tree: SQLite's parser takes some 30 levels of brackets behind an operator.
     private func tree(_ parts: [QueryExpression], _ joint: SQL, _ mode: Mode) -> SQL {
-        guard parts.count > 32 else {
-            return parts.map { part in
-                let sql = condition(part, mode)
-                return part.isCompound ? "(\(sql))" : sql
-            }.joined(separator: joint)
+        let parts = parts.map { part in
+            let sql = condition(part, mode)
+            return part.isCompound ? "(\(sql))" as SQL : sql
         }
-        let middle = parts.count / 2
-        let first = tree(Array(parts[..<middle]), joint, mode)
-        return "(\(first))\(joint)(\(tree(Array(parts[middle...]), joint, mode)))"
+        return Self.tree(parts[...], joint)
     }
 
     /// `"a" >= 'Wine' AND "a" < 'Winf'`, which an index answers; nil for other arguments.
@@ -133,7 +128,7 @@ package struct FilterRenderer {
         guard case .field = arguments[0].kind, case .value(.string(let prefix)) = arguments[1].kind,
             let successor = Self.successor(of: prefix)
         else { return nil }
-        let column = value(arguments[0])
+        let column = plain(arguments[0])
         let range: SQL = "(\(column) >= \(.text(prefix)) AND \(column) < \(.text(successor)))"
         return mode == .strict ? dialect.orFalse(range) : range
     }
@@ -154,30 +149,57 @@ package struct FilterRenderer {
 
     /// A value that may be null; conditions give true or false.
     package func value(_ expression: QueryExpression) -> SQL {
+        steps(expression) > Self.stepsMax
+            ? program(expression, isCondition: false) : plain(expression)
+    }
+
+    /// A value that is part of something rendered.
+    func plain(_ expression: QueryExpression) -> SQL {
         switch expression.kind {
         case .field(let name): return column(name)
         case .value(.null): return "NULL"
         case .value(let value): return "\(stored(value))"
         case .arithmetic(let operation, let left, let right):
-            return dialect.call(operation.rawValue, [value(left), value(right)])
-        case .negate(let operand): return dialect.call("negate", [value(operand)])
+            return dialect.call(operation.rawValue, [plain(left), plain(right)])
+        case .negate(let operand): return dialect.call("negate", [plain(operand)])
+        case .call(.cast, let arguments), .call(.isof, let arguments):
+            return typed(expression, arguments)
         case .call(let function, let arguments):
-            let operands = arguments.map { function.takesDates ? instant($0) : value($0) }
+            let operands = arguments.map { function.takesDates ? instant($0) : plain($0) }
             return dialect.call(function.rawValue.lowercased(), operands)
-        case .position(let operand, let members): return position(value(operand), members)
+        case .position(let operand, let members): return position(plain(operand), members)
         case .compare, .all, .any, .not, .isIn: return "(\(condition(expression, .strict)))"
         }
     }
 
-    /// The argument of a date function: an instant in microseconds, or a text.
-    private func instant(_ expression: QueryExpression) -> SQL {
-        if case .value(.date(let date)) = expression.kind {
-            return "\(.integer(Timestamp(date).microseconds))"
+    /// `tl_cast("a", 'decimal', 'Edm.Int32')`: the type that the value is kept as, and the new one.
+    private func typed(_ expression: QueryExpression, _ arguments: [QueryExpression]) -> SQL {
+        guard case .call(let function, _) = expression.kind, let target = arguments.edmType else {
+            return "NULL"
         }
-        guard type(expression) == .dateTime, dateUnit == .milliseconds else {
-            return value(expression)
+        let source = SQLFunctions.source(type(arguments[0]))
+        return dialect.call(
+            function.rawValue,
+            [instant(arguments[0]), "\(source)", "\(.text(target.rawValue))"]
+        )
+    }
+
+    /// An argument of a date function: an instant in microseconds, or a text.
+    func instant(_ expression: QueryExpression) -> SQL {
+        switch expression.kind {
+        case .value(.date(let date)): return "\(.integer(Timestamp(date).microseconds))"
+        case .field where type(expression) == .dateTime && dateUnit == .milliseconds:
+            return "\(plain(expression)) * 1000"
+        default: return plain(expression)
         }
-        return "\(value(expression)) * 1000"
+    }
+
+    /// Whether it is an instant that a function made: such are microseconds in every unit.
+    func isComputedInstant(_ expression: QueryExpression) -> Bool {
+        switch expression.kind {
+        case .field, .value: false
+        default: type(expression) == .dateTime
+        }
     }
 
     private func position(_ value: SQL, _ members: [String]) -> SQL {
@@ -222,7 +244,9 @@ extension Function {
     /// Whether the argument may be an instant.
     var takesDates: Bool {
         switch self {
-        case .year, .month, .day, .hour, .minute, .second, .fractionalseconds, .date, .time: true
+        case .year, .month, .day, .hour, .minute, .second, .fractionalseconds, .date, .time,
+            .totaloffsetminutes:
+            true
         default: false
         }
     }

@@ -15,12 +15,15 @@ extension FilterRenderer {
         switch (type(left), type(right)) {
         case (.decimal, .decimal) where comparison == .eq || comparison == .ne: break
         case (.decimal, _), (_, .decimal): return compareDecimals(comparison, left, right, mode)
+        case (.dateTime, .dateTime) where isComputedInstant(left) || isComputedInstant(right):
+            let isNeverNull = isNeverNull(left) || isNeverNull(right)
+            return apply(comparison, instant(left), instant(right), isNeverNull, mode)
         case (.dateTime, .dateTime):
             if let sql = compareDates(comparison, left, right, mode) { return sql }
         default: break
         }
         let isNeverNull = isNeverNull(left) || isNeverNull(right)
-        return apply(comparison, value(left), value(right), isNeverNull, mode)
+        return apply(comparison, plain(left), plain(right), isNeverNull, mode)
     }
 
     private func apply(
@@ -42,8 +45,8 @@ extension FilterRenderer {
 
     private func compareWithNull(_ comparison: Comparison, _ other: QueryExpression) -> SQL {
         switch comparison {
-        case .eq: "\(value(other)) IS NULL"
-        case .ne: "\(value(other)) IS NOT NULL"
+        case .eq: "\(plain(other)) IS NULL"
+        case .ne: "\(plain(other)) IS NOT NULL"
         default: dialect.constant(false)
         }
     }
@@ -80,7 +83,7 @@ extension FilterRenderer {
         _ right: QueryExpression,
         _ mode: Mode
     ) -> SQL {
-        let (one, two) = (value(left), value(right))
+        let (one, two) = (plain(left), plain(right))
         switch comparison {
         case .eq: return dialect.isTrue(dialect.call("decimal_equal", [one, two]))
         case .ne: return "NOT (\(dialect.isTrue(dialect.call("decimal_equal", [one, two]))))"
@@ -104,9 +107,9 @@ extension FilterRenderer {
             let order = ValueOrder.compare(.date(one), .date(two)) ?? 0
             return dialect.constant(comparison.holds(order))
         case (_, .value(.date(let date))) where !isWhole(date):
-            return between(comparison, value(left), date, mode)
+            return between(comparison, plain(left), date, mode)
         case (.value(.date(let date)), _) where !isWhole(date):
-            return between(comparison.mirrored, value(right), date, mode)
+            return between(comparison.mirrored, plain(right), date, mode)
         default: return nil
         }
     }
@@ -143,16 +146,17 @@ extension FilterRenderer {
             return condition(parts.count == 1 ? parts[0] : QueryExpression(.any(parts)), mode)
         }
         let list = values.map { "\($0)" as SQL }.joined(separator: ", ")
-        let sql: SQL = "\(value(operand)) IN (\(list))"
+        let sql: SQL = "\(plain(operand)) IN (\(list))"
         return mode == .strict ? dialect.orFalse(sql) : sql
     }
 
     /// The list as literals that plain `=` compares; nil when an element needs more.
-    private func listValues(
+    func listValues(
         _ operand: QueryExpression,
         _ elements: [QueryExpression]
     ) -> [SQLValue]? {
         if case .value = operand.kind { return nil }
+        if isComputedInstant(operand) && dateUnit != .microseconds { return nil }
         let type = type(operand)
         var values: [SQLValue] = []
         for element in elements {

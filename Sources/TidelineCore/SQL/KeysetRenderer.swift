@@ -47,6 +47,7 @@ package struct KeysetRenderer {
     private func isPlain(_ values: [Value]) -> Bool {
         zip(keys, values).allSatisfy { key, value in
             if case .date(let date) = value, !renderer.isWhole(date) { return false }
+            if renderer.isComputedInstant(key.expression) { return false }
             return key.isAscending && !value.isNull && renderer.type(key.expression) != .decimal
         }
     }

@@ -14,6 +14,8 @@ package enum SQLValue: Hashable, Sendable {
     case real(Double)
     case text(String)
     case blob(Data)
+    /// An expression that a function of ours evaluates: see `FilterProgram`.
+    case program(FilterProgram)
 }
 
 /// The name of a table or a column.

@@ -9,8 +9,62 @@ package enum SQLFunctions {
     /// The text functions and conditions.
     ///
     /// A condition gives 0 or 1, never null.
-    package static func text(_ function: Function, _ arguments: [SQLValue]) -> SQLValue {
-        plain(ScalarFunctions.apply(function, arguments.map(value)))
+    package static func text(
+        _ function: Function,
+        _ arguments: [SQLValue],
+        _ watch: EvaluationWatch? = nil,
+        pattern: TextPattern? = nil
+    ) -> SQLValue {
+        plain(ScalarFunctions.apply(function, arguments.map(value), watch, pattern: pattern))
+    }
+
+    /// `cast` and `isof` of a value that is kept as a type keeps it.
+    package static func typed(
+        _ function: Function,
+        _ argument: SQLValue,
+        _ source: SQLValue,
+        _ target: SQLValue
+    ) -> SQLValue {
+        let type: ExpressionType =
+            switch source {
+            case .text("boolean"): .boolean
+            case .text("decimal"): .decimal
+            case .text("dateTime"): .dateTime
+            case .text("json"): .json
+            default: .any
+            }
+        return plain(
+            ScalarFunctions.apply(function, [value(argument, as: type), value(target)])
+        )
+    }
+
+    /// What `typed` has to know of the argument's type.
+    static func source(_ type: ExpressionType) -> SQLValue {
+        switch type {
+        case .boolean: .text("boolean")
+        case .decimal: .text("decimal")
+        case .dateTime: .text("dateTime")
+        case .json: .text("json")
+        default: .text("")
+        }
+    }
+
+    /// What a column of a type means by what it keeps; instants in the unit.
+    package static func value(
+        _ stored: SQLValue,
+        as type: ExpressionType,
+        unit: FilterRenderer.DateUnit = .microseconds
+    ) -> Value {
+        switch (stored, type) {
+        case (.integer(let value), .boolean) where value == 0 || value == 1: .bool(value == 1)
+        case (.integer(let value), .dateTime):
+            .date(Timestamp(microseconds: value &* unit.microseconds).date)
+        case (.integer(let value), .number): .number(Double(value))
+        case (.text(let text), .decimal):
+            DecimalText.parse(text).map { .decimal($0) } ?? .string(text)
+        case (.text(let text), .json): .json(JSON(checked: text))
+        default: value(stored)
+        }
     }
 
     /// `floor`, `ceiling`, `round`, `roundAway`.
@@ -60,6 +114,7 @@ package enum SQLFunctions {
         case .real(let number): .number(number)
         case .text(let text): .string(text)
         case .blob(let data): .data(data)
+        case .program: .null
         }
     }
 
@@ -68,14 +123,18 @@ package enum SQLFunctions {
         return DecimalText.parse(text).map { .decimal($0) } ?? .null
     }
 
-    private static func plain(_ value: Value) -> SQLValue {
+    /// A result; instants are microseconds.
+    static func plain(_ value: Value) -> SQLValue {
         switch value {
         case .bool(let value): .integer(value ? 1 : 0)
         case .integer(let whole): .integer(whole)
         case .number(let number): .real(number)
         case .decimal(let number): .text(DecimalText.canonical(number))
         case .string(let text): .text(text)
-        case .null, .date, .data, .json: .null
+        case .date(let date): .integer(Timestamp(date).microseconds)
+        case .data(let data): .blob(data)
+        case .json(let json): .text(json.text)
+        case .null: .null
         }
     }
 }

@@ -22,20 +22,20 @@ public struct Timestamp: Hashable, Sendable, Comparable {
     public init(_ date: Date) {
         let seconds = date.timeIntervalSinceReferenceDate
         guard abs(seconds) < 1e12 else {
-            microseconds = seconds > 0 ? Self.latest : Self.earliest
+            self = seconds > 0 ? .latest : .earliest
             return
         }
         let whole = seconds.rounded(.down)
         var fraction = Int64(((seconds - whole) * 1_000_000).rounded())
         if abs(seconds) >= Self.farSeconds { fraction = (fraction + 500) / 1000 * 1000 }
         let exact = (Int64(whole) + Self.referenceOffset) * 1_000_000 + fraction
-        microseconds = min(max(exact, Self.earliest), Self.latest)
+        self = min(max(Timestamp(microseconds: exact), .earliest), .latest)
     }
 
     /// 0001-01-01T00:00:00.000000Z.
-    private static let earliest: Int64 = -62_135_596_800_000_000
+    package static let earliest = Timestamp(microseconds: -62_135_596_800_000_000)
     /// 9999-12-31T23:59:59.999999Z.
-    private static let latest: Int64 = 253_402_300_799_999_999
+    package static let latest = Timestamp(microseconds: 253_402_300_799_999_999)
 
     /// A `Date` further than this from 2001 is coarser than a microsecond.
     private static let farSeconds = 8_589_934_592.0
@@ -175,7 +175,7 @@ extension Timestamp {
         let days = Self.days(year: year, month: month, day: day)
         let seconds = days * 86400 + hour * 3600 + minute * 60 + second - offset
         microseconds = seconds * 1_000_000 + micros
-        guard microseconds >= Self.earliest, microseconds <= Self.latest else { return nil }
+        guard self >= .earliest, self <= .latest else { return nil }
     }
 
     package static func isDay(_ year: Int64, _ month: Int64, _ day: Int64) -> Bool {

@@ -62,12 +62,18 @@ extension TableDefinition {
 
 extension TableService {
     /// What of the table the user may see, as a filter that every statement has; nil for all.
-    func view(of table: Table, for user: User?) async throws -> QueryExpression? {
+    ///
+    /// `now` is the moment of the request.
+    func view(
+        of table: Table,
+        for user: User?,
+        at now: Int64
+    ) async throws -> QueryExpression? {
         let owned = try ownerView(of: table, for: user)
         guard let rowFilter = table.hooks?.rowFilter, let filter = try await rowFilter(user) else {
             return owned
         }
-        let filtered = try filter.expression(in: table.definition.schema)
+        let filtered = try filter.expression(in: table.definition.schema, now: now)
         return owned.map { QueryExpression(.all([$0, filtered])) } ?? filtered
     }
 

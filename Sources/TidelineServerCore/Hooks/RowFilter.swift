@@ -75,9 +75,9 @@ public struct RowFilter: Sendable, ExpressibleByStringInterpolation {
     }
 
     /// The condition on a table's columns.
-    func expression(in schema: TableSchema) throws -> QueryExpression {
+    func expression(in schema: TableSchema, now: Int64) throws -> QueryExpression {
         if let fault { throw fault }
-        return try FilterChecker(schema: schema)
+        return try FilterChecker(schema: schema, now: Timestamp(microseconds: now).date)
             .filter(try ODataParser.filter(text, dialect: .v4))
     }
 }

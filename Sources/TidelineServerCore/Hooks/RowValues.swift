@@ -11,19 +11,7 @@ extension Value {
 
     /// A stored value of what yields this type.
     package init(_ stored: SQLValue, as type: ExpressionType) {
-        self =
-            switch (stored, type) {
-            case (.null, _): .null
-            case (.integer(let value), .boolean): .bool(value != 0)
-            case (.integer(let value), .dateTime): .date(Timestamp(microseconds: value).date)
-            case (.integer(let value), _): .integer(value)
-            case (.real(let value), _): .number(value)
-            case (.text(let text), .decimal):
-                DecimalText.parse(text).map { .decimal($0) } ?? .string(text)
-            case (.text(let text), .json): .json(JSON(checked: text))
-            case (.text(let text), _): .string(text)
-            case (.blob(let data), _): .data(data)
-            }
+        self = SQLFunctions.value(stored, as: type)
     }
 }
 

@@ -60,10 +60,11 @@ package struct ListOptions: Sendable {
         return value
     }
 
-    /// Datasync callers count by the presence of the option, as its server did.
+    /// Datasync callers count by the presence of the option, whatever its value, as with its
+    /// servers (datasync-protocol.md 5.1).
     private static func count(_ value: String, _ generation: Generation) throws -> Bool {
-        if ASCII.equal(value, "true") { return true }
-        if ASCII.equal(value, "false") { return generation == .datasync }
+        if generation == .datasync || ASCII.equal(value, "true") { return true }
+        if ASCII.equal(value, "false") { return false }
         throw ServerError.badRequest("Option '$count' must be true or false.")
     }
 

@@ -8,6 +8,8 @@ package struct ListPlan: Sendable {
     package private(set) var pageSizeApplied: Int?
     private let generation: Generation
     private let options: ListOptions
+    /// Whether the query asks for the time, so that its plan holds for one request.
+    private(set) var dependsOnTime = false
     /// How many keys decide the order, the id behind them.
     private var keyCount = 1
 
@@ -21,7 +23,8 @@ package struct ListPlan: Sendable {
         generation: Generation,
         pageSizeWanted: Int? = nil,
         limits: ServerLimits,
-        isDynamic: Bool
+        isDynamic: Bool,
+        now: Int64
     ) throws {
         self.generation = generation
         self.options = options
@@ -41,7 +44,7 @@ package struct ListPlan: Sendable {
         request.wantsCount = options.wantsCount
         request.opening = Array(Self.opening(generation, wantsCount: options.wantsCount).utf8)
         do {
-            try readTexts(table)
+            try readTexts(table, now: now)
         } catch {
             if isDynamic && error.reason == .unknownColumn { return nil }
             throw ServerError.badRequest(error.message, position: error.position)
@@ -60,15 +63,19 @@ package struct ListPlan: Sendable {
         }
     }
 
-    private mutating func readTexts(_ table: Table) throws(ODataError) {
+    private mutating func readTexts(_ table: Table, now: Int64) throws(ODataError) {
         let schema = table.definition.schema
-        let checker = FilterChecker(schema: schema)
+        let checker = FilterChecker(schema: schema, now: Timestamp(microseconds: now).date)
         let dialect: ODataDialect = generation == .classic ? .v3 : .v4
         if let text = options.filter {
-            request.filter = try checker.filter(try ODataParser.filter(text, dialect: dialect))
+            let filter = try ODataParser.filter(text, dialect: dialect)
+            dependsOnTime = filter.calls(.now)
+            request.filter = try checker.filter(filter)
         }
         if let text = options.order {
-            let order = try checker.order(try ODataParser.orderBy(text, dialect: dialect))
+            let keys = try ODataParser.orderBy(text, dialect: dialect)
+            dependsOnTime = dependsOnTime || keys.contains { $0.expression.calls(.now) }
+            let order = try checker.order(keys)
             let id = order.firstIndex { $0.expression.kind == .field(SystemColumn.id) }
             request.order = id.map { Array(order[...$0]) } ?? order
             keyCount = request.order.count + (id == nil ? 1 : 0)

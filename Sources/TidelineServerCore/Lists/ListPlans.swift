@@ -36,7 +36,8 @@ final class ListPlans: Sendable {
 
     /// Keeps the plan unless it is one of very many: pages behind the first have a query each.
     func keep(_ plan: inout ListPlan, for query: Query, of table: Table) {
-        guard query.text.utf8.count <= Self.textBytesMax, query.hasOneSpelling, plan.isFirstPage
+        guard query.text.utf8.count <= Self.textBytesMax, query.hasOneSpelling, plan.isFirstPage,
+            !plan.dependsOnTime
         else { return }
         plan.request.kept = KeptRendering()
         let kept = Kept(table: table, plan: plan)

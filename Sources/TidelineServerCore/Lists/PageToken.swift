@@ -11,7 +11,7 @@ package enum PageToken {
         for (index, key) in keys.enumerated() {
             if index > 0 { writer.byte(",") }
             switch key {
-            case .null: writer.null()
+            case .null, .program: writer.null()
             case .integer(let value): writer.integer(value)
             case .real(let value): writer.raw(value.description)
             case .text(let value): writer.string(value)

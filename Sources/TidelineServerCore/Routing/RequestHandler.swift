@@ -96,6 +96,10 @@ package struct RequestHandler: Sendable {
         }
     }
 
+    private func call(_ request: ServerRequest, _ user: User?) throws -> TableCall {
+        try TableCall(request, user: user, now: service.settings.environment.now())
+    }
+
     /// What depends on who sends it.
     private func dispatch(
         _ route: Route,
@@ -104,13 +108,9 @@ package struct RequestHandler: Sendable {
     ) async throws -> ServerResponse {
         switch route {
         case .table(let table):
-            return try await service.answer(try TableCall(request, user: user), table: table)
+            return try await service.answer(try call(request, user), table: table)
         case .row(let table, let id):
-            return try await service.answer(
-                try TableCall(request, user: user),
-                table: table,
-                id: id
-            )
+            return try await service.answer(try call(request, user), table: table, id: id)
         case .endpoint(let path):
             return try await service.answer(request, user: user, endpoint: path) { inner in
                 await perform(inner, user: user)

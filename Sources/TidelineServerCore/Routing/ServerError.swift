@@ -126,7 +126,8 @@ package struct ServerError: Error, Sendable {
 
     package static let systemChange = ServerError(
         400,
-        "'version' and 'updatedAt' are set by the server; leave them out or send the stored ones."
+        "'id', 'version' and 'updatedAt' are not changed by a PATCH; leave them out or send the "
+            + "stored ones."
     )
 
     package static let outsideView = ServerError(
@@ -173,6 +174,9 @@ extension ServerResponse {
         writer.string(Self.title(error.status))
         writer.raw(",\"status\":")
         writer.integer(Int64(error.status))
+        // RFC 9457 has the name `detail`; clients of all generations look for `error`.
+        writer.raw(",\"detail\":")
+        writer.string(error.message)
         writer.raw(",\"error\":")
         writer.string(error.message)
         if let code = error.code {

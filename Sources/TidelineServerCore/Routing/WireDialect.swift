@@ -77,9 +77,9 @@ package struct RequestHead: Sendable {
         list = list.map { $0 + ", " + value } ?? value
     }
 
-    /// The generation, by the header first, then by the parameter; datasync when neither is there.
+    /// The generation, by the parameter first, then by the header; datasync when neither is there.
     package func generation(_ parameters: QueryParameters) throws -> Generation {
-        guard let text = version ?? parameters.values("zumo-api-version").first else {
+        guard let text = parameters.values("zumo-api-version").first ?? version else {
             return .datasync
         }
         guard let generation = Generation(version: text) else {

@@ -81,7 +81,7 @@ extension ColumnDefinition {
             guard let guid = GuidText.canonical(text) else { throw fault() }
             return .text(guid)
         case .binary:
-            guard let data = Data(base64Encoded: text) else { throw fault() }
+            guard let data = BinaryText.paddedBase64(text) else { throw fault() }
             return .blob(data)
         case .enumeration(let members):
             guard members.contains(where: { $0.utf8.elementsEqual(text.utf8) }) else {

@@ -19,6 +19,8 @@ package struct RowBody: Sendable {
     package var updatedAt: String?
     /// The names of `createdAt`, `updatedAt` and `deleted` that the body has, null or not.
     package var reserved: [String] = []
+    /// Whether `id` or `version` is there, and null.
+    package var hasNullClaim = false
     package var unknown: [Unknown] = []
 
     package static func empty(_ table: Table) -> RowBody {
@@ -72,7 +74,11 @@ package struct RowBody: Sendable {
     mutating func readSystem(_ name: String, _ reader: inout JSONReader) throws {
         let token = try reader.value()
         if case .null = token {
-            if name != SystemColumn.id && name != SystemColumn.version { reserved.append(name) }
+            if name != SystemColumn.id && name != SystemColumn.version {
+                reserved.append(name)
+            } else {
+                hasNullClaim = true
+            }
             return
         }
         switch (name, token) {

@@ -11,10 +11,13 @@ struct TableCall: Sendable {
     let parameters: QueryParameters
     let generation: Generation
     let includesDeleted: Bool
+    /// The moment of the request, in microseconds since 1970.
+    let now: Int64
 
-    init(_ request: ServerRequest, user: User?) throws {
+    init(_ request: ServerRequest, user: User?, now: Int64) throws {
         self.request = request
         self.user = user
+        self.now = now
         head = RequestHead(request.headers)
         parameters = try QueryParameters(request.query)
         generation = try head.generation(parameters)
@@ -65,7 +68,7 @@ extension TableService {
             return listAnswer(call, name, ListPlan.emptyPage(options, call.generation), nil)
         }
         // Plans are kept by the text of the query, for all users.
-        plan.request.view = try await view(of: table, for: call.user)
+        plan.request.view = try await view(of: table, for: call.user, at: call.now)
         try await beforeRead(call, table, nil)
         let page = try await store.list(plan.request, in: table)
         await afterRead(call, table, nil, rows: page.rows)
@@ -96,7 +99,8 @@ extension TableService {
             generation: call.generation,
             pageSizeWanted: query.pageSizeWanted,
             limits: settings.limits,
-            isDynamic: settings.dynamicSchema
+            isDynamic: settings.dynamicSchema,
+            now: call.now
         )
         guard var plan else { return nil }
         plan.request.includesDeleted = call.includesDeleted
@@ -112,7 +116,7 @@ extension TableService {
         -> ServerResponse
     {
         let conditions = try Preconditions(call.head.conditions)
-        let view = try await view(of: table, for: call.user)
+        let view = try await view(of: table, for: call.user, at: call.now)
         try await beforeRead(call, table, id)
         guard let row = try await store.read(id, view: view, in: table) else {
             throw ServerError.noSuchRow
@@ -178,7 +182,10 @@ extension TableService {
             throw ServerError.badRequest("The row's id is missing in path and body.")
         }
         if pathID == nil { try Self.check(id: id) }
-        if let bodyID = body.id, !bodyID.utf8.elementsEqual(id.utf8) {
+        let isOther = body.id.map { !$0.utf8.elementsEqual(id.utf8) } ?? false
+        // There it is one of the claims about the stored row, which has to be found first.
+        let isClaim = kind == .merge && call.generation == .datasync
+        if isOther && !isClaim {
             throw ServerError.badRequest("The id in the body is not that of the path.")
         }
         if kind == .replace { try table.checkAbsent(body.values) }
@@ -195,6 +202,7 @@ extension TableService {
             operation.expectedVersion = body.version
         } else if kind == .merge {
             operation.deleted = body.deleted
+            operation.claimsOther = isOther || body.hasNullClaim
             operation.claimedVersion = body.version
             operation.claimedUpdatedAt = try body.updatedAt.map(Self.claimedTime)
         }
@@ -235,7 +243,7 @@ extension TableService {
         _ table: Table
     ) async throws -> ServerResponse {
         var operation = operation
-        operation.view = try await view(of: table, for: call.user)
+        operation.view = try await view(of: table, for: call.user, at: call.now)
         setOwner(&operation, call.user, table)
         let outcome = try await outcome(operation, call, table)
         switch outcome.decision {

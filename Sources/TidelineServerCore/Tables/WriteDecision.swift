@@ -47,6 +47,8 @@ package struct WriteOperation: Sendable {
     package var expectedVersion: String?
     /// The version that a datasync PATCH says the row has: 400 when it has not.
     package var claimedVersion: String?
+    /// Whether it claims an `id`, or no version, that no stored row has.
+    package var claimsOther = false
     /// The time that a datasync PATCH says the row has: 400 when it has not.
     package var claimedUpdatedAt: Int64?
     /// What `deleted` becomes; nil to leave it.
@@ -208,6 +210,7 @@ extension WriteOperation {
     }
 
     private func changesSystemValue(of stored: RowState) -> Bool {
+        if claimsOther { return true }
         if let claimedVersion, claimedVersion != RowVersion.text(stored.version) { return true }
         guard let claimedUpdatedAt else { return false }
         // The wire has milliseconds.

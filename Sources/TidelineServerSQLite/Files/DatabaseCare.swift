@@ -30,9 +30,9 @@ package struct DatabaseCare: Sendable {
         try ServerFile(path: path).check()
         return try DatabaseError.naming(path) {
             let database = try Database(path: path, mode: .existing)
-            try database.prepare("BEGIN").run()
-            defer { try? database.prepare("COMMIT").run() }
-            return try SchemaChange.plan(tables, isComplete: isComplete, in: database)
+            return try database.snapshot {
+                try SchemaChange.plan(tables, isComplete: isComplete, in: database)
+            }
         }
     }
 

@@ -73,7 +73,7 @@ struct ColumnConversion {
     private func wire(_ value: SQLValue) -> String {
         var writer = JSONWriter()
         switch (value, old) {
-        case (.null, _): writer.null()
+        case (.null, _), (.program, _): writer.null()
         case (.integer(let value), .boolean): writer.bool(value != 0)
         case (.integer(let value), .dateTime):
             writer.string(Timestamp(microseconds: value).exactText)

@@ -62,6 +62,11 @@ private func instant(_ text: String) -> Value {
             "01234567-89ab-cdef-0123-456789abcdef"
         ),
         ("cast(3,Edm.Double)", 3.0), ("cast(3.5,Edm.Decimal)", .decimal(3.5)),
+        ("cast(1.9,Edm.Int32)", 1), ("cast(-1.9m,Edm.Int32)", -1), ("cast('5',Edm.Int32)", 5),
+        ("cast(5,Edm.String)", "5"), ("cast(2.0,Edm.String)", "2"),
+        ("cast(2021-01-01T07:08:09Z,Edm.Date)", "2021-01-01"),
+        ("cast('AP8=',Edm.Binary)", .data(Data([0, 255]))), ("Example.Rating'G'", "G"),
+        ("a.b_1.c'it''s'", "it's"), ("cast('true',Edm.Boolean)", true),
         ("cast(3,Edm.Int64)", 3), ("cast(null,Edm.Date)", nil), ("cast('a',Edm.String)", "a"),
     ]
 
@@ -122,6 +127,24 @@ private func instant(_ text: String) -> Value {
             "a eq 2026-11-20T20:32:22.404123Z", "a eq 2026-11-20T20:32:22.404123Z",
             "a eq datetimeoffset'2026-11-20T20:32:22.404123Z'"
         ),
+        ("a lt now()", "a lt now()", "a lt now()"),
+        ("a has 'b'", "a has 'b'", "a has 'b'"),
+        ("a has E.F'b' eq c", "(a has 'b') eq c", "(a has 'b') eq c"),
+        ("a eq cast(b,'Edm.Int32')", "a eq cast(b,Edm.Int32)", "a eq cast(b,Edm.Int32)"),
+        ("isof(a,Edm.Guid)", "isof(a,Edm.Guid)", "isof(a,Edm.Guid)"),
+        ("isof(Edm.Guid)", "false", "false"), ("isof('Edm.Guid')", "false", "false"),
+        (
+            "matchesPattern(a,'^b.*')", "matchesPattern(a,'^b.*')", "matchesPattern(a,'^b.*')"
+        ),
+        ("a divby 2 eq 1", "(a divby 2) eq 1", "(a divby 2) eq 1"),
+        (
+            "a lt maxdatetime()", "a lt 9999-12-31T23:59:59.999999Z",
+            "a lt datetimeoffset'9999-12-31T23:59:59.999999Z'"
+        ),
+        (
+            "a gt mindatetime()", "a gt 0001-01-01T00:00:00.000Z",
+            "a gt datetimeoffset'0001-01-01T00:00:00.000Z'"
+        ),
         ("a eq X'00FF'", "a eq binary'AP8='", "a eq X'00FF'"),
     ]
 
@@ -161,22 +184,34 @@ private func instant(_ text: String) -> Value {
     }
 
     @Test func functionNamesIgnoreCaseInV4Only() throws {
-        let text = "toLower(a) eq 'b'"
-        #expect(throws: Never.self) { try ODataParser.filter(text, dialect: .v4) }
-        #expect(throws: ODataError.self) { try ODataParser.filter(text, dialect: .v3) }
+        for text in ["toLower(a) eq 'b'", "pieces EQ 3", "a IN (1)", "NOT (a eq 1 OR b) And c"] {
+            #expect(throws: Never.self) { try ODataParser.filter(text, dialect: .v4) }
+            #expect(throws: ODataError.self) { try ODataParser.filter(text, dialect: .v3) }
+        }
+        let both = try ODataParser.filter("a eq 1 OR b eq 2 or c eq 3", dialect: .v4)
+        #expect(try ODataWriter(.v4).filter(both) == "a eq 1 or b eq 2 or c eq 3")
+        let order = try ODataParser.orderBy("a DESC", dialect: .v4)
+        #expect(order == [SortKey(column: "a", ascending: false)])
+        #expect(throws: ODataError.self) { try ODataParser.orderBy("a DESC", dialect: .v3) }
     }
 
     @Test func nowIsTheTimeGiven() throws {
         let now = Timestamp("2026-11-20T20:32:22.404Z")!.date
-        let parsed = try ODataParser.filter("a lt now()", dialect: .v4, now: now)
-        #expect(parsed == compare(field("a"), .lt, value(.date(now))))
+        let parsed = try ODataParser.filter("not (a lt now())", dialect: .v4)
+        let bound = try FilterChecker(schema: nil, now: now).filter(parsed)
+        #expect(bound == Tree(.not(compare(field("a"), .lt, value(.date(now))))))
+        #expect(Filter(parsed).bound(now: now).expression == bound)
+        let error = #expect(throws: ODataError.self) {
+            try FilterChecker(schema: nil).filter(parsed)
+        }
+        #expect(error?.position == 10)
     }
 
     @Test func readsOrders() throws {
         let keys = try ODataParser.orderBy("a, b desc ,length(c) asc", dialect: .v4)
         #expect(try ODataWriter(.v4).orderBy(keys) == "a,b desc,length(c)")
         let many = Array(repeating: "a", count: 17).joined(separator: ",")
-        for wrong in ["", "a,", "a foo", "a desc b", "a DESC", "a;b", many] {
+        for wrong in ["", "a,", "a foo", "a desc b", "a;b", many] {
             #expect(throws: ODataError.self) { try ODataParser.orderBy(wrong, dialect: .v4) }
         }
     }

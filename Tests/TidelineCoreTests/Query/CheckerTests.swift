@@ -48,6 +48,15 @@ import TidelineCore
         ("year('2021-01-01') eq year", "year('2021-01-01') eq year"),
         ("substring(title,1.0) eq 'x'", "substring(title,1) eq 'x'"),
         ("title eq 2021-01-01T00:00:00Z", "title eq '2021-01-01T00:00:00.000Z'"),
+        ("rating has 'G'", "rating eq 'G'"), ("not (rating has 'G')", "not(rating eq 'G')"),
+        ("isof(title,Edm.String)", "title ne null"), ("isof(title,Edm.Guid)", "false"),
+        ("isof(rating,Edm.String)", "rating ne null"), ("isof(year,Edm.Int64)", "year ne null"),
+        ("isof(year,Edm.Int16)", "isof(year,Edm.Int16)"), ("isof(null,Edm.Date)", "null ne null"),
+        ("cast(year,Edm.String) eq '5'", "cast(year,Edm.String) eq '5'"),
+        ("cast(year,Edm.Decimal) lt 1.5", "cast(year,Edm.Decimal) lt 1.5M"),
+        ("cast(title,Edm.Boolean)", "cast(title,Edm.Boolean)"),
+        ("cast(releasedAt,Edm.Date) eq '2021-01-01'", "cast(releasedAt,Edm.Date) eq 2021-01-01"),
+        ("year divby 2 eq 1", "(year divby 2) eq 1.0"),
         ("tolower(owner) eq owner", "tolower(owner) eq owner"),
     ]
 
@@ -69,6 +78,10 @@ import TidelineCore
         ("owner eq 'nonsense'", 9), ("releasedAt eq 'soon'", 14), ("day eq '1994-02-30'", 7),
         ("rating eq 'X'", 10), ("rating in ('G','X')", 15), ("extra eq 'x'", 9),
         ("hash eq '***'", 8), ("releasedAt gt day", 0), ("title eq year", 0),
+        ("rating has 'X'", 11), ("title has 'X'", 0), ("rating has 5", 11),
+        ("cast(isSeen,Edm.Guid) eq null", 5), ("cast(extra,Edm.String) eq 'x'", 5),
+        ("cast(day,Edm.TimeOfDay) eq 07:00", 5), ("matchesPattern(year,'1')", 15),
+        ("totaloffsetminutes(day) eq 0", 19), ("cast(year,Edm.Int32)", 0),
         ("rating lt title", 0), ("year in (1,'2')", 11), ("hour(day) eq 1", 5),
     ]
 

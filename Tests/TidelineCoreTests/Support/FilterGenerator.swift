@@ -106,8 +106,7 @@ struct FilterGenerator {
         case 2, 3: return node(.not(condition(depth - 1)))
         case 4: return leaf(.boolean)
         case 5:
-            let function = random.pick([Function.contains, .startswith, .endswith])
-            return node(.call(function, [value(.string, depth - 1), value(.string, depth - 1)]))
+            return test(depth)
         case 6:
             let sides = [condition(depth - 1), condition(depth - 1)]
             return node(.compare(random.pick([.eq, .ne]), sides[0], sides[1]))
@@ -117,6 +116,47 @@ struct FilterGenerator {
             return node(.isIn(operand, (0...random.below(3)).map { _ in leaf(type) }))
         default: return comparison(depth)
         }
+    }
+
+    private static let types: [ExpressionType] = [
+        .string, .integer, .number, .decimal, .boolean, .dateTime, .date, .time, .guid, .binary,
+        .enumeration(members),
+    ]
+
+    /// A function that is a condition.
+    private mutating func test(_ depth: Int) -> QueryExpression {
+        switch random.below(6) {
+        case 0:
+            let pattern = random.pick(["^a", "b?$", "[aA]b", "^$", ".\\b", "(a|b)+ ?"])
+            let parts = [value(.string, depth - 1), node(.value(.string(pattern)))]
+            return node(.call(.matchesPattern, parts))
+        case 1:
+            return typed(.isof, column(random.pick(Self.types)), random.pick(EdmType.allCases))
+        case 2 where dialect == .v4:
+            let member = node(.value(.string(random.pick(Self.members))))
+            return node(.call(.has, [column(.enumeration(Self.members)), member]))
+        default:
+            let function = random.pick([Function.contains, .startswith, .endswith])
+            return node(.call(function, [value(.string, depth - 1), value(.string, depth - 1)]))
+        }
+    }
+
+    private mutating func typed(
+        _ function: Function,
+        _ operand: QueryExpression,
+        _ type: EdmType
+    ) -> QueryExpression {
+        node(.call(function, [operand, node(.value(.string(type.rawValue)))]))
+    }
+
+    /// A cast to a type from a column that can be cast to it.
+    private mutating func cast(_ type: ExpressionType) -> QueryExpression {
+        let targets = EdmType.allCases.filter { $0.type == type }
+        var sources: [ExpressionType] = type == .string ? Self.types : [.string, type]
+        if type.isNumeric { sources += [.integer, .number, .decimal] }
+        if type == .date || type == .time { sources.append(.dateTime) }
+        if type == .dateTime { sources.append(.date) }
+        return typed(.cast, column(random.pick(sources)), random.pick(targets))
     }
 
     private mutating func comparison(_ depth: Int) -> QueryExpression {
@@ -129,12 +169,14 @@ struct FilterGenerator {
 
     mutating func value(_ type: ExpressionType, _ depth: Int) -> QueryExpression {
         guard depth > 0, random.chance(1, in: 2) else { return leaf(type) }
+        if !type.isEnumeration, random.chance(1, in: 4) { return cast(type) }
         switch type {
         case .string: return text(depth)
         case .integer: return random.chance(1, in: 2) ? arithmetic(type, depth) : count(depth)
         case .number, .decimal: return arithmetic(type, depth)
         case .date: return node(.call(.date, [leaf(.dateTime)]))
         case .time: return node(.call(.time, [leaf(.dateTime)]))
+        case .dateTime: return node(.call(.now, []))
         default: return leaf(type)
         }
     }
@@ -150,13 +192,15 @@ struct FilterGenerator {
             var other = type
             if type == .number { other = random.pick([.integer, .number]) }
             if type == .decimal { other = random.pick([.integer, .decimal]) }
-            let operation = random.pick(Arithmetic.allCases)
+            var operation = random.pick(Arithmetic.allCases)
+            if type == .integer && operation == .divby { operation = .div }
             return node(.arithmetic(operation, value(type, depth - 1), value(other, depth - 1)))
         }
     }
 
     private mutating func count(_ depth: Int) -> QueryExpression {
-        switch random.below(5) {
+        switch random.below(6) {
+        case 5: return node(.call(.totaloffsetminutes, [leaf(.dateTime)]))
         case 0: return node(.call(.length, [value(.string, depth - 1)]))
         case 1: return node(.call(.indexof, [value(.string, depth - 1), leaf(.string)]))
         case 2:

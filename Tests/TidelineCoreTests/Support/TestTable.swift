@@ -91,6 +91,7 @@ final class TestTable {
     private static func bind(_ statement: OpaquePointer?, _ index: Int32, _ value: SQLValue) {
         switch value {
         case .null: sqlite3_bind_null(statement, index)
+        case .program(let program): bindProgram(statement, index, program)
         case .integer(let whole): sqlite3_bind_int64(statement, index, whole)
         case .real(let number): sqlite3_bind_double(statement, index, number)
         case .text(let text):

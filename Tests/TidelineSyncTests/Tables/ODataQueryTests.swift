@@ -50,6 +50,20 @@ import TidelineCore
         #expect(query.filter == (try Query<Todo>(where: { $0.text == expected })).filter)
     }
 
+    /// `now()` is the device's moment for local rows, and the server's for a request.
+    @Test func nowIsTheMomentOfTheRead() async throws {
+        let device = try await Device(ScriptedTransport())
+        let todos = try device.todos()
+        try await todos.insert(Todo(id: "a"))
+        let year = "$filter=year(now()) eq 2027 and cast(now(),Edm.Date) eq 2027-01-15"
+        let query = try Query<Todo>(odata: year + "&$orderby=now()&$count=true")
+        #expect(try await todos.read(query).totalCount == 1)
+        #expect(try await todos.count(query) == 1)
+        #expect(try await todos.read(Query(odata: "$filter=now() lt 2027-01-15")).items == [])
+        let written = try ODataWriter.queryString(query.table, .v4)
+        #expect(written.contains("year%28now%28%29%29"))
+    }
+
     @Test func anEmptyTextIsAllRows() throws {
         for text in ["", "?", "$select=*"] {
             let query = try Query<Row>(odata: text)

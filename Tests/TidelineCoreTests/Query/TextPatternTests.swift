@@ -1,7 +1,7 @@
-// Patterns of columns: what they match, what cannot be read, and that their time is bounded.
+// Regular expressions: what they match, what cannot be read, and that their time is bounded.
 
 import Testing
-import TidelineServerCore
+import TidelineCore
 
 @Suite struct TextPatternTests {
     @Test(
@@ -17,7 +17,8 @@ import TidelineServerCore
             (#"\w+"#, ["aZ_9"], ["é"]),
             (#"[\d.]+"#, ["1.5"], ["1,5"]), (#"\."#, ["."], ["a"]), (#"[^\s]+"#, ["ab"], ["a b"]),
             (#"\S\D\W"#, ["aa-"], ["a1-"]), (#"[^\D]"#, ["5"], ["a"]),
-            ("(a*)*", ["", "aaa"], ["b"]),
+            ("(a*)*", ["", "aaa"], ["b"]), ("a+?b*?c??", ["aab", "ac"], ["b"]),
+            (#"\x41\u00e9\t"#, ["A\u{E9}\t"], ["A"]), (#"a\b b\Bb"#, ["a bb"], ["ab b"]),
             ("[^@]+@[^@]+\\.[a-z]{2,}", ["a@b.de"], ["a@b", "a@@b.de"]),
         ] as [(String, [String], [String])]
     )
@@ -34,6 +35,32 @@ import TidelineServerCore
     ])
     func cannotBeRead(_ pattern: String) {
         #expect(throws: TextPattern.Fault.self) { try TextPattern(pattern) }
+    }
+
+    @Test(
+        arguments: [
+            ("b", ["abc", "b"], ["", "a"]), ("^b", ["bc"], ["ab"]), ("b$", ["ab"], ["ba"]),
+            ("", ["", "a"], []), ("a|^$", ["", "ba"], ["b"]), ("a.c", ["xabcx"], ["a\nc", "ac"]),
+            (#"\bcat\b"#, ["a cat.", "cat"], ["cats", "scat"]), ("(ab)+$", ["xabab"], ["aba"]),
+            (#"[\s\S]$"#, ["\n"], [""]),
+        ] as [(String, [String], [String])]
+    )
+    func finds(_ pattern: String, _ yes: [String], _ no: [String]) throws {
+        let matcher = try TextPattern(searching: pattern)
+        for text in yes { #expect(matcher.isFound(in: text), "\(pattern) \(text)") }
+        for text in no { #expect(!matcher.isFound(in: text), "\(pattern) \(text)") }
+    }
+
+    /// What it must do in a row is looked at between, so that a deadline ends it.
+    @Test func aWatchEndsASearch() throws {
+        let matcher = try TextPattern(searching: "(a|aa)+b")
+        var looks = 0
+        let watch = EvaluationWatch { _ in
+            looks += 1
+            return looks == 3
+        }
+        #expect(!matcher.isFound(in: String(repeating: "a", count: 100_000), watch))
+        #expect(looks == 3 && watch.isOver)
     }
 
     @Test func takesNoMoreThanLinearTime() throws {

@@ -1,14 +1,16 @@
 // PatternParser: the text of a regular expression -> its tree.
 //
-//     whole = part ('|' part)*        part = (atom ('*' | '+' | '?' | '{m}' | '{m,}' | '{m,n}')?)*
+//     whole = part ('|' part)*     part = (atom (('*' | '+' | '?' | '{m}' | '{m,}' | '{m,n}') '?'?)?)*
 //     atom = '.' | '^' | '$' | '(' whole ')' | '(?:' whole ')' | '[' class ']' | '\' escape | scalar
 //
-// Escapes: \d \D \w \W \s \S (ASCII), \t \n \r, and `\` before punctuation.
+// Escapes: \d \D \w \W \s \S \b \B (ASCII), \t \n \r \f \v \xHH \uHHHH, and `\` before punctuation.
+// What is repeated as seldom as possible matches the same texts.
 
 indirect enum PatternNode {
     case scalar(ScalarSet)
     case begin
     case end
+    case boundary(Bool)
     case sequence([PatternNode])
     case choice([PatternNode])
     /// Nil for no upper bound.
@@ -20,11 +22,14 @@ struct PatternParser {
     private static let repeatMax = 500
 
     private let scalars: [Unicode.Scalar]
+    /// What `.` means.
+    private let any: ScalarSet
     private var index = 0
     private var depth = 0
 
-    init(_ text: String) {
+    init(_ text: String, any: ScalarSet = .any) {
         scalars = Array(text.unicodeScalars)
+        self.any = any
     }
 
     private var current: Unicode.Scalar? { index < scalars.count ? scalars[index] : nil }
@@ -73,6 +78,7 @@ struct PatternParser {
         } else {
             return node
         }
+        _ = take("?")
         if let scalar = current, "*+?{".unicodeScalars.contains(scalar) {
             throw fault("nothing to repeat")
         }
@@ -108,14 +114,16 @@ struct PatternParser {
         case "*", "+", "?", "{": throw fault("nothing to repeat")
         case "(": return try group()
         case "[": return .scalar(try characterClass())
-        case "\\": return .scalar(ScalarSet(ranges: try escape()))
+        case "\\":
+            if let boundary = boundary() { return boundary }
+            return .scalar(ScalarSet(ranges: try escape()))
         default: break
         }
         index += 1
         switch scalar {
         case "^": return .begin
         case "$": return .end
-        case ".": return .scalar(.any)
+        case ".": return .scalar(any)
         default: return .scalar(ScalarSet(ranges: [scalar.value...scalar.value]))
         }
     }
@@ -133,6 +141,27 @@ struct PatternParser {
         return node
     }
 
+    private mutating func boundary() -> PatternNode? {
+        guard index + 1 < scalars.count else { return nil }
+        let letter = scalars[index + 1]
+        guard letter == "b" || letter == "B" else { return nil }
+        index += 2
+        return .boundary(letter == "b")
+    }
+
+    /// The scalar of `\xHH` or `\uHHHH`.
+    private mutating func hex(_ count: Int) throws(TextPattern.Fault) -> [ClosedRange<UInt32>] {
+        var value: UInt32 = 0
+        for _ in 0..<count {
+            guard let current, let digit = Character(current).hexDigitValue, current.isASCII else {
+                throw fault("\(count) hexadecimal digits are expected")
+            }
+            value = value << 4 | UInt32(digit)
+            index += 1
+        }
+        return [value...value]
+    }
+
     private mutating func escape() throws(TextPattern.Fault) -> [ClosedRange<UInt32>] {
         index += 1
         guard let scalar = current else { throw fault("the pattern ends") }
@@ -147,6 +176,10 @@ struct PatternParser {
         case "t": return [9...9]
         case "n": return [10...10]
         case "r": return [13...13]
+        case "f": return [12...12]
+        case "v": return [11...11]
+        case "x": return try hex(2)
+        case "u": return try hex(4)
         default:
             guard scalar.isASCII, !ScalarSet(ranges: ScalarSet.word).contains(scalar) else {
                 throw fault("this escape sequence is not known")

@@ -18,6 +18,7 @@ struct PatternCompiler {
         case .scalar(let set): program.append(.scalar(set))
         case .begin: program.append(.begin)
         case .end: program.append(.end)
+        case .boundary(let isWanted): program.append(.boundary(isWanted))
         case .sequence(let parts): for part in parts { try append(part) }
         case .choice(let parts): try choice(parts[...])
         case .repeated(let part, let least, let most):
@@ -69,6 +70,11 @@ struct ScalarSet: Hashable, Sendable {
     }
 
     static let any = ScalarSet(ranges: [], isInverted: true)
+    /// Anything but the ends of lines.
+    static let line = ScalarSet(
+        ranges: [0x0A...0x0A, 0x0D...0x0D, 0x2028...0x2029],
+        isInverted: true
+    )
     static let digits: [ClosedRange<UInt32>] = [0x30...0x39]
     static let word: [ClosedRange<UInt32>] = [0x30...0x39, 0x41...0x5A, 0x5F...0x5F, 0x61...0x7A]
     static let space: [ClosedRange<UInt32>] = [0x09...0x0D, 0x20...0x20]

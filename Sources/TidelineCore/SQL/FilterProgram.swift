@@ -1,0 +1,87 @@
+// FilterProgram: an expression that a database evaluates in one call, as FilterEvaluator does.
+//
+// FilterRenderer makes one of what nests deeper than the database's parser reads. It is bound like
+// a value, as a pointer; the columns that it names are the other arguments of the call.
+
+package final class FilterProgram: Sendable {
+    private let expression: QueryExpression
+    private let columns: [Column]
+    private let places: [String: Int]
+    private let unit: FilterRenderer.DateUnit
+    /// Whether it gives 0 or 1 instead of a value.
+    private let isCondition: Bool
+    private let nodes: Int
+    private let patterns: [[UInt8]: TextPattern]
+
+    private struct Column: Hashable {
+        let name: String
+        let type: ExpressionType
+    }
+
+    init(_ expression: QueryExpression, isCondition: Bool, in renderer: FilterRenderer) {
+        self.expression = expression
+        self.isCondition = isCondition
+        unit = renderer.dateUnit
+        var columns: [Column] = []
+        var places: [String: Int] = [:]
+        var patterns: [[UInt8]: TextPattern] = [:]
+        nodes = expression.forEachNode { node in
+            switch node.kind {
+            case .field(let name) where places[name] == nil:
+                places[name] = columns.count
+                columns.append(Column(name: name, type: node.type(in: renderer.schema)))
+            case .call(.matchesPattern, let arguments):
+                guard case .value(.string(let text)) = arguments[1].kind else { break }
+                patterns[Array(text.utf8)] = .search(text)
+            default: break
+            }
+        }
+        self.patterns = patterns
+        self.columns = columns
+        self.places = places
+    }
+
+    /// The columns whose values are the arguments, in this order.
+    var columnNames: [String] { columns.map(\.name) }
+
+    /// The value, or 0 or 1, for the row with these columns.
+    package func evaluate(_ arguments: [SQLValue], _ watch: EvaluationWatch?) -> SQLValue {
+        precondition(arguments.count == columns.count, "one argument for each column")
+        // A node costs about as much as the reading of 64 bytes.
+        if let watch, watch.isOver(beforeReading: 64 * nodes) { return .null }
+        let evaluator = FilterEvaluator(watch: watch, patterns: patterns) {
+            [places, columns, unit] name in
+            guard let place = places[name] else { return .null }
+            return SQLFunctions.value(arguments[place], as: columns[place].type, unit: unit)
+        }
+        if isCondition { return .integer(evaluator.matches(expression) ? 1 : 0) }
+        return SQLFunctions.plain(evaluator.evaluate(expression))
+    }
+}
+
+extension FilterProgram: Hashable {
+    package static func == (left: FilterProgram, right: FilterProgram) -> Bool {
+        left.expression == right.expression && left.columns == right.columns
+            && left.unit == right.unit && left.isCondition == right.isCondition
+    }
+
+    package func hash(into hasher: inout Hasher) { hasher.combine(expression) }
+}
+
+extension QueryExpression {
+    /// Visits each node, and counts them.
+    fileprivate func forEachNode(_ visit: (QueryExpression) -> Void) -> Int {
+        visit(self)
+        switch kind {
+        case .field, .value: return 1
+        case .not(let operand), .negate(let operand), .position(let operand, _):
+            return 1 + operand.forEachNode(visit)
+        case .compare(_, let left, let right), .arithmetic(_, let left, let right):
+            return 1 + left.forEachNode(visit) + right.forEachNode(visit)
+        case .all(let parts), .any(let parts), .call(_, let parts):
+            return parts.reduce(1) { $0 + $1.forEachNode(visit) }
+        case .isIn(let operand, let parts):
+            return parts.reduce(1 + operand.forEachNode(visit)) { $0 + $1.forEachNode(visit) }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+// How deep rendered SQL nests, and what becomes of what nests too deep.
+//
+// SQLite's parser keeps at most 100 things on its stack ("parser stack overflow"). A call whose
+// last argument is a call keeps 5, a bracket behind an operator 3; a statement of ours begins with
+// some 20. `steps` is at least what an expression takes; DepthTests holds it against SQLite.
+
+extension FilterRenderer {
+    /// The most steps that are rendered as SQL.
+    static let stepsMax = 60
+
+    /// A condition for a clause of its own.
+    func bounded(_ expression: QueryExpression, _ mode: Mode) -> SQL {
+        guard steps(expression) > Self.stepsMax else { return condition(expression, mode) }
+        guard case .all = expression.kind else { return program(expression, isCondition: true) }
+        // Each part by itself, so that those that an index answers still are.
+        let parts = expression.chain.map { part in
+            let isDeep = steps(part) + Self.steps(chain: expression.chain.count) > Self.stepsMax
+            return isDeep ? program(part, isCondition: true) : condition(part, mode)
+        }
+        return Self.tree(parts.map { "(\($0))" }[...], " AND ")
+    }
+
+    /// A call that evaluates the expression as FilterEvaluator does.
+    func program(_ expression: QueryExpression, isCondition: Bool) -> SQL {
+        let program = FilterProgram(expression, isCondition: isCondition, in: self)
+        var arguments: [SQL] = ["\(.program(program))"]
+        let columns = program.columnNames.map(column)
+        if columns.count <= Self.argumentsMax {
+            arguments += columns
+        } else {
+            for start in stride(from: 0, to: columns.count, by: Self.argumentsMax) {
+                let end = min(start + Self.argumentsMax, columns.count)
+                arguments.append(dialect.call("arguments", Array(columns[start..<end])))
+            }
+        }
+        return dialect.call("program", arguments)
+    }
+
+    /// Functions of SQLite take 127 arguments.
+    private static let argumentsMax = 100
+
+    /// Parts with a joint between them, as a balanced tree when there are many.
+    static func tree(_ parts: ArraySlice<SQL>, _ joint: SQL) -> SQL {
+        guard parts.count > chainMax else { return parts.joined(separator: joint) }
+        let middle = parts.startIndex + parts.count / 2
+        return "(\(tree(parts[..<middle], joint)))\(joint)(\(tree(parts[middle...], joint)))"
+    }
+
+    private static let chainMax = 32
+
+    // MARK: - Steps
+
+    private static func steps(chain count: Int) -> Int {
+        var (levels, rest) = (0, count)
+        while rest > chainMax {
+            levels += 1
+            rest = (rest + 1) / 2
+        }
+        return 4 + 3 * levels
+    }
+
+    /// How much of SQLite's stack the expression takes at most.
+    func steps(_ expression: QueryExpression) -> Int {
+        switch expression.kind {
+        case .field, .value: return 3
+        case .all, .any:
+            let parts = expression.chain
+            return Self.steps(chain: parts.count) + deepest(parts)
+        case .not(let operand), .negate(let operand): return 5 + steps(operand)
+        case .compare(_, let left, let right): return 10 + deepest([left, right])
+        case .arithmetic(_, let left, let right): return 6 + deepest([left, right])
+        case .call(_, let arguments): return 8 + deepest(arguments)
+        case .position(let operand, _): return 10 + steps(operand)
+        case .isIn(let operand, let elements):
+            guard listValues(operand, elements) == nil else { return 8 + steps(operand) }
+            // The operand is repeated for each element: lists in lists would double the text.
+            guard operand.isLeaf else { return Self.stepsMax + 1 }
+            return 14 + Self.steps(chain: elements.count) + deepest(elements)
+        }
+    }
+
+    private func deepest(_ parts: [QueryExpression]) -> Int {
+        parts.reduce(0) { max($0, steps($1)) }
+    }
+}
+
+extension QueryExpression {
+    fileprivate var isLeaf: Bool {
+        switch kind {
+        case .field, .value: true
+        default: false
+        }
+    }
+}
