@@ -9,6 +9,9 @@ DATABASE ?= sqlite:tideline.db
 # Seconds that `make test` may take in all, the build included, on two cores.
 TEST_LIMIT ?= 1200
 
+# The same of `make check`, which builds three times: as it is, and for two sanitizers.
+CHECK_LIMIT ?= 2400
+
 FORMATTED := $(wildcard Sources Tests Examples Benchmarks Package.swift) \
     $(wildcard Fuzz/Targets Fuzz/Sources/fuzz Fuzz/Package.swift)
 TEST := swift test --skip-build --disable-xctest --quiet
@@ -21,7 +24,7 @@ report = --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS
 help:
 	@echo 'make run      build the server and start it on tideline.db (ARGS=... is passed on)'
 	@echo 'make test     build and run all tests'
-	@echo 'make check    format, imports, warnings as errors, rules of the repository'
+	@echo 'make check    format, imports, warnings as errors, rules of the repository, sanitizers'
 	@echo 'make demo     two devices and a server, told on the terminal'
 	@echo 'make bench    benchmarks of server and client, in release mode'
 	@echo 'make format   format all sources in place'
@@ -43,10 +46,14 @@ test:
 
 check:
 	@scripts/bootstrap check
-	@scripts/timed --keep-going \
+	@scripts/timed --keep-going --limit $(CHECK_LIMIT) \
 	    'format' 'swift format lint --strict --recursive --parallel $(FORMATTED)' \
 	    'build, imports declared' 'swift build --build-tests --explicit-target-dependency-import-check error' \
-	    'rules of the repository' '$(TEST) --filter "^RepositoryTests\."'
+	    'rules of the repository' '$(TEST) --filter "^RepositoryTests\."' \
+	    'address: build, try out' 'scripts/sanitize --self-test address' \
+	    'address: tests' 'scripts/sanitize address' \
+	    'thread: build, try out' 'scripts/sanitize --self-test thread' \
+	    'thread: tests' 'scripts/sanitize thread'
 
 demo:
 	@scripts/bootstrap demo

@@ -193,6 +193,8 @@ let package = Package(
         ),
         .testTarget(name: "FuzzTests", dependencies: ["FuzzTargets"], swiftSettings: strict),
         .testTarget(name: "RepositoryTests", swiftSettings: strict),
+        // Planted mistakes, to try the sanitizers themselves (scripts/sanitize).
+        .testTarget(name: "SanitizerTests", swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]
 )
