@@ -52,11 +52,10 @@ package struct ListOptions: Sendable {
     }
 
     private static func number(_ text: String, _ name: String) throws -> Int {
-        guard text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) else {
+        guard text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }), let value = Int(text) else {
             throw ServerError.badRequest("Option '\(name)' must be a whole number from 0.")
         }
-        // More than any table has rows.
-        return Int(text) ?? .max
+        return value
     }
 
     /// Datasync callers count by the presence of the option, whatever its value, as with its
