@@ -26,7 +26,7 @@ package struct FramingCheck: Sendable {
             refuse("A header value has a control character.")
         }
         switch name.count {
-        case 4 where name.equalsIgnoringCase("host"): host()
+        case 4 where name.equalsIgnoringCase("host"): host(value)
         case 14 where name.equalsIgnoringCase("content-length"): length(value)
         case 17 where name.equalsIgnoringCase("transfer-encoding"): encoding(value)
         default: break
@@ -42,9 +42,39 @@ package struct FramingCheck: Sendable {
         if isChunked && !isVersion11 { refuse("Transfer-Encoding needs HTTP/1.1.") }
     }
 
-    private mutating func host() {
+    /// A name or an address, and a port (RFC 9110 section 7.2); empty where the caller has none.
+    private mutating func host(_ value: UnsafeRawBufferPointer) {
         if hasHost { refuse("There is more than one Host header.") }
         hasHost = true
+        let isAddress = value.first == UInt8(ascii: "[")
+        let nameEnd =
+            isAddress
+            ? (value.firstIndex(of: UInt8(ascii: "]")) ?? -1) + 1
+            : value.firstIndex(of: UInt8(ascii: ":")) ?? value.count
+        let name = value[..<nameEnd]
+        let port = value[nameEnd...]
+        let number = port.dropFirst().reduce(0) { min($0 * 10 + Int($1 &- 0x30), 65_536) }
+        let isNamed =
+            isAddress
+            ? nameEnd > 2 && name.dropFirst().dropLast().allSatisfy(Self.isInAddress)
+            : name.allSatisfy(Self.isInName)
+        guard isNamed, port.isEmpty || port.first == UInt8(ascii: ":"),
+            port.dropFirst().allSatisfy(Self.isDigit), number < 65_536
+        else { return refuse("The Host header is not a name or an address with a port.") }
+    }
+
+    private static func isInAddress(_ byte: UInt8) -> Bool {
+        isDigit(byte) || byte == UInt8(ascii: ":") || byte == UInt8(ascii: ".")
+            || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte | 0x20)
+    }
+
+    /// `unreserved`, `pct-encoded` and `sub-delims` of RFC 3986, without what could end a link.
+    private static func isInName(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+        case 0x21, 0x24...0x2B, 0x2D, 0x2E, 0x3D, 0x5F, 0x7E: true  // ! $%&'()*+ - . = _ ~
+        default: false
+        }
     }
 
     private mutating func length(_ value: UnsafeRawBufferPointer) {

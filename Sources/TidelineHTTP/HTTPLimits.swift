@@ -12,8 +12,9 @@ public struct HTTPLimits: Sendable, Hashable {
 
     /// The most bytes of a request head, and of the trailers behind a chunked body.
     ///
-    /// A larger head is answered with 431, or 414 if it is the target that is too long.
-    public var headerBytesMax = 16 << 10
+    /// A larger head is answered with 431, or 414 if it is the target that is too long. A next link
+    /// has the filter of its list, and the keys of a row, so it is longer than the request.
+    public var headerBytesMax = 32 << 10
 
     /// The most connections open at a time.
     ///

@@ -188,8 +188,10 @@ final class GroupWriter: Sendable {
     private func commit(_ group: inout [Write], _ database: Database) {
         guard !group.isEmpty else { return }
         defer { group.removeAll(keepingCapacity: true) }
+        let ended = Result { try outcomes(of: group, database) }
+        for write in group { write.table.head.ties.settle() }
         do {
-            let results = try outcomes(of: group, database)
+            let results = try ended.get()
             for (write, result) in zip(group, results) { write.answer.resume(with: result) }
         } catch {
             log.write(.error, "commit failed", ["cause": "\(error)"])

@@ -15,17 +15,26 @@ struct ListRead {
     }
 
     func run(_ database: Database) throws -> ListPage {
+        guard let tie = request.tie else { return try page(database, offset: request.offset) }
+        let ties = table.head.ties
+        let mark = ties.mark()
         // Before the state of the table is taken: what is written to it later is set apart.
-        if request.countsTies {
-            table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
+        table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
+        while true {
+            let left = request.offset > 0 ? ties.left(tie) : 0
+            let page = try page(database, offset: max(0, request.offset - left))
+            if request.offset > 0 && ties.left(tie) != left { continue }
+            if let last = page.lastUpdatedAt { ties.watch(last, since: mark) }
+            return page
         }
-        guard request.wantsCount || request.offsetBelow != nil && request.offset > 0 else {
-            return try page(database)
-        }
+    }
+
+    /// The page, and the count where it is wanted.
+    private func page(_ database: Database, offset: Int) throws -> ListPage {
+        guard request.wantsCount else { return try rows(database, offset: offset) }
         // Counts and rows of one state of the table.
         return try database.snapshot {
-            var page = try page(database)
-            guard request.wantsCount else { return page }
+            var page = try rows(database, offset: offset)
             let sql = ListRenderer(request, table).count
             page.count = try database.integer(sql.text(for: .sqlite), sql.bindings)
             return page
@@ -33,51 +42,47 @@ struct ListRead {
     }
 
     /// The statement, rendered once for a plan that is kept.
-    private func statement(_ database: Database) throws -> ListStatement {
+    private func statement() throws -> ListStatement {
         let kept = request.kept?.value as? ListStatement
         if let kept, request.view == nil, kept.view.isEmpty { return kept }
         let renderer = ListRenderer(request, table)
         if let fitting = kept?.fitted(to: renderer.view) { return fitting }
-        let statement = renderer.page(offset: try offset(database, renderer))
+        let statement = renderer.page
         request.kept?.value = statement
         return statement
     }
 
-    /// The rows to pass over: no more than there are below the bound.
-    private func offset(_ database: Database, _ renderer: ListRenderer) throws -> Int64 {
-        let offset = Int64(request.offset)
-        guard offset > 0, let bound = request.offsetBelow else { return offset }
-        let sql = renderer.offset(below: bound)
-        return try database.integer(sql.text(for: .sqlite), sql.bindings) ?? 0
-    }
-
-    private func page(_ database: Database) throws -> ListPage {
+    private func rows(_ database: Database, offset: Int) throws -> ListPage {
         var json = RowBytes(capacity: 256 + min(request.rowsMax, 1000) * 256)
         json.append(request.opening)
         guard request.rowsMax > 0 else { return ListPage(bytes: json.bytes, rows: 0) }
-        let page = try self.statement(database)
-        let statement = try database.prepare(page.text)
+        let made = try self.statement()
+        let statement = try database.prepare(made.text)
         defer { statement.reset() }
-        try statement.bind(page.bindings)
+        try statement.bind(
+            offset == request.offset ? made.bindings : made.passing(over: offset).bindings
+        )
         var rows = 0
         var next: [SQLValue]?
+        var last: Int64?
         while try statement.step() {
             if rows == request.rowsMax {
-                return ListPage(bytes: json.bytes, rows: rows, next: next)
+                return ListPage(bytes: json.bytes, rows: rows, next: next, lastUpdatedAt: last)
             }
             let end = json.count
             if rows > 0 { json.byte(UInt8(ascii: ",")) }
-            json.row(page.form, statement)
+            json.row(made.form, statement)
             if rows > 0, json.count - request.opening.count > request.bytesMax {
                 json.cut(to: end)
-                return ListPage(bytes: json.bytes, rows: rows, next: next)
+                return ListPage(bytes: json.bytes, rows: rows, next: next, lastUpdatedAt: last)
             }
             rows += 1
+            if request.tie != nil { last = statement.integer(made.keyPlaces[0]) }
             // Keys are read only where the page may end.
             if rows == request.rowsMax || json.count > request.bytesMax / 2 {
-                next = page.keyPlaces.map(statement.value)
+                next = made.keyPlaces.map(statement.value)
             }
         }
-        return ListPage(bytes: json.bytes, rows: rows)
+        return ListPage(bytes: json.bytes, rows: rows, lastUpdatedAt: last)
     }
 }

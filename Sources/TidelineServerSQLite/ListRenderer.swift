@@ -16,6 +16,13 @@ struct ListStatement: Sendable {
     /// Where the values of the view are among the bindings.
     let viewPlace: Int
 
+    /// The same statement for another number of rows to pass over; it passes over some already.
+    func passing(over offset: Int) -> ListStatement {
+        var statement = self
+        statement.bindings[bindings.count - 1] = .integer(Int64(offset))
+        return statement
+    }
+
     /// The same statement for somebody else; nil when their view has another form.
     func fitted(to view: SQL) -> ListStatement? {
         let isSameForm = view.text(for: .sqlite).utf8.elementsEqual(
@@ -44,8 +51,8 @@ struct ListRenderer {
         keyset = KeysetRenderer(renderer, order: request.order)
     }
 
-    /// The page behind the first `offset` rows.
-    func page(offset: Int64) -> ListStatement {
+    /// The page.
+    var page: ListStatement {
         let cells = cells
         let form = request.select == nil ? table.form : RowForm(cells.map { table.cells[$0] })
         let (columns, keyPlaces) = columns(cells)
@@ -53,7 +60,9 @@ struct ListRenderer {
         sql.append(condition(pages: true))
         sql.append(" ORDER BY \(renderer.orderBy(request.order))")
         sql.append(" LIMIT \(SQLValue.integer(Int64(request.rowsMax) + 1))")
-        if offset > 0 { sql.append(" OFFSET \(SQLValue.integer(offset))") }
+        if request.offset > 0 {
+            sql.append(" OFFSET \(SQLValue.integer(Int64(request.offset)))")
+        }
         return ListStatement(
             text: sql.text(for: .sqlite),
             bindings: sql.bindings,
@@ -67,18 +76,6 @@ struct ListRenderer {
     /// How many rows the filter has, on all pages.
     var count: SQL {
         "SELECT count(*) FROM \(Identifier(table.name))" + condition(pages: false)
-    }
-
-    /// How many of the rows to pass over lie below the bound.
-    func offset(below bound: Int64) -> SQL {
-        var sql: SQL = "SELECT count(*) FROM (SELECT 1 FROM \(Identifier(table.name))"
-        let condition = condition(pages: false)
-        sql.append(condition)
-        let isBare = condition.text(for: .sqlite).isEmpty
-        sql.append(isBare ? " WHERE " : " AND ")
-        sql.append("\"updatedAt\" < \(SQLValue.integer(bound))")
-        sql.append(" LIMIT \(SQLValue.integer(Int64(request.offset))))")
-        return sql
     }
 
     /// What the caller may see, which stands before every other value of the conditions.

@@ -70,7 +70,8 @@ struct RowWrites {
     /// The same for a table that the database has.
     mutating func settle(_ operation: WriteOperation, in table: SQLiteTable) throws -> WriteOutcome
     {
-        let decision = operation.decide(stored: try state(operation, table))
+        let stored = try state(operation, table)
+        let decision = operation.decide(stored: stored)
         switch decision {
         case .insert:
             let row = try insert(operation, table)
@@ -83,10 +84,12 @@ struct RowWrites {
                     row: try Self.row(operation.id, table, database)
                 )
             }
+            if let stored { table.head.ties.rowLeaves(stored.updatedAt) }
             let row = try update(operation, table, deleted)
             try checkView(operation, table)
             return WriteOutcome(decision, row: row)
         case .remove:
+            if let stored { table.head.ties.rowLeaves(stored.updatedAt) }
             let statement = try database.prepare(table.delete)
             statement.bind(1, text: operation.id)
             try statement.run()

@@ -9,6 +9,7 @@ import TidelineServerCore
 final class TableHead: Sendable {
     /// Whether the next write begins a new millisecond: a client counts the rows of the last one.
     let isCounted = Atomic(false)
+    let ties = TieCounts()
 }
 
 final class SQLiteTable: Sendable {

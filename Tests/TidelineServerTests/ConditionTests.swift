@@ -10,6 +10,8 @@ import TidelineServerCore
     private static let cases: [(field: String, value: String, read: Int, write: Int)] = [
         ("If-Match", "{tag}", 200, 200), ("If-Match", "*", 200, 200),
         ("If-Match", "\"x\", {tag}", 200, 200), ("If-Match", "W/{tag}", 412, 412),
+        ("If-Match", #""a\"b""#, 412, 412), ("If-Match", #""a\"b", {tag}"#, 200, 200),
+        ("If-Match", #""a\""#, 412, 412),
         ("If-Match", "W/{tag}, \"x\"", 412, 412), ("If-Match", "\"x\"", 412, 412),
         ("If-Match", "\"", 400, 400), ("If-Match", "", 400, 400),
         ("If-None-Match", "{tag}", 304, 412), ("If-None-Match", "*", 304, 412),

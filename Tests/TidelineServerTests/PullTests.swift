@@ -120,6 +120,45 @@ private actor Writers {
         }
     }
 
+    /// A page may end within a millisecond, and rows that the client has seen may leave it.
+    @Test(arguments: Device.Algorithm.allCases, [(1, 1000), (1, 0), (200, 1000)])
+    func noRowIsLostBySmallPages(_ algorithm: Device.Algorithm, _ times: (Int, Int)) async throws {
+        for seed in 1...10 {
+            let lost = try await Self.lost(
+                algorithm,
+                seed: UInt64(seed),
+                step: Int64(times.0),
+                pause: Int64(times.1),
+                size: 10
+            )
+            #expect(lost.rows.isEmpty, "seed \(seed): \(lost.rows)")
+        }
+    }
+
+    /// A filter of the caller's own looks like that of a pull, and `$skip` is an offset there.
+    @Test(arguments: [0, 20, 399])
+    func windowsOverTimesAreWindows(_ from: Int) async throws {
+        let door = try await Door(clock: TestClock(step: 100))
+        for index in 0..<400 {
+            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(1000 + index)"}"#)
+        }
+        let all = await door.send("GET", "/tables/TodoItem?$top=1000", classic: true).rows
+        let since = try #require(all[from]["updatedAt"] as? String)
+        let rest = all.filter { ($0["updatedAt"] as? String ?? "") >= since }
+        for skip in [0, 1, 5, 9, 10, 40, 41, 100, 399, 1000] {
+            let query = "$filter=updatedAt ge datetimeoffset'\(since)'&$orderby=updatedAt"
+            let page = await door.send(
+                "GET",
+                "/tables/TodoItem?\(query)&$skip=\(skip)&$top=7",
+                classic: true
+            )
+            #expect(
+                page.ids == rest.dropFirst(skip).prefix(7).compactMap { $0["id"] as? String },
+                "$skip=\(skip)"
+            )
+        }
+    }
+
     /// The figures of docs/PROTOCOL.md, on demand.
     @Test(.enabled(if: ProcessInfo.processInfo.environment["MEASURE_PULLS"] != nil))
     func measure() async throws {

@@ -52,9 +52,7 @@ package struct ListOptions: Sendable {
     }
 
     private static func number(_ text: String, _ name: String) throws -> Int {
-        guard text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }), text.utf8.count <= 12,
-            let value = Int(text)
-        else {
+        guard text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }), let value = Int(text) else {
             throw ServerError.badRequest("Option '\(name)' must be a whole number from 0.")
         }
         return value

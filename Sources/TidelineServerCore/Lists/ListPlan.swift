@@ -49,10 +49,7 @@ package struct ListPlan: Sendable {
             if isDynamic && error.reason == .unknownColumn { return nil }
             throw ServerError.badRequest(error.message, position: error.position)
         }
-        if generation == .classic, let tieEnd {
-            request.offsetBelow = tieEnd
-            request.countsTies = true
-        }
+        if generation == .classic { request.tie = tie }
         if let token = options.token {
             guard let keys = PageToken.decode(token, count: keyCount) else {
                 throw ServerError.badRequest(
@@ -89,17 +86,16 @@ package struct ListPlan: Sendable {
         }
     }
 
-    /// The end of the millisecond T, in microseconds, in the queries of classic pulls.
+    /// The millisecond T in the queries of classic pulls.
     ///
     /// They ask for `updatedAt ge T` in the order of `updatedAt`, and skip the rows of that
-    /// millisecond that they have. When one of those moved to the end meanwhile, an offset would
-    /// pass over a row behind them.
-    private var tieEnd: Int64? {
+    /// millisecond that they have.
+    private var tie: Int64? {
         guard let filter = request.filter, request.order.first?.isAscending == true,
             request.order.first?.expression.kind == .field(SystemColumn.updatedAt)
         else { return nil }
         guard let start = Self.starts(of: filter).max(), start % 1000 == 0 else { return nil }
-        return start + 1000
+        return start / 1000
     }
 
     /// The instants T of all `updatedAt ge T` that every row of the filter fulfils.

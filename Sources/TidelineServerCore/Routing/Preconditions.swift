@@ -121,9 +121,14 @@ private struct TagScanner {
         while index < bytes.count, isSkipped(bytes[index]) { index += 1 }
     }
 
+    /// Some clients write a backslash before a quote within (classic-protocol.md 1.4).
     private mutating func quoted() -> String? {
         let start = index + 1
-        guard let end = bytes[start...].firstIndex(of: UInt8(ascii: "\"")) else { return nil }
+        var quotes = bytes[start...].indices.filter { bytes[$0] == UInt8(ascii: "\"") }[...]
+        guard let first = quotes.first else { return nil }
+        quotes = quotes.drop { bytes[$0 - 1] == UInt8(ascii: "\\") }
+        // A tag may end in a backslash, too.
+        let end = quotes.first ?? first
         index = end + 1
         return String(decoding: bytes[start..<end], as: UTF8.self)
     }

@@ -27,7 +27,7 @@ package enum Generation: Hashable, Sendable {
         )
         guard parts.count == 2 || parts.count == 3,
             parts.allSatisfy({ part in
-                !part.isEmpty && part.count <= 4 && part.allSatisfy { $0 >= 0x30 && $0 <= 0x39 }
+                !part.isEmpty && part.count <= 16 && part.allSatisfy { $0 >= 0x30 && $0 <= 0x39 }
             })
         else { return nil }
         switch Substring(parts[0]) {
@@ -123,7 +123,7 @@ package struct RequestHead: Sendable {
 
     /// What the body is said to be; nil when nothing is said.
     package var bodyType: BodyType? {
-        guard let contentType else { return nil }
+        guard let contentType, !contentType.isEmpty else { return nil }
         if ASCII.equal(contentType, "application/json") { return .json }
         let parts = contentType.lowercased().split(separator: ";").map { part in
             part.filter { $0 != " " && $0 != "\t" && $0 != "\"" }

@@ -91,10 +91,9 @@ package struct ListRequest: Sendable {
     /// behind them when it is not the last of them.
     package var after: [SQLValue]?
     package var offset = 0
-    /// Where `offset` may count rows only: those with an `updatedAt` below this, in microseconds.
-    package var offsetBelow: Int64?
-    /// Whether a client may go on with rows of the last millisecond by counting them.
-    package var countsTies = false
+    /// The millisecond of the first rows, in the lists of clients that go on from the millisecond of
+    /// their last row by counting the rows of it: what they have of it is what `offset` passes over.
+    package var tie: Int64?
     package var rowsMax = 50
     package var bytesMax = 4 << 20
     package var includesDeleted = false
@@ -128,11 +127,20 @@ package struct ListPage: Sendable {
     package var count: Int64?
     /// The keys of the last row when more rows follow.
     package var next: [SQLValue]?
+    /// The time of the last row in microseconds, where `tie` was asked for.
+    package var lastUpdatedAt: Int64?
 
-    package init(bytes: [UInt8], rows: Int, count: Int64? = nil, next: [SQLValue]? = nil) {
+    package init(
+        bytes: [UInt8],
+        rows: Int,
+        count: Int64? = nil,
+        next: [SQLValue]? = nil,
+        lastUpdatedAt: Int64? = nil
+    ) {
         self.bytes = bytes
         self.rows = rows
         self.count = count
         self.next = next
+        self.lastUpdatedAt = lastUpdatedAt
     }
 }

@@ -1,0 +1,87 @@
+// TieCounts: how many rows have left a millisecond since a list ended in it.
+//
+// Classic clients page by time: they ask for `updatedAt ge T`, T being the millisecond of the last
+// row they have, and pass by `$skip` over the rows of T that they have (classic-protocol.md 3.7.2).
+// A row that is written moves to the end of the order. So when one of those was written meanwhile,
+// `$skip` would pass over a row that they do not have. What has left T is taken off it: too much at
+// worst, and then a row comes twice, which does no harm.
+//
+// The order of events is what makes it right:
+//
+//     list:  mark() -> state of the table -> … -> watch(last millisecond, since: mark)
+//     write: rowLeaves() -> commit -> settle()
+//     list:  left() -> state of the table -> left() is still the same, else once more
+
+import Synchronization
+
+/// Belongs to one table, and forgets with the server.
+final class TieCounts: Sendable {
+    private struct State {
+        /// By the millisecond, for those that a list ended in.
+        var left: [Int64: Int] = [:]
+        /// The same milliseconds, the oldest first from `nextWatched` on.
+        var watched: [Int64] = []
+        var nextWatched = 0
+        /// The milliseconds that rows left last; the number of a departure tells its place.
+        var recent: [Int64] = []
+        var departures = 0
+        /// The departures whose transactions have ended.
+        var settled = 0
+    }
+
+    /// How many milliseconds are watched: one for each pull that is under way, and more.
+    private static let watchedMax = 4096
+    /// How many departures may happen while a list is read.
+    private static let recentMax = 4096
+    /// More rows than a millisecond has.
+    private static let all = Int(1000 / RowWrites.spacing)
+
+    private let state = Mutex(State())
+
+    /// The departures that a state of the table read from now on has for certain.
+    func mark() -> Int { state.withLock { $0.settled } }
+
+    /// From now on counts what leaves the millisecond, and what has left it since the mark.
+    func watch(_ updatedAt: Int64, since mark: Int) {
+        let millisecond = updatedAt / 1000
+        state.withLock { state in
+            guard state.left[millisecond] == nil else { return }
+            if state.watched.count < Self.watchedMax {
+                state.watched.append(millisecond)
+            } else {
+                state.left[state.watched[state.nextWatched]] = nil
+                state.watched[state.nextWatched] = millisecond
+                state.nextWatched = (state.nextWatched + 1) % Self.watchedMax
+            }
+            guard state.departures - mark <= Self.recentMax else {
+                state.left[millisecond] = Self.all
+                return
+            }
+            state.left[millisecond] = (mark..<state.departures).count { number in
+                state.recent[number % Self.recentMax] == millisecond
+            }
+        }
+    }
+
+    /// A row is about to get another time, or to go; said before the commit.
+    func rowLeaves(_ updatedAt: Int64) {
+        let millisecond = updatedAt / 1000
+        state.withLock { state in
+            if state.recent.count < Self.recentMax {
+                state.recent.append(millisecond)
+            } else {
+                state.recent[state.departures % Self.recentMax] = millisecond
+            }
+            state.departures += 1
+            if !state.left.isEmpty, let count = state.left[millisecond] {
+                state.left[millisecond] = count + 1
+            }
+        }
+    }
+
+    /// The transaction of all that was said has ended.
+    func settle() { state.withLock { $0.settled = $0.departures } }
+
+    /// How many rows have left the millisecond since a list ended in it.
+    func left(_ millisecond: Int64) -> Int { state.withLock { $0.left[millisecond] ?? 0 } }
+}
