@@ -203,14 +203,14 @@ extension HostileCase {
         option("$skiptoken", "WzFd", 200, 400),
         option("$inlinecount", many("allpages", 1000), 400),
         get("an option of 9 KB", "/tables/Note?" + many("$", 9000) + "=1", 400),
-        option("$count", "%00", 400),
+        option("$count", "%00", 200),
         get("three thousand parameters", "/tables/Note?" + many("a=b&", 3000), 200),
         option(
             "$filter",
             many("(rank%20eq%201%20or%20", 75) + "rank%20eq%202" + many(")", 75),
             200
         ),
-        option("$filter", many("tolower(", 70) + "text" + many(")", 70) + "%20eq%20'a'", 400),
+        option("$filter", many("tolower(", 70) + "text" + many(")", 70) + "%20eq%20'a'", 200),
         option("$filter", many("rank%20add%20", 70) + "1%20eq%201", 200, 400),
     ]
 
