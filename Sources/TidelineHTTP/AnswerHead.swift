@@ -21,7 +21,7 @@ struct AnswerHead {
 
     /// Writes the head, with the empty line behind it.
     ///
-    /// A field whose value has a control character is left out, so that no value can add a field.
+    /// A field that would add another, or say again what is said here, is left out.
     func write(to bytes: inout [UInt8]) {
         bytes += "HTTP/1.1 ".utf8
         Self.append(status, &bytes)
@@ -29,7 +29,7 @@ struct AnswerHead {
         bytes += Self.reason(status).utf8
         bytes += "\r\nDate: ".utf8
         bytes += date
-        for field in fields where field.value.utf8.allSatisfy({ !FramingCheck.isControl($0) }) {
+        for field in fields where Self.isPlain(field) {
             bytes += "\r\n".utf8
             bytes += field.name.utf8
             bytes += ": ".utf8
@@ -45,6 +45,19 @@ struct AnswerHead {
         case .ends: bytes += "\r\nConnection: close".utf8
         }
         bytes += "\r\n\r\n".utf8
+    }
+
+    private static func isPlain(_ field: HTTPFields.Field) -> Bool {
+        guard !field.name.isEmpty, field.name.utf8.allSatisfy(FramingCheck.isToken),
+            field.value.utf8.allSatisfy({ !FramingCheck.isControl($0) })
+        else { return false }
+        switch field.name.utf8.count {
+        case 4: return !ASCII.equal(field.name, "date")
+        case 10: return !ASCII.equal(field.name, "connection")
+        case 14: return !ASCII.equal(field.name, "content-length")
+        case 17: return !ASCII.equal(field.name, "transfer-encoding")
+        default: return true
+        }
     }
 
     private static func append(_ number: Int, _ bytes: inout [UInt8]) {

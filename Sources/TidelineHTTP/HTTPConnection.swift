@@ -48,8 +48,9 @@ final class HTTPConnection: @unchecked Sendable {
     var mayRead = false
     /// The peer has sent its last, which a short read does not show.
     var isEnding = false
-    /// Bytes behind the request under way.
+    /// Bytes that were read together with a request; those from `unreadStart` on are behind it.
     var unread: [UInt8] = []
+    var unreadStart = 0
 
     /// Bytes that came behind the last answer.
     var dropped = 0

@@ -34,10 +34,13 @@ extension HTTPWorker {
 
     /// False if there is nothing to read now.
     private func readSome(_ connection: HTTPConnection) -> Bool {
-        if !connection.unread.isEmpty {
+        if connection.unreadStart < connection.unread.count {
             let bytes = connection.unread
-            connection.unread = []
-            bytes.withUnsafeBytes { parse(connection, $0) }
+            let start = connection.unreadStart
+            bytes.withUnsafeBytes { bytes in
+                let count = parse(connection, UnsafeRawBufferPointer(rebasing: bytes[start...]))
+                connection.unreadStart = start + count
+            }
             return true
         }
         guard let count = receive(connection) else { return false }
@@ -46,7 +49,9 @@ extension HTTPWorker {
             end(connection)
             return false
         }
-        parse(connection, UnsafeRawBufferPointer(rebasing: input[..<count]))
+        let taken = parse(connection, UnsafeRawBufferPointer(rebasing: input[..<count]))
+        connection.unread = taken < count ? Array(input[taken..<count]) : []
+        connection.unreadStart = 0
         return true
     }
 
@@ -67,7 +72,8 @@ extension HTTPWorker {
         return count
     }
 
-    private func parse(_ connection: HTTPConnection, _ bytes: UnsafeRawBufferPointer) {
+    /// The number of bytes that belong to the request under way.
+    private func parse(_ connection: HTTPConnection, _ bytes: UnsafeRawBufferPointer) -> Int {
         let count = connection.parser.take(bytes)
         connection.keepTime(now: now, limits: limits)
         switch connection.parser.phase {
@@ -75,18 +81,20 @@ extension HTTPWorker {
         case .body:
             if connection.parser.takeExpectation() { askForBody(connection) }
         case .complete:
-            connection.unread = Array(bytes[count...])
             handle(connection)
         case .refused(let fault):
             refuse(connection, fault)
         }
+        return count
     }
 
     /// Some wait for a word before they send a body (RFC 9110 section 10.1.1).
     private func askForBody(_ connection: HTTPConnection) {
         let line = Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)
-        // Nothing else is under way on the socket, so there is room for so little.
-        _ = Glibc.send(connection.socket, line, line.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
+        let flags = Int32(MSG_NOSIGNAL | MSG_DONTWAIT)
+        let count = Glibc.send(connection.socket, line, line.count, flags)
+        // A part of it would be a part of the answer. Without any of it the caller comes by itself.
+        if count > 0 && count < line.count { end(connection) }
     }
 
     // MARK: - Handling
@@ -161,6 +169,7 @@ extension HTTPWorker {
         connection.task = nil
         connection.phase = .answering
         connection.wholeDeadline = now + limits.answerTimeMax
+        connection.deadline = min(now + limits.idleTimeMax, connection.wholeDeadline)
         connection.output = HTTPConnection.Output(
             head: head,
             body: isCut ? [] : answer.body,
@@ -171,7 +180,6 @@ extension HTTPWorker {
     /// False if the peer has to read first.
     private func sendSome(_ connection: HTTPConnection) -> Bool {
         guard let output = connection.output else { return false }
-        connection.deadline = min(now + limits.idleTimeMax, connection.wholeDeadline)
         let total = output.head.count + output.body.count
         var sent = output.sent
         while sent < total {
@@ -186,6 +194,7 @@ extension HTTPWorker {
                 return false
             }
             sent += count
+            connection.deadline = min(now + limits.idleTimeMax, connection.wholeDeadline)
         }
         connection.output = nil
         finish(connection)

@@ -88,6 +88,8 @@ final class HTTPWorker: @unchecked Sendable {
             end(connection)
         }
         onStop()
+        // What was cancelled has become jobs of this thread, which wake nobody.
+        hasJobs = true
         while handlersRunning > 0 { turn(milliseconds: -1) }
     }
 

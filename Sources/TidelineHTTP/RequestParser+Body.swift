@@ -40,6 +40,7 @@ extension RequestParser {
         else { return refuse(.malformed("A chunk does not begin with its size.")) }
         var size = 0
         for digit in digits {
+            if size > bodyBytesMax >> 4 { return refuse(.bodyTooLarge) }
             size = size << 4 | Int(Self.hexadecimal(digit) ?? 0)
             if size > bodyBytesMax - request.body.count { return refuse(.bodyTooLarge) }
         }

@@ -190,8 +190,8 @@ package struct RequestParser: Sendable {
 
     /// False if it is no version at all.
     private mutating func takeVersion(_ text: UnsafeRawBufferPointer) -> Bool {
-        guard text.count == 8, text.hasPrefixIgnoringCase("http/"), text[0] == UInt8(ascii: "H"),
-            FramingCheck.isDigit(text[5]), text[6] == UInt8(ascii: "."),
+        guard text.count == 8, text.starts(with: "HTTP/".utf8), FramingCheck.isDigit(text[5]),
+            text[6] == UInt8(ascii: "."),
             FramingCheck.isDigit(text[7])
         else { return false }
         if text[5] != UInt8(ascii: "1") { fault = .otherVersion }
@@ -208,7 +208,9 @@ package struct RequestParser: Sendable {
         let name = UnsafeRawBufferPointer(rebasing: line[..<colon])
         let value = UnsafeRawBufferPointer(rebasing: line[(colon + 1)...]).trimmed
         check.field(name: name, value: value)
-        if check.problem != nil { return }
+        guard !name.isEmpty, name.allSatisfy(FramingCheck.isToken),
+            !value.contains(where: FramingCheck.isControl)
+        else { return }
         let text = value.headerText
         switch name.count {
         case 6 where name.equalsIgnoringCase("expect"):

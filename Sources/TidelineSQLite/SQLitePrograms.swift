@@ -1,4 +1,4 @@
-// The function tl_program, which evaluates a FilterProgram, and how one gets there.
+// SQLitePrograms: the function tl_program, which evaluates a FilterProgram, and how one gets there.
 //
 // SQLite hands pointers from a binding to a function, and from a function to the function around
 // it, if both name the same type. Each pointer owns its object until SQLite calls the destructor.

@@ -147,9 +147,9 @@ final class GroupWriter: Sendable {
     // MARK: - Tombstones
 
     /// From now on looks for old tombstones of these tables.
-    func purge(tombstonesOf tables: [TableDefinition]) {
+    func purge(tombstonesOf tables: [TableDefinition], ties: (String) -> TieCounts) {
         let hasTombstones = state.withLock { state in
-            state.purge.take(tables)
+            state.purge.take(tables, ties: ties)
             state.isPurgeNew = true
             return !state.purge.days.isEmpty
         }

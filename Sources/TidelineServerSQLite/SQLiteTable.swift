@@ -7,7 +7,8 @@ import TidelineServerCore
 
 /// Belongs to a table in all its forms.
 final class TableHead: Sendable {
-    /// Whether the next write begins a new millisecond: a client counts the rows of the last one.
+    /// Whether a client counts the rows of the last millisecond, so that the next write begins
+    /// another.
     let isCounted = Atomic(false)
     let ties = TieCounts()
 }

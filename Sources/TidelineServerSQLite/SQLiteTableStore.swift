@@ -29,6 +29,7 @@ package final class SQLiteTableStore: TableStore {
     /// The connections of small reads; nil in inline mode.
     private let brief: LentDatabases?
     private let tables = Mutex<[String: SQLiteTable]>([:])
+    private let heads = Mutex<[String: TableHead]>([:])
     private let isStopped = Mutex(false)
     private let queryTime: Duration
     private let log: ServerLog
@@ -81,7 +82,7 @@ package final class SQLiteTableStore: TableStore {
         for step in steps {
             log.write(step.isNotable ? .info : .debug, "tables", ["change": step.description])
         }
-        writer.purge(tombstonesOf: definitions)
+        writer.purge(tombstonesOf: definitions) { head(of: $0).ties }
         return stored
     }
 
@@ -146,11 +147,24 @@ package final class SQLiteTableStore: TableStore {
         lock?.release()
     }
 
+    /// One for all forms of a table, however its name is written.
+    ///
+    /// Not for any number of tables that a caller of a dynamic schema thinks of.
+    private func head(of table: String, isWanting: Bool = false) -> TableHead {
+        heads.withLock { heads in
+            let name = table.lowercased()
+            if let known = heads[name] { return known }
+            let made = TableHead()
+            if !isWanting || heads.count < 10_000 { heads[name] = made }
+            return made
+        }
+    }
+
     /// What is derived from a table, kept for as long as the table has this form.
     private func derived(_ table: Table) -> SQLiteTable {
         tables.withLock { tables in
             if let known = tables[table.name], known.table === table { return known }
-            let made = SQLiteTable(table, head: tables[table.name]?.head ?? TableHead())
+            let made = SQLiteTable(table, head: head(of: table.name, isWanting: table.isWanting))
             // A form that a write may make may never be there.
             if !table.isWanting { tables[table.name] = made }
             return made

@@ -130,6 +130,7 @@ enum ServerSchema {
             WHERE "deleted" = 1 AND "updatedAt" < ?1
             ORDER BY "updatedAt" LIMIT ?2
         )
+        RETURNING "updatedAt"
         """
     }
 

@@ -15,7 +15,7 @@
 import Synchronization
 
 /// Belongs to one table, and forgets with the server.
-final class TieCounts: Sendable {
+package final class TieCounts: Sendable {
     private struct State {
         /// By the millisecond, for those that a list ended in.
         var left: [Int64: Int] = [:]
@@ -38,11 +38,13 @@ final class TieCounts: Sendable {
 
     private let state = Mutex(State())
 
+    package init() {}
+
     /// The departures that a state of the table read from now on has for certain.
-    func mark() -> Int { state.withLock { $0.settled } }
+    package func mark() -> Int { state.withLock { $0.settled } }
 
     /// From now on counts what leaves the millisecond, and what has left it since the mark.
-    func watch(_ updatedAt: Int64, since mark: Int) {
+    package func watch(_ updatedAt: Int64, since mark: Int) {
         let millisecond = updatedAt / 1000
         state.withLock { state in
             guard state.left[millisecond] == nil else { return }
@@ -64,7 +66,7 @@ final class TieCounts: Sendable {
     }
 
     /// A row is about to get another time, or to go; said before the commit.
-    func rowLeaves(_ updatedAt: Int64) {
+    package func rowLeaves(_ updatedAt: Int64) {
         let millisecond = updatedAt / 1000
         state.withLock { state in
             if state.recent.count < Self.recentMax {
@@ -80,8 +82,8 @@ final class TieCounts: Sendable {
     }
 
     /// The transaction of all that was said has ended.
-    func settle() { state.withLock { $0.settled = $0.departures } }
+    package func settle() { state.withLock { $0.settled = $0.departures } }
 
     /// How many rows have left the millisecond since a list ended in it.
-    func left(_ millisecond: Int64) -> Int { state.withLock { $0.left[millisecond] ?? 0 } }
+    package func left(_ millisecond: Int64) -> Int { state.withLock { $0.left[millisecond] ?? 0 } }
 }

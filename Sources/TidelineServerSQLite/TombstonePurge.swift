@@ -19,9 +19,11 @@ struct TombstonePurge: Sendable {
 
     /// The tables that keep the rows that writes replaced.
     private var merging: Set<String> = []
+    private var ties: [String: TieCounts] = [:]
 
-    mutating func take(_ tables: [TableDefinition]) {
+    mutating func take(_ tables: [TableDefinition], ties: (String) -> TieCounts) {
         for table in tables {
+            self.ties[table.name] = ties(table.name)
             days[table.name] = table.softDelete ? table.tombstoneDays : nil
             if table.conflict == .merge { merging.insert(table.name) }
         }
@@ -40,9 +42,17 @@ struct TombstonePurge: Sendable {
                     try database.prepare(ServerSchema.dropBasesOfTombstones(table))
                         .run(bounds + [.text(table)])
                 }
-                try database.prepare(ServerSchema.purgeTombstones(table)).run(bounds)
+                let purge = try database.prepare(ServerSchema.purgeTombstones(table))
+                defer { purge.reset() }
+                try purge.bind(bounds)
+                var count = 0
+                while try purge.step() {
+                    ties[table]?.rowLeaves(purge.integer(0))
+                    count += 1
+                }
+                if count == Self.rowsMax { isFull = true }
             }
-            if database.changes == Self.rowsMax { isFull = true }
+            ties[table]?.settle()
         }
         return isFull
     }

@@ -326,6 +326,26 @@ struct HTTPDrainTests {
         #expect(try await slow == 503)
     }
 
+    /// What is cancelled at the end runs to its own end.
+    @Test func cancelledHandlersEnd() async throws {
+        var limits = HTTPLimits()
+        limits.drainTimeMax = .milliseconds(300)
+        let (entered, enter) = AsyncStream<Void>.makeStream()
+        let (ended, end) = AsyncStream<Void>.makeStream()
+        let server = HTTPServer(host: "127.0.0.1", port: 0, limits: limits) { request in
+            enter.finish()
+            try? await Task.sleep(for: .seconds(3600))
+            end.finish()
+            return await echo(request)
+        }
+        let port = try server.start()
+        async let slow = blocking { try RawClient(port: port).ask(get("/slow")).status }
+        for await _ in entered {}
+        await server.drain()
+        for await _ in ended {}
+        #expect(try await slow == 503)
+    }
+
     @Test func drainOfAnIdleServerIsQuick() async throws {
         let server = HTTPServer(host: "127.0.0.1", port: 0, limits: HTTPLimits(), handler: echo)
         _ = try server.start()

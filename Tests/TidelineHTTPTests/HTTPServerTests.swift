@@ -218,22 +218,44 @@ struct HTTPServerTests {
     @Test func endlessPipelineLeavesTurnsToOthers() async throws {
         try await withServer(loops: 1) { port in
             let isOver = Mutex(false)
+            let answered = Mutex(0)
             let requests = Array(String(repeating: get("/greedy"), count: 1000).utf8)
             let sender = Thread {
                 guard let greedy = try? RawClient(port: port) else { return }
                 while !isOver.withLock({ $0 }) {
                     do { try greedy.send(requests) } catch { return }
-                    for _ in 0..<1000 where (try? greedy.answer()) == nil { return }
+                    for _ in 0..<1000 {
+                        guard (try? greedy.answer()) != nil else { return }
+                        answered.withLock { $0 += 1 }
+                    }
                 }
             }
             sender.start()
+            while answered.withLock({ $0 }) == 0 && !sender.isFinished { usleep(1000) }
             for number in 0..<20 {
                 let answer = try RawClient(port: port).ask(get("/\(number)"))
                 #expect(answer.text.hasPrefix("GET|/\(number)|"))
             }
+            #expect(answered.withLock { $0 } > 0 && !sender.isFinished)
             isOver.withLock { $0 = true }
             while !sender.isFinished { usleep(1000) }
         }
+    }
+
+    /// What an endpoint copies from elsewhere neither frames an answer nor adds a field to it.
+    @Test func answersAreFramedOnce() async throws {
+        let fields: HTTPFields = [
+            "Content-Length": "1", "transfer-encoding": "chunked", "Connection": "close",
+            "Date": "never", "X\r\nY": "1", "X-Bad": "1\r\nY: 2", "": "1", "X-Good": "1",
+        ]
+        let answer = try await withServer(
+            handler: { _ in ServerResponse(status: 200, headers: fields, body: [1, 2, 3]) },
+            body: { try RawClient(port: $0).ask(get("/")) }
+        )
+        #expect(answer.body == [1, 2, 3])
+        let names = answer.headers.map(\.name)
+        #expect(names.sorted() == ["Content-Length", "Date", "X-Good"])
+        #expect(answer.headers["Content-Length"] == "3")
     }
 
     @Test func peersThatLeaveDoNoHarm() async throws {

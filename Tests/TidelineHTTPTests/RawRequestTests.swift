@@ -53,6 +53,7 @@ struct RawRequestTests {
         Case("no end of empty lines", String(repeating: "\r\n", count: 20_000), 400),
         Case("preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
         Case("version in lower case", "GET / http/1.1\r\nHost: a\r\n\r\n", 400),
+        Case("version in mixed case", "GET / HTtp/1.1\r\nHost: a\r\n\r\n", 400),
         Case("version 1.2", "GET / HTTP/1.2\r\nHost: a\r\n\r\n", 200),
         Case("two spaces", "GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         Case("method that is no token", "G(T / HTTP/1.1\r\nHost: a\r\n\r\n", 400),

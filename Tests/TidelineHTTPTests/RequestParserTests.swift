@@ -54,7 +54,14 @@ struct RequestParserTests {
                 }
             }
             let single = Self.parse(bytes, pieces: Array(0..<bytes.count))
-            if whole.phase == .complete { #expect(single == whole, "\(example.name)") }
+            if case .refused = whole.phase {
+                guard case .refused = single.phase else {
+                    Issue.record("\(example.name), byte by byte: \(single.phase)")
+                    continue
+                }
+            } else {
+                #expect(single == whole, "\(example.name)")
+            }
         }
     }
 
@@ -96,9 +103,10 @@ struct RequestParserTests {
     /// The first fault of a head waits for the field with the name of the request.
     @Test func refusalKnowsTheNameOfTheRequest() {
         var parser = RequestParser(headBytesMax: 4096, bodyBytesMax: 1000)
-        let raw = "GET x HTTP/1.1\r\nHost: a\r\nX-Request-ID: mine\r\n\r\n"
+        let raw = "GET x HTTP/1.1\r\nHost: a\r\nA B: 1\r\nC\r\nX-Request-ID: mine\r\n\r\n"
         _ = Array(raw.utf8).withUnsafeBytes { parser.take($0) }
         #expect(parser.phase == .refused(.malformed("The request target is not valid.")))
         #expect(parser.request.headers["X-Request-ID"] == "mine")
+        #expect(parser.request.headers["A B"] == nil)
     }
 }

@@ -96,9 +96,7 @@ import TidelineServerSQLite
         let skipping =
             "/tables/Task?$filter=updatedAt ge 2020-01-01T00:00:00Z and \(filter)"
             + "&$orderby=updatedAt&$skip=2&$top=3"
-        // Classic pulls pass over rows of the filter's millisecond only.
-        let rest = classic ? ["0", "1", "2"] : ["2", "3", "4"]
-        #expect(await door.send("GET", skipping, classic: classic).ids == rest)
+        #expect(await door.send("GET", skipping, classic: classic).ids == ["2", "3", "4"])
     }
 
     @Test(arguments: ["$filter", "$orderby"], [true, false])

@@ -199,9 +199,8 @@ import TidelineServerSQLite
             #expect(await Self.patch(door, #"{"text":"y"}"#).status == 200)
             let tag = made.headers["ETag"] ?? ""
             #expect(await Self.patch(door, #"{"rank":1}"#, tag).status == 200)
-            try Database(path: path, mode: .readOnly).integer("PRAGMA user_version").map {
-                #expect($0 == 4)
-            }
+            let format = try Database(path: path, mode: .readOnly).integer("PRAGMA user_version")
+            #expect(format == 4)
             var configuration = ServerConfiguration()
             configuration.database = .sqlite(path: path)
             try ServerDatabase(configuration).backup(to: directory + "/b.db")

@@ -68,6 +68,16 @@ import TidelineServerCore
         #expect(throws: ServerError.self) { try Preconditions(Self.fields(match: text)) }
     }
 
+    @Test(arguments: [
+        (#""a\"b""#, [#"a\"b"#]), (#""a\"b", "c""#, [#"a\"b"#, "c"]),
+        (#""a\", "b""#, [#"a\"#, "b"]),
+        (#""a\""#, [#"a\"#]), (#""", "x""#, ["", "x"]),
+    ])
+    func quotesWithinTags(_ text: String, _ tags: [String]) throws {
+        let conditions = try Preconditions(Self.fields(match: text))
+        #expect(conditions.ifMatch == .strong(tags))
+    }
+
     @Test func datesOfAllForms() {
         for text in [
             "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT",

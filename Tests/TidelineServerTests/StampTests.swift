@@ -145,7 +145,7 @@ import TidelineServerSQLite
             }
             let filter = (0..<40).map { "indexof(text,'\($0)') eq 77" }.joined(separator: " or ")
             let answer = await door.send("GET", "/tables/TodoItem?$filter=\(filter)")
-            #expect(answer.status == 400)
+            #expect(answer.status == 400 || answer.status == 503)
             await door.store.stop()
             #expect(await door.send("GET", "/tables/TodoItem").status == 503)
             #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 503)

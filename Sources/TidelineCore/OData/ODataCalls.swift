@@ -18,6 +18,12 @@ extension ODataParser {
         guard let function = Function(oDataName: name, dialect: dialect) else {
             throw failure("unknown function", at: position)
         }
+        if function == .replace {
+            guard !isInReplace else {
+                throw failure("'replace' cannot stand within 'replace'", at: position)
+            }
+            isInReplace = true
+        }
         return function
     }
 
@@ -34,6 +40,7 @@ extension ODataParser {
             )
         }
         if function == .replace {
+            isInReplace = false
             try checkReplacement(arguments[2])
         }
         if function == .matchesPattern { try checkPattern(arguments[1]) }

@@ -16,6 +16,7 @@ package struct ODataParser {
     private(set) var token = ODataLexer.Token.end
     private var nodes = 0
     private var nesting = 0
+    var isInReplace = false
 
     private init(
         _ text: String,

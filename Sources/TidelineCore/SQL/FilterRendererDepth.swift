@@ -1,4 +1,4 @@
-// How deep rendered SQL nests, and what becomes of what nests too deep.
+// FilterRendererDepth: how deep rendered SQL nests, and what becomes of what nests too deep.
 //
 // SQLite's parser keeps at most 100 things on its stack ("parser stack overflow"). A call whose
 // last argument is a call keeps 5, a bracket behind an operator 3; a statement of ours begins with
@@ -13,8 +13,10 @@ extension FilterRenderer {
         guard steps(expression) > Self.stepsMax else { return condition(expression, mode) }
         guard case .all = expression.kind else { return program(expression, isCondition: true) }
         // Each part by itself, so that those that an index answers still are.
-        let parts = expression.chain.map { part in
-            let isDeep = steps(part) + Self.steps(chain: expression.chain.count) > Self.stepsMax
+        let chain = expression.chain
+        let joints = Self.steps(chain: chain.count)
+        let parts = chain.map { part in
+            let isDeep = steps(part) + joints > Self.stepsMax
             return isDeep ? program(part, isCondition: true) : condition(part, mode)
         }
         return Self.tree(parts.map { "(\($0))" }[...], " AND ")

@@ -122,13 +122,23 @@ private struct TagScanner {
     }
 
     /// Some clients write a backslash before a quote within (classic-protocol.md 1.4).
+    ///
+    /// A tag may end in a backslash, too: then a comma or the end of the list follows.
     private mutating func quoted() -> String? {
         let start = index + 1
-        var quotes = bytes[start...].indices.filter { bytes[$0] == UInt8(ascii: "\"") }[...]
-        guard let first = quotes.first else { return nil }
-        quotes = quotes.drop { bytes[$0 - 1] == UInt8(ascii: "\\") }
-        // A tag may end in a backslash, too.
-        let end = quotes.first ?? first
+        var escaped: Int?
+        var end = start
+        while end < bytes.count, escaped == nil || bytes[end] != UInt8(ascii: ",") {
+            if bytes[end] == UInt8(ascii: "\"") {
+                guard end > start, bytes[end - 1] == UInt8(ascii: "\\") else { break }
+                escaped = escaped ?? end
+            }
+            end += 1
+        }
+        if end == bytes.count || bytes[end] != UInt8(ascii: "\"") {
+            guard let escaped else { return nil }
+            end = escaped
+        }
         index = end + 1
         return String(decoding: bytes[start..<end], as: UTF8.self)
     }
