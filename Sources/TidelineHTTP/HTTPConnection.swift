@@ -48,6 +48,8 @@ final class HTTPConnection: @unchecked Sendable {
     var mayRead = false
     /// The peer has sent its last, which a short read does not show.
     var isEnding = false
+    /// The bytes of the body under way, as the worker has counted them.
+    var bodyBytes = 0
     /// Bytes that were read together with a request; those from `unreadStart` on are behind it.
     var unread: [UInt8] = []
     var unreadStart = 0

@@ -16,10 +16,17 @@ public struct HTTPLimits: Sendable, Hashable {
     /// has the filter of its list, and the keys of a row, so it is longer than the request.
     public var headerBytesMax = 32 << 10
 
+    /// The most bytes of bodies that are held in memory at a time, for all connections.
+    ///
+    /// What would go beyond is answered with 503, so that many callers with large bodies do not
+    /// take the memory of the machine.
+    public var bodiesBytesMax = 256 << 20
+
     /// The most connections open at a time.
     ///
-    /// Further ones wait in the backlog of the kernel. Each costs a file descriptor, so raise
-    /// `ulimit -n` together with it.
+    /// Further ones wait in the backlog of the kernel. Each costs a file descriptor: the soft limit
+    /// of the process is raised to fit, and where the hard one is lower (`ulimit -Hn`), fewer are
+    /// accepted, so that the database still gets its files.
     public var connectionsMax = 10_000
 
     /// The longest time for a request head to arrive.

@@ -19,6 +19,8 @@ enum HTTPProblem {
                 "Content Too Large",
                 "The body is larger than \(limits.bodyBytesMax) bytes."
             )
+        case .noMemory:
+            answer(503, "Service Unavailable", "Too many large bodies arrive at once. Try again.")
         case .targetTooLong:
             answer(
                 414,

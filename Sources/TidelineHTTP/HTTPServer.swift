@@ -100,7 +100,7 @@ public final class HTTPServer: Sendable {
         try state.withLock { state in
             guard state.phase == .ready else { throw HTTPServerError.startedTwice }
             let (sockets, port) = try ListenSocket.open(host: host, port: port, count: loops)
-            let workers = try makeWorkers(sockets)
+            let workers = try makeWorkers(sockets, connectionsMax: Self.connections(limits))
             state.phase = .running
             state.workers = workers
             state.workersRunning = workers.count
@@ -143,7 +143,29 @@ public final class HTTPServer: Sendable {
         Task(executorPreference: worker.loop) { worker.beginDrain() }
     }
 
-    private func makeWorkers(_ sockets: [Int32]) throws -> [HTTPWorker] {
+    /// The most connections that there are descriptors for.
+    ///
+    /// The limit of the process is raised as far as it may be; some are left for files.
+    private static func connections(_ limits: HTTPLimits) -> Int {
+        let wanted = rlim_t(max(0, limits.connectionsMax)) + rlim_t(filesReserved)
+        let files = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+        var limit = rlimit()
+        guard getrlimit(files, &limit) == 0 else { return limits.connectionsMax }
+        if limit.rlim_cur < wanted {
+            limit.rlim_cur = min(wanted, limit.rlim_max)
+            setrlimit(files, &limit)
+            getrlimit(files, &limit)
+        }
+        return min(limits.connectionsMax, Int(clamping: limit.rlim_cur) - filesReserved)
+    }
+
+    /// Descriptors for the database, its sorts, and whatever else the process opens.
+    private static let filesReserved = 64
+
+    private func makeWorkers(
+        _ sockets: [Int32],
+        connectionsMax: Int
+    ) throws -> [HTTPWorker] {
         var workers: [HTTPWorker] = []
         do {
             for socket in sockets {
@@ -154,7 +176,8 @@ public final class HTTPServer: Sendable {
                 )
                 try worker.listen(
                     on: socket,
-                    connectionsMax: max(1, limits.connectionsMax / sockets.count)
+                    connectionsMax: max(1, connectionsMax / sockets.count),
+                    bodiesBytesMax: max(limits.bodyBytesMax, limits.bodiesBytesMax / sockets.count)
                 )
                 workers.append(worker)
             }

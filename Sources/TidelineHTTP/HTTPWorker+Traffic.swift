@@ -76,6 +76,10 @@ extension HTTPWorker {
     private func parse(_ connection: HTTPConnection, _ bytes: UnsafeRawBufferPointer) -> Int {
         let count = connection.parser.take(bytes)
         connection.keepTime(now: now, limits: limits)
+        guard hold(connection.parser.request.body.count, for: connection) else {
+            refuse(connection, .noMemory)
+            return count
+        }
         switch connection.parser.phase {
         case .head: break
         case .body:
@@ -165,6 +169,7 @@ extension HTTPWorker {
             date: dateText()
         )
         .write(to: &head)
+        _ = hold(0, for: connection)
         connection.turn += 1
         connection.task = nil
         connection.phase = .answering

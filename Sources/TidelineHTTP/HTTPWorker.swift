@@ -29,6 +29,9 @@ final class HTTPWorker: @unchecked Sendable {
     var handlersRunning = 0
     /// What a read fills; nothing is kept in it from one read to the next.
     let input = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
+    /// The bytes of the bodies of all requests under way.
+    private var bodiesBytes = 0
+    private var bodiesBytesMax = 0
     /// The head of an answer while it is sent.
     var head: [UInt8] = []
 
@@ -60,12 +63,17 @@ final class HTTPWorker: @unchecked Sendable {
     deinit { input.deallocate() }
 
     /// Takes the listening socket over; nothing is served before `run`.
-    func listen(on socket: Int32, connectionsMax: Int) throws(HTTPServerError) {
+    func listen(
+        on socket: Int32,
+        connectionsMax: Int,
+        bodiesBytesMax: Int
+    ) throws(HTTPServerError) {
         guard sockets.watchForReading(loop.wakeDescriptor), sockets.watchForReading(socket) else {
             throw .exhausted("no memory for an event loop")
         }
         listener = socket
         self.connectionsMax = connectionsMax
+        self.bodiesBytesMax = bodiesBytesMax
     }
 
     /// Undoes `listen` when `run` will not be called.
@@ -113,11 +121,20 @@ final class HTTPWorker: @unchecked Sendable {
         connection.phase = .closed
         connection.turn += 1
         connection.output = nil
+        _ = hold(0, for: connection)
         connection.task?.cancel()
         connection.task = nil
         connections[connection.socket] = nil
         close(connection.socket)
         acceptIfPossible()
+    }
+
+    /// Counts the bytes of a body; false if they are too many with those of the others.
+    func hold(_ bytes: Int, for connection: HTTPConnection) -> Bool {
+        let isMore = bytes > connection.bodyBytes
+        bodiesBytes += bytes - connection.bodyBytes
+        connection.bodyBytes = bytes
+        return !isMore || bodiesBytes <= bodiesBytesMax
     }
 
     /// The time for the Date field (RFC 9110 section 6.6.1).

@@ -262,4 +262,6 @@ package enum RequestFault: Error, Equatable, Sendable {
     case otherVersion
     /// The rest of it did not come in time.
     case tooSlow
+    /// Others hold all the memory that there is for bodies.
+    case noMemory
 }

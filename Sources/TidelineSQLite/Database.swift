@@ -191,13 +191,16 @@ package final class Database: @unchecked Sendable {
     }
 
     /// Runs `body`; a statement of it that runs past the time ends with an interrupt.
+    ///
+    /// The time counts from `start`, or from now.
     package func limitTime<Result>(
         _ limit: Duration,
+        since start: QueryStart? = nil,
         _ body: () throws -> Result
     ) rethrows
         -> Result
     {
-        deadline.set(limit)
+        deadline.set(limit, since: start)
         defer { deadline.clear() }
         return try body()
     }

@@ -10,7 +10,11 @@ package final class LentDatabases: Sendable {
     private let free = Mutex<[Database]>([])
     private let open: @Sendable () throws -> Database
 
-    package init(open: @escaping @Sendable () throws -> Database) { self.open = open }
+    /// Some are open from the start, as files are not to be had at all times.
+    package init(ready: [Database] = [], open: @escaping @Sendable () throws -> Database) {
+        self.open = open
+        free.withLock { $0 = ready }
+    }
 
     package func lend<Result>(_ body: (Database) throws -> Result) throws -> Result {
         let database = try free.withLock { $0.popLast() } ?? open()

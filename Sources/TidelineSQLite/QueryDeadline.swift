@@ -18,13 +18,13 @@ final class QueryDeadline {
     private var workedBefore: UInt64 = 0
     private var bytesLeft = bytesBetweenLooks
 
-    func set(_ limit: Duration) {
+    func set(_ limit: Duration, since start: QueryStart?) {
         let (seconds, attoseconds) = limit.components
         self.limit =
             UInt64(clamping: seconds) &* 1_000_000_000
             &+ UInt64(clamping: attoseconds / 1_000_000_000)
         workedBefore = Self.threadWork
-        end = DispatchTime.now().uptimeNanoseconds &+ self.limit
+        end = (start ?? QueryStart()).nanoseconds &+ self.limit
     }
 
     /// Whether the thread has worked for most of the last limit, rather than waited for its turn
@@ -57,4 +57,12 @@ final class QueryDeadline {
     }
 
     var isOver: Bool { end != .max && DispatchTime.now().uptimeNanoseconds > end }
+}
+
+/// When somebody began to wait for a query.
+package struct QueryStart: Sendable {
+    let nanoseconds: UInt64
+
+    /// Now.
+    package init() { nanoseconds = DispatchTime.now().uptimeNanoseconds }
 }

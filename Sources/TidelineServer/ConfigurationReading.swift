@@ -57,7 +57,7 @@ extension ServerConfiguration {
         let allowed = [
             "pageBytes", "rowBytes", "queryTime", "writeQueue", "mergeBases", "bodyBytes",
             "headerBytes", "connections", "headerTime", "requestTime", "idleTime", "handlerTime",
-            "answerTime", "drainTime", "lingerTime", "lingerBytes",
+            "answerTime", "drainTime", "lingerTime", "lingerBytes", "bodiesBytes",
         ]
         for (name, node) in node.object(allowed: allowed) {
             switch name {
@@ -74,6 +74,8 @@ extension ServerConfiguration {
             case "idleTime": Self.put(node.seconds(), &http.idleTimeMax)
             case "handlerTime": Self.put(node.seconds(), &http.handlerTimeMax)
             case "answerTime": Self.put(node.seconds(), &http.answerTimeMax)
+            case "bodiesBytes":
+                Self.put(node.integer(1024...(1 << 40)), &http.bodiesBytesMax)
             case "lingerTime": Self.put(node.seconds(), &http.lingerTimeMax)
             case "lingerBytes": Self.put(node.integer(bytes), &http.lingerBytesMax)
             default: Self.put(node.seconds(), &http.drainTimeMax)

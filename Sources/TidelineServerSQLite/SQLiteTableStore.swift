@@ -26,6 +26,8 @@ package final class SQLiteTableStore: TableStore {
     private let writer: GroupWriter
     /// Nil in inline mode, which reads on the writing connection.
     private let readers: DatabaseThreads?
+    /// Those of `readers`, to interrupt them.
+    private let connections: [Database]
     /// The connections of small reads; nil in inline mode.
     private let brief: LentDatabases?
     private let tables = Mutex<[String: SQLiteTable]>([:])
@@ -57,16 +59,21 @@ package final class SQLiteTableStore: TableStore {
         )
         guard !options.inline else {
             readers = nil
+            connections = []
             brief = nil
             return
         }
-        let connections = try DatabaseError.naming(path) {
-            try (0..<max(1, options.readers)).map { _ in
-                try Database(path: path, mode: .readOnly)
-            }
+        let open: @Sendable () throws -> Database = {
+            let database = try Database(path: path, mode: .readOnly)
+            // Opens its files now: later there may be no descriptor left.
+            _ = try database.integer("SELECT count(*) FROM sqlite_schema")
+            return database
         }
+        let count = max(1, options.readers)
+        connections = try DatabaseError.naming(path) { try (0..<count).map { _ in try open() } }
         readers = DatabaseThreads(connections, name: "tideline-reader")
-        brief = LentDatabases { try Database(path: path, mode: .readOnly) }
+        let ready = try DatabaseError.naming(path) { try (0..<count).map { _ in try open() } }
+        brief = LentDatabases(ready: ready, open: open)
     }
 
     package func prepare(
@@ -138,6 +145,8 @@ package final class SQLiteTableStore: TableStore {
         }
         guard !wasStopped else { return }
         readers?.stop()
+        // Whoever asked has been answered, or is gone.
+        for database in connections { database.interrupt() }
         do {
             try await writer.run { try $0.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
         } catch {
@@ -181,9 +190,11 @@ package final class SQLiteTableStore: TableStore {
         do {
             if isSmall, let result = try readBriefly(body) { return result }
             guard let readers else { return try await writer.run(body) }
-            return try await readers.run { database in
+            let start = QueryStart()
+            return try await readers.run { [self] database in
+                guard !isStopped.withLock({ $0 }) else { throw ServerError.stopping }
                 do {
-                    return try database.limitTime(queryTime) { try body(database) }
+                    return try database.limitTime(queryTime, since: start) { try body(database) }
                 } catch let error as SQLiteError where error.isInterrupt {
                     throw database.workedPastItsTime
                         ? ServerError.queryTooExpensive : ServerError.queryTooSlow
@@ -191,6 +202,10 @@ package final class SQLiteTableStore: TableStore {
             }
         } catch let error as SQLiteError where error.isTooComplex {
             throw ServerError.queryTooComplex
+        } catch let error as SQLiteError where error.isCannotOpen {
+            // Connections have taken all descriptors, and a sort wants a file.
+            log.write(.error, "the database cannot open a file", ["cause": "\(error)"])
+            throw ServerError.noFiles
         }
     }
 

@@ -278,6 +278,34 @@ struct HTTPServerTests {
         )
     }
 
+    /// Bodies that never end take a bounded part of the memory, and give it back.
+    @Test func bodiesOfAllCallersAreBounded() async throws {
+        var limits = HTTPLimits()
+        limits.bodyBytesMax = 100_000
+        limits.bodiesBytesMax = 250_000
+        try await withServer(limits: limits, loops: 1) { port in
+            let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"
+            let almost = [UInt8](repeating: 0x61, count: 99_999)
+            var callers: [RawClient] = []
+            for _ in 0..<2 {
+                callers.append(try RawClient(port: port))
+                try callers.last?.send(head)
+                try callers.last?.send(almost)
+            }
+            // They are all read before somebody else is.
+            for _ in 0..<20 { #expect(try RawClient(port: port).ask(get("/")).status == 200) }
+            let third = try RawClient(port: port)
+            try third.send(head)
+            try? third.send(almost)
+            #expect(try third.answer()?.status == 503)
+            for caller in callers { #expect(try caller.ask("x").status == 200) }
+            let fourth = try RawClient(port: port)
+            try fourth.send(head)
+            try fourth.send(almost)
+            #expect(try fourth.ask("x").status == 200)
+        }
+    }
+
     @Test func connectionsOverTheLimitWait() async throws {
         var limits = HTTPLimits()
         limits.connectionsMax = 2

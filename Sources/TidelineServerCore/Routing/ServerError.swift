@@ -159,6 +159,10 @@ package struct ServerError: Error, Sendable {
         "The query is nested too deep for the database. Fewer calls within calls are needed."
     )
 
+    package static let noFiles = busy(
+        "The server cannot open a file that the query needs; try again shortly."
+    )
+
     package static let stopping = busy("The server is stopping; try again shortly.")
 
     package static let notCommitted = busy("The change could not be committed; try again shortly.")
