@@ -117,7 +117,10 @@ package struct ODataWriter {
     ) throws(ODataError) {
         if elements.isEmpty {
             text += "false"
-        } else if dialect == .v3 {
+        } else if dialect == .v3
+            && !operand.contains({ if case .isIn = $0 { true } else { false } })
+        {
+            // Lists of lists are left as they are: each would repeat all that stands before it.
             let parts = elements.map { QueryExpression(.compare(.eq, operand, $0)) }
             try chain(parts, " or ", empty: "false", to: &text)
         } else {

@@ -127,17 +127,22 @@ package enum Function: String, Hashable, Sendable, CaseIterable {
 extension QueryExpression {
     /// Whether the function is called anywhere in it.
     package func calls(_ function: Function) -> Bool {
+        contains { if case .call(function, _) = $0 { true } else { false } }
+    }
+
+    /// Whether it, or a part of it at any depth, is of such a kind.
+    func contains(_ isWanted: (Kind) -> Bool) -> Bool {
+        if isWanted(kind) { return true }
         switch kind {
-        case .call(function, _): true
         case .call(_, let parts), .all(let parts), .any(let parts):
-            parts.contains { $0.calls(function) }
+            return parts.contains { $0.contains(isWanted) }
         case .isIn(let operand, let parts):
-            operand.calls(function) || parts.contains { $0.calls(function) }
+            return operand.contains(isWanted) || parts.contains { $0.contains(isWanted) }
         case .compare(_, let left, let right), .arithmetic(_, let left, let right):
-            left.calls(function) || right.calls(function)
+            return left.contains(isWanted) || right.contains(isWanted)
         case .not(let operand), .negate(let operand), .position(let operand, _):
-            operand.calls(function)
-        case .field, .value: false
+            return operand.contains(isWanted)
+        case .field, .value: return false
         }
     }
 }
