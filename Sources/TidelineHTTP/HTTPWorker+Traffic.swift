@@ -41,6 +41,8 @@ extension HTTPWorker {
                 let count = parse(connection, UnsafeRawBufferPointer(rebasing: bytes[start...]))
                 connection.unreadStart = start + count
             }
+            // All of it is used: an idle connection holds no memory.
+            if connection.unreadStart >= bytes.count { connection.unread = [] }
             return true
         }
         guard let count = receive(connection) else { return false }
