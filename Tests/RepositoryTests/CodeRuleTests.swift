@@ -9,7 +9,7 @@ struct CodeRuleTests {
     /// Each with its reason; a folder ends with a slash. Everything else is handed an environment
     /// value, so that tests and seeds decide.
     static let readsTheWorld: [String: String] = [
-        "Sources/Tideline/Sync/SyncEnvironment.swift":
+        "Sources/Tideline/Sync/Runner/SyncEnvironment.swift":
             "Is the environment value of the client.",
         "Sources/Tideline/Transport/": "Ends calls on real sockets by their own deadlines.",
         "Sources/TidelineHTTP/": "Bounds the time that a real connection may take.",
