@@ -12,6 +12,9 @@ TEST_LIMIT ?= 1200
 # The same of `make check`, which builds three times: as it is, and for two sanitizers.
 CHECK_LIMIT ?= 2400
 
+# The seeds of `make worlds`: a count, or the first one and a count.
+SEEDS ?= 10000
+
 FORMATTED := $(wildcard Sources Tests Examples Benchmarks Package.swift) \
     $(wildcard Fuzz/Targets Fuzz/Sources/fuzz Fuzz/Package.swift)
 TEST := swift test --skip-build --disable-xctest --quiet
@@ -19,12 +22,13 @@ RESULTS := .build/tests
 # Sockets have deadlines, worlds and processes compete for the cores: each gets a run of its own.
 report = --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS)-$(1).xml; exit $$s
 
-.PHONY: help run test check demo bench format clean
+.PHONY: help run test check worlds demo bench format clean
 
 help:
 	@echo 'make run      build the server and start it on tideline.db (ARGS=... is passed on)'
 	@echo 'make test     build and run all tests'
 	@echo 'make check    format, imports, warnings as errors, rules of the repository, sanitizers'
+	@echo 'make worlds   10,000 seeded worlds (SEEDS=...), in release mode'
 	@echo 'make demo     two devices and a server, told on the terminal'
 	@echo 'make bench    benchmarks of server and client, in release mode'
 	@echo 'make format   format all sources in place'
@@ -54,6 +58,11 @@ check:
 	    'address: tests' 'scripts/sanitize address' \
 	    'thread: build, try out' 'scripts/sanitize --self-test thread' \
 	    'thread: tests' 'scripts/sanitize thread'
+
+worlds:
+	@scripts/bootstrap test
+	swift build -c release --product worlds
+	.build/release/worlds $(SEEDS)
 
 demo:
 	@scripts/bootstrap demo

@@ -178,6 +178,13 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        // Worlds without end, in release mode: `make worlds`.
+        .executableTarget(
+            name: "worlds",
+            dependencies: ["TidelineTestKit"],
+            path: "Tests/Worlds",
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "TidelineTokensTests",
             dependencies: ["TidelineCore", "TidelineTokens", "CCrypto"],

@@ -26,12 +26,27 @@ import TidelineTestKit
         #expect(first == second)
     }
 
+    @Test func aBrokenWorldIsMadeSmall() {
+        var plan = WorldPlan(seed: 3)
+        plan.faults = .bad
+        plan.steps = 20
+        let (smallest, _) = World.shrunk(plan) { $0.steps >= 3 && $0.faults.late > 0 }
+        #expect(smallest.steps == 3)
+        #expect(smallest.devices == 1 && smallest.policies.count == 1)
+        #expect(smallest.rows == 1)
+        var faults = NetworkFaults()
+        faults.late = NetworkFaults.bad.late
+        #expect(smallest.faults == faults)
+    }
+
     /// Runs a world on a thread of its own: it would keep a thread of Swift's pool busy, and the
     /// pool has as many as the machine has cores.
     private func play(_ seed: UInt64) async throws -> WorldReport {
         try await withCheckedThrowingContinuation { continuation in
             Thread.detachNewThread {
-                continuation.resume(with: Result { try World(WorldPlan(seed: seed)).run() })
+                continuation.resume(
+                    with: Result { try World(WorldPlan(seed: seed)).runShrinking() }
+                )
             }
         }
     }

@@ -14,7 +14,7 @@ import TidelineServerCore
 /// let report = try World(WorldPlan(seed: 7)).run()
 /// ```
 public struct World: Sendable {
-    private let plan: WorldPlan
+    let plan: WorldPlan
 
     static let endpoint = URL(string: "http://localhost") ?? URL(filePath: "/")
 
@@ -27,20 +27,34 @@ public struct World: Sendable {
     ///
     /// - Throws: ``WorldViolation`` with the seed when a guarantee is broken.
     public func run() throws -> WorldReport {
+        try run(telling: false)
+    }
+
+    /// Runs the world; a violation has the story of what happened, where it is told.
+    func run(telling: Bool) throws -> WorldReport {
         let time = VirtualTime()
+        let story = telling ? WorldStory(time) : nil
         let plan = plan
-        let report = try time.run { try await World.play(plan, time) }
-        guard let report else {
+        do {
+            let report = try time.run { try await World.play(plan, time, story) }
+            if let report { return report }
             throw WorldViolation(
                 seed: plan.seed,
                 guarantee: "liveness",
                 detail: "everybody waits for ever"
             )
+        } catch var violation as WorldViolation {
+            violation.plan = plan
+            violation.story = story?.lines ?? []
+            throw violation
         }
-        return report
     }
 
-    private static func play(_ plan: WorldPlan, _ time: VirtualTime) async throws -> WorldReport {
+    private static func play(
+        _ plan: WorldPlan,
+        _ time: VirtualTime,
+        _ story: WorldStory?
+    ) async throws -> WorldReport {
         let ids = (0..<plan.rows).map { "row-\($0)" }
         let server = try await InProcessServer(
             tables: [
@@ -63,16 +77,21 @@ public struct World: Sendable {
                     name: "d\(index)",
                     policy: plan.policies[index],
                     disk: try disk(plan, index),
-                    network: network,
+                    network: story.map {
+                        ToldTransport(inner: network, who: "d\(index)", story: $0)
+                    }
+                        ?? network,
                     environment: environment(time, seed),
                     time: time,
-                    seed: seed
+                    seed: seed,
+                    story: story
                 )
             )
         }
         for device in devices { try await device.start() }
         try await work(devices, ids, plan, time)
         for network in networks { network.set(NetworkFaults()) }
+        story?.tell("the world", "is without faults from here on")
         // Late duplicates are still on their way: they arrive before the world is judged.
         try await time.sleep(.seconds(60))
         let judge = WorldJudge(plan: plan, devices: devices, recorder: recorder, server: server)

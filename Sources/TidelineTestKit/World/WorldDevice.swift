@@ -23,19 +23,21 @@ final class WorldDevice: Sendable {
     let name: String
     let policy: ConflictPolicy
     private let disk: any LocalStore
-    private let network: LossyNetwork
+    private let network: any Transport
     private let environment: SyncEnvironment
     private let time: VirtualTime
+    private let story: WorldStory?
     private let state: Mutex<State>
 
     init(
         name: String,
         policy: ConflictPolicy,
         disk: any LocalStore,
-        network: LossyNetwork,
+        network: any Transport,
         environment: SyncEnvironment,
         time: VirtualTime,
-        seed: UInt64
+        seed: UInt64,
+        story: WorldStory?
     ) {
         self.name = name
         self.policy = policy
@@ -43,6 +45,7 @@ final class WorldDevice: Sendable {
         self.network = network
         self.environment = environment
         self.time = time
+        self.story = story
         state = Mutex(State(generator: SeededGenerator(seed: seed)))
     }
 
@@ -56,6 +59,7 @@ final class WorldDevice: Sendable {
 
     /// Starts the app: a new client on the same disk.
     func start() async throws {
+        story?.tell(name, "starts")
         // A few rows make several pages of growing size.
         var limits = SyncLimits()
         limits.pageRowsFirst = 2
@@ -94,21 +98,25 @@ final class WorldDevice: Sendable {
         let stored = try await client().syncTable(named: WorldItem.tableName).read(id: id)
         switch (stored != nil, dice) {
         case (false, ..<70):
+            story?.tell(name, "inserts \(id) with text \(text)")
             try await todos.insert(WorldItem(id: id, text: text))
             note(id, .text(text))
             noteRank(id, nil)
         case (false, _):
             break
         case (true, ..<15):
+            story?.tell(name, "deletes \(id)")
             try await todos.delete(id: id)
             // A row that the server never gave may go without a word.
             note(id, stored?.version == nil ? nil : .deleted)
             noteRank(id, nil)
         case (true, ..<35):
             let rank = edits * 10 + (Int(name.dropFirst()) ?? 0)
+            story?.tell(name, "sets rank \(rank) of \(id)")
             try await todos.update(id: id) { $0.rank = rank }
             noteRank(id, rank)
         default:
+            story?.tell(name, "sets text \(text) of \(id)")
             try await todos.update(id: id) { $0.text = text }
             note(id, .text(text))
         }
@@ -151,8 +159,10 @@ final class WorldDevice: Sendable {
         for error in try await client().syncContext.operationErrors() {
             do {
                 if draw({ $0.chance(50) }), let mine = error.item {
+                    story?.tell(name, "retries \(error.itemID)")
                     try await error.updateOperationAndRetry(with: mine)
                 } else {
+                    story?.tell(name, "gives up \(error.itemID)")
                     try await error.cancelOperationAndDiscardItem()
                     forget(error.itemID)
                 }

@@ -39,11 +39,28 @@ public struct WorldViolation: Error, Sendable, CustomStringConvertible {
     public var guarantee: String
     /// What was seen.
     public var detail: String
+    /// The world that it was seen in.
+    public var plan: WorldPlan?
+    /// What happened before, line by line, where the world was told as a story.
+    public var story: [String] = []
+
+    init(seed: UInt64, guarantee: String, detail: String) {
+        self.seed = seed
+        self.guarantee = guarantee
+        self.detail = detail
+    }
 
     /// Everything needed to see it again.
     public var description: String {
-        "seed \(seed) breaks '\(guarantee)': \(detail). "
+        var text =
+            "seed \(seed) breaks '\(guarantee)': \(detail). "
             + "Run it alone: TIDELINE_SEED=\(seed) swift test --filter World"
+        guard !story.isEmpty else { return text }
+        if let plan {
+            text += "\nThe smallest world that breaks a guarantee: \(plan.devices) devices, "
+            text += "\(plan.rows) rows, \(plan.steps) steps, \(plan.faults)"
+        }
+        return text + "\n  " + story.joined(separator: "\n  ")
     }
 }
 

@@ -1,0 +1,78 @@
+// WorldShrinking: the smallest world that still breaks what a large one broke.
+
+extension World {
+    /// How many worlds are tried on the way to the smallest.
+    private static let shrinkRunsMax = 400
+
+    /// Runs the world; a violation is first made small, and then told as a story.
+    ///
+    /// - Throws: ``WorldViolation`` of the smallest world that breaks any guarantee.
+    public func runShrinking() throws -> WorldReport {
+        do {
+            return try run()
+        } catch is WorldViolation {
+            let (smallest, _) = Self.shrunk(plan) { smaller in
+                do {
+                    _ = try World(smaller).run()
+                    return false
+                } catch is WorldViolation {
+                    return true
+                } catch {
+                    return false
+                }
+            }
+            return try World(smallest).run(telling: true)
+        }
+    }
+
+    /// The smallest plan, step by step, for which `fails` still holds, and how many were tried.
+    package static func shrunk(
+        _ plan: WorldPlan,
+        while fails: (WorldPlan) throws -> Bool
+    ) rethrows -> (WorldPlan, runs: Int) {
+        var smallest = plan
+        var runs = 0
+        var isSmaller = true
+        while isSmaller {
+            isSmaller = false
+            for candidate in smallest.smaller {
+                guard runs < shrinkRunsMax else { return (smallest, runs) }
+                runs += 1
+                guard try fails(candidate) else { continue }
+                smallest = candidate
+                isSmaller = true
+                break
+            }
+        }
+        return (smallest, runs)
+    }
+}
+
+extension WorldPlan {
+    /// Plans that are one step smaller, the boldest first.
+    var smaller: [WorldPlan] {
+        var result: [WorldPlan] = []
+        func add(_ change: (inout WorldPlan) -> Void) {
+            var plan = self
+            change(&plan)
+            if plan != self { result.append(plan) }
+        }
+        for steps in [steps / 2, steps * 3 / 4, steps - 1] where steps > 0 {
+            add { $0.steps = steps }
+        }
+        if devices > 1 {
+            add {
+                $0.devices -= 1
+                $0.policies.removeLast()
+            }
+        }
+        if rows > 1 { add { $0.rows -= 1 } }
+        add { $0.faults.late = 0 }
+        add { $0.faults.double = 0 }
+        add { $0.faults.busy = 0 }
+        add { $0.faults.dropRequest = 0 }
+        add { $0.faults.dropAnswer = 0 }
+        add { $0.faults.delayMax = .zero }
+        return result
+    }
+}

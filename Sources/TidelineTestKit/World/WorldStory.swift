@@ -1,0 +1,53 @@
+// WorldStory: what happened in a world, line by line in simulated time, for whoever reads a
+// violation. Worlds are told only when somebody wants to read it: most end well.
+
+import Foundation
+import Synchronization
+import Tideline
+
+final class WorldStory: Sendable {
+    private let time: VirtualTime
+    private let start: Int64
+    private let stored = Mutex<[String]>([])
+
+    init(_ time: VirtualTime) {
+        self.time = time
+        start = time.now
+    }
+
+    var lines: [String] { stored.withLock { $0 } }
+
+    func tell(_ who: String, _ what: String) {
+        let milliseconds = (time.now - start) / 1000
+        let seconds = "\(milliseconds / 1000).\(String(milliseconds % 1000 + 1000).dropFirst())"
+        let line = "\(seconds) s  \(who): \(what)"
+        stored.withLock { $0.append(line) }
+    }
+}
+
+/// A device's network as a story tells it: what was sent, and what came back.
+struct ToldTransport: Transport {
+    let inner: any Transport
+    let who: String
+    let story: WorldStory
+
+    func send(_ request: TransportRequest) async throws -> TransportResponse {
+        var what = "\(request.method) \(request.url.path())"
+        if let query = request.url.query(percentEncoded: false) { what += "?\(query)" }
+        if let match = request.headers["If-Match"] { what += " If-Match: \(match)" }
+        if let body = request.body { what += " " + Self.text(body) }
+        story.tell(who, "sends " + what)
+        do {
+            let response = try await inner.send(request)
+            story.tell(who, "gets \(response.status) " + Self.text(response.body))
+            return response
+        } catch {
+            story.tell(who, "gets no answer")
+            throw error
+        }
+    }
+
+    private static func text(_ body: [UInt8]) -> String {
+        String(decoding: body.prefix(400), as: UTF8.self)
+    }
+}
