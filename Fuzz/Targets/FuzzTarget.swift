@@ -14,6 +14,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case head
     /// Tokens, and the keys that an operator gives.
     case token
+    /// The `$skiptoken` of next links, to the statement of the page behind it.
+    case pagetoken
 }
 
 /// A promise that an input broke.
@@ -37,6 +39,7 @@ package final class FuzzRunner {
         case .json: body = JSONCheck().run
         case .head: body = HeadCheck().run
         case .token: body = try TokenCheck().run
+        case .pagetoken: body = try PageTokenCheck().run
         }
     }
 

@@ -174,7 +174,7 @@ struct RowBytes: ~Copyable {
             count += Self.dateSize
         } else {
             var text: [UInt8] = [UInt8(ascii: "\"")]
-            Timestamp(microseconds: minute * 60_000_000).write(to: &text)
+            Timestamp(microseconds: minute &* 60_000_000).write(to: &text)
             text.append(UInt8(ascii: "\""))
             append(text)
             // A year of more than four digits has another form: nothing may be copied from it.

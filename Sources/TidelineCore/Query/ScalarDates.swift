@@ -31,7 +31,8 @@ package enum ScalarDates {
     private static func split(_ microseconds: Int64) -> (day: Int64, micros: Int64) {
         let dayLength: Int64 = 86_400_000_000
         let micros = (microseconds % dayLength + dayLength) % dayLength
-        return ((microseconds - micros) / dayLength, micros)
+        let day = microseconds / dayLength - (microseconds % dayLength < 0 ? 1 : 0)
+        return (day, micros)
     }
 
     private static func part(

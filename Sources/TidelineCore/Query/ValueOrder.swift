@@ -87,7 +87,7 @@ package enum ValueOrder {
     /// Exact, where `Double(whole)` would round.
     private static func order(_ whole: Int64, _ number: Double) -> Int {
         if number >= 9_223_372_036_854_775_808 { return -1 }
-        if number < -9_223_372_036_854_775_808 { return 1 }
+        guard number >= -9_223_372_036_854_775_808 else { return 1 }
         let floor = number.rounded(.down)
         let order = order(whole, Int64(floor))
         return order == 0 && number > floor ? -1 : order

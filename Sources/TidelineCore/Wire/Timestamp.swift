@@ -42,9 +42,10 @@ public struct Timestamp: Hashable, Sendable, Comparable {
 
     /// The instant as a `Date`, from which the same instant comes back.
     ///
-    /// More than 270 years from 2001 it is rounded to the millisecond.
+    /// More than 270 years from 2001 it is rounded to the millisecond; before the year 1 and after
+    /// 9999 it is the nearest instant of these years.
     public var date: Date {
-        let distance = microseconds - Self.referenceOffset * 1_000_000
+        let distance = inYears.microseconds - Self.referenceOffset * 1_000_000
         let seconds = Double(distance) / 1_000_000
         guard abs(seconds) >= Self.farSeconds else {
             return Date(timeIntervalSinceReferenceDate: seconds)
@@ -55,8 +56,11 @@ public struct Timestamp: Hashable, Sendable, Comparable {
 
     /// Milliseconds since 1970, cut towards the past.
     public var milliseconds: Int64 {
-        (microseconds - (microseconds % 1000 + 1000) % 1000) / 1000
+        microseconds / 1000 - (microseconds % 1000 < 0 ? 1 : 0)
     }
+
+    /// The nearest instant of the years 1 to 9999, which are all that a text can say.
+    private var inYears: Timestamp { min(max(self, .earliest), .latest) }
 
     /// Whether the first instant is earlier.
     public static func < (left: Timestamp, right: Timestamp) -> Bool {
@@ -66,6 +70,8 @@ public struct Timestamp: Hashable, Sendable, Comparable {
     private static let referenceOffset: Int64 = 978_307_200
 
     /// `2026-11-20T20:32:22.404Z`: three decimals, cut.
+    ///
+    /// Before the year 1 and after 9999 it is that of the nearest instant of these years.
     public var text: String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(24)
@@ -75,7 +81,7 @@ public struct Timestamp: Hashable, Sendable, Comparable {
 
     /// `2026-11-20T20:32:22.404123Z`: all six decimals.
     package var exactText: String {
-        let micros = (microseconds % 1_000_000 + 1_000_000) % 1_000_000
+        let micros = (inYears.microseconds % 1_000_000 + 1_000_000) % 1_000_000
         var text = self.text
         text.removeLast()
         let rest = String(micros % 1000)
@@ -83,7 +89,7 @@ public struct Timestamp: Hashable, Sendable, Comparable {
     }
 
     package func write(to bytes: inout [UInt8]) {
-        let millis = milliseconds
+        let millis = inYears.milliseconds
         let milli = (millis % 1000 + 1000) % 1000
         let seconds = (millis - milli) / 1000
         let second = (seconds % 86400 + 86400) % 86400

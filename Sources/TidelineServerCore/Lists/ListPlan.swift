@@ -10,8 +10,8 @@ package struct ListPlan: Sendable {
     private let options: ListOptions
     /// Whether the query asks for the time, so that its plan holds for one request.
     private(set) var dependsOnTime = false
-    /// How many keys decide the order, the id behind them.
-    private var keyCount = 1
+    /// What the keys yield that decide the order, the id last.
+    private var keyTypes: [ExpressionType] = [.string]
 
     /// Whether the page begins with the first row.
     var isFirstPage: Bool { options.token == nil && options.skip == 0 }
@@ -51,7 +51,7 @@ package struct ListPlan: Sendable {
         }
         if generation == .classic { request.tie = tie }
         if let token = options.token {
-            guard let keys = PageToken.decode(token, count: keyCount) else {
+            guard let keys = PageToken.decode(token, keyTypes) else {
                 throw ServerError.badRequest(
                     "Option '$skiptoken' is not from a next link of this query."
                 )
@@ -75,7 +75,8 @@ package struct ListPlan: Sendable {
             let order = try checker.order(keys)
             let id = order.firstIndex { $0.expression.kind == .field(SystemColumn.id) }
             request.order = id.map { Array(order[...$0]) } ?? order
-            keyCount = request.order.count + (id == nil ? 1 : 0)
+            keyTypes = request.order.map { PageToken.type(of: $0, in: schema) }
+            if id == nil { keyTypes.append(.string) }
         }
         if let text = options.select {
             let all = schema.columns + SystemColumn.definitions

@@ -13,7 +13,9 @@ package enum PageToken {
             switch key {
             case .null, .program: writer.null()
             case .integer(let value): writer.integer(value)
-            case .real(let value): writer.raw(value.description)
+            // Too large a number is read as infinity.
+            case .real(let value):
+                writer.raw(value.isFinite ? value.description : value > 0 ? "1e999" : "-1e999")
             case .text(let value): writer.string(value)
             case .blob(let value):
                 writer.byte("[")
@@ -25,12 +27,37 @@ package enum PageToken {
         return Base64URL.encode(writer.bytes)
     }
 
-    /// The keys of a token with `count` of them, or nil when it is none of ours.
-    package static func decode(_ token: String, count: Int) -> [SQLValue]? {
+    /// What a database yields for a key of an order: versions are numbers there.
+    package static func type(of key: SortKey, in schema: TableSchema) -> ExpressionType {
+        key.expression.kind == .field(SystemColumn.version)
+            ? .integer : key.expression.type(in: schema)
+    }
+
+    /// The keys of a token, each of what its key of the order yields; nil when it is none of ours.
+    package static func decode(_ token: String, _ types: [ExpressionType]) -> [SQLValue]? {
         guard let bytes = Base64URL.decode(token.utf8) else { return nil }
         let keys = bytes.withUnsafeBufferPointer { try? read($0) }
-        guard let keys, keys.count == count, case .text = keys.last else { return nil }
+        guard let keys, keys.count == types.count, case .text = keys.last,
+            zip(keys, types).allSatisfy(fits)
+        else { return nil }
         return keys
+    }
+
+    /// Whether a row of ours can have the key.
+    private static func fits(_ key: SQLValue, _ type: ExpressionType) -> Bool {
+        switch (key, type) {
+        case (.null, _): true
+        case (.integer(let value), .boolean): value == 0 || value == 1
+        case (.integer, .integer), (.integer, .number), (.real, .number): true
+        case (.integer(let value), .dateTime):
+            (Timestamp.earliest.microseconds...Timestamp.latest.microseconds).contains(value)
+        case (.text(let text), .decimal): DecimalText.parse(text) != nil
+        case (.text, .string), (.text, .date), (.text, .time), (.text, .guid),
+            (.text, .enumeration):
+            true
+        case (.blob, .binary): true
+        default: false
+        }
     }
 
     private static func read(_ bytes: UnsafeBufferPointer<UInt8>) throws -> [SQLValue] {
@@ -46,6 +73,8 @@ package enum PageToken {
                     keys.append(.integer(value))
                 } else if let value = Double(reader.text(range)) {
                     keys.append(.real(value))
+                } else {
+                    throw reader.failure("not a key")
                 }
             case .array: keys.append(try blob(&reader))
             case .bool, .object: throw reader.failure("not a key")

@@ -10,8 +10,7 @@ package enum HTTPDate {
 
     /// Whole seconds since 1970, cut towards the past.
     package static func wholeSeconds(microseconds: Int64) -> Int64 {
-        let rest = (microseconds % 1_000_000 + 1_000_000) % 1_000_000
-        return (microseconds - rest) / 1_000_000
+        microseconds / 1_000_000 - (microseconds % 1_000_000 < 0 ? 1 : 0)
     }
 
     /// The preferred form, such as `Sun, 06 Nov 1994 08:49:37 GMT`.

@@ -201,6 +201,11 @@ extension HostileCase {
         option("$skiptoken", "W1tbW1tbW1tbW1tbXV1dXV1dXV1dXV1d", 400),
         option("$skiptoken", "W251bGwsbnVsbF0", 400), option("$skiptoken", "WzEuNSwxZTk5OV0", 400),
         option("$skiptoken", "WzFd", 200, 400),
+        get(
+            "a token of the least instant",
+            "/tables/Note?$orderby=updatedAt&$skiptoken=Wy05MjIzMzcyMDM2ODU0Nzc1ODA4LCJhIl0",
+            400
+        ),
         option("$inlinecount", many("allpages", 1000), 400),
         get("an option of 9 KB", "/tables/Note?" + many("$", 9000) + "=1", 400),
         option("$count", "%00", 200),

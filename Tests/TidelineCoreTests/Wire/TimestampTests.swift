@@ -54,6 +54,22 @@ import TidelineCore
         }
     }
 
+    /// No number of microseconds is without a text, a date and a part.
+    @Test(arguments: [Int64.min, Int64.min + 1, Int64.min + 999_999, -62_135_596_800_000_001])
+    func everyNumberIsAnInstant(early: Int64) {
+        for micros in [early, 253_402_300_799_999_999 &- early, Int64.max, Int64.max - 999_999] {
+            let stamp = Timestamp(microseconds: micros)
+            let nearest = min(max(stamp, .earliest), .latest)
+            #expect(stamp.text == nearest.text)
+            #expect(stamp.exactText == nearest.exactText)
+            #expect(stamp.date == nearest.date)
+            #expect(ScalarDates.part(.second, ofInstant: micros) != .null)
+            #expect(ScalarDates.part(.date, ofInstant: micros) != .null)
+        }
+        #expect(Timestamp(microseconds: .min).milliseconds == -9_223_372_036_854_776)
+        #expect(Timestamp(microseconds: .max).milliseconds == 9_223_372_036_854_775)
+    }
+
     @Test(arguments: UInt64(0)..<4)
     func everyMomentReadsBack(seed: UInt64) {
         var random = SeededGenerator(seed: seed)

@@ -1,0 +1,91 @@
+// PageTokenCheck: the `$skiptoken` of a next link, to the statement of the page behind it.
+
+import Foundation
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+/// The first byte chooses an order, and whether the rest is the token or the JSON in it.
+final class PageTokenCheck {
+    private static let table = Table(
+        TableDefinition(
+            "t",
+            columns: [
+                ColumnDefinition("s", .string), ColumnDefinition("i", .integer),
+                ColumnDefinition("n", .number), ColumnDefinition("d", .decimal),
+                ColumnDefinition("b", .boolean), ColumnDefinition("t", .dateTime),
+                ColumnDefinition("bytes", .binary),
+                ColumnDefinition("e", .enumeration(["low", "high"])),
+            ]
+        )
+    )
+
+    private static let orders = [
+        "", "s", "i desc", "n,d desc", "updatedAt", "t desc,b", "bytes desc,e", "d,t",
+        "version,s desc", "length(s),year(t) desc", "i mul 2,n add d", "id desc", "b,e desc,i",
+        "tolower(s) desc", "cast(s,'Edm.DateTimeOffset')", "i gt 1,createdAt desc",
+    ]
+
+    private let renderer = FilterRenderer(
+        schema: table.definition.schema,
+        dateUnit: .microseconds
+    )
+    private let database: Database
+
+    init() throws {
+        database = try Database(path: ":memory:")
+        let columns = SystemColumn.definitions + Self.table.columns
+        let names = columns.map { "\"\($0.name)\"" }
+        try database.execute("CREATE TABLE t (\(names.joined(separator: ", ")))")
+        try database.execute(
+            """
+            INSERT INTO t VALUES ('1', 0, 25, 25, 0, 'a', 1, 0.5, '1.5', 1, 1000, x'00ff', 'low'),
+            ('2', 50, 50, 50, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
+            """
+        )
+    }
+
+    func run(_ input: UnsafeBufferPointer<UInt8>) throws {
+        let rest = input.dropFirst()
+        let token =
+            input[0] & 0x10 == 0 ? Base64URL.encode(rest) : String(decoding: rest, as: UTF8.self)
+        let order = Self.orders[Int(input[0] & 0xF)]
+        let query =
+            "$skiptoken=" + PercentCoding.encode(token)
+            + (order.isEmpty ? "" : "&$orderby=" + PercentCoding.encode(order))
+        do {
+            let options = try ListOptions(
+                QueryParameters(query),
+                generation: .datasync
+            )
+            let plan = try ListPlan(
+                options,
+                table: Self.table,
+                generation: .datasync,
+                limits: ServerLimits(),
+                isDynamic: false,
+                now: 0
+            )
+            if let request = plan?.request { try page(request) }
+        } catch let error as ServerError {
+            try demand(error.status == 400, "a bad token is the caller's fault")
+        }
+    }
+
+    /// A token that is taken leads to a page, and its keys come back.
+    private func page(_ request: ListRequest) throws {
+        guard let after = request.after else { return }
+        let keyset = KeysetRenderer(renderer, order: request.order)
+        let types = keyset.keys.map { PageToken.type(of: $0, in: renderer.schema) }
+        let again = PageToken.decode(PageToken.encode(after), types)
+        try demand(again == after, "keys come back")
+        let values = zip(after, types).map { Value($0, as: $1) }
+        let condition = keyset.condition(after: values)
+        let statement = try database.prepare(
+            "SELECT \"id\" FROM t WHERE \(condition.text(for: .sqlite))"
+        )
+        defer { statement.reset() }
+        try statement.bind(condition.bindings)
+        while try statement.step() {}
+    }
+}

@@ -1,0 +1,117 @@
+// Tokens of next links: those that no answer of this server holds are 400, whatever is in them.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelineServerCore
+
+@Suite struct PageTokenTests {
+    private static let table = TableDefinition(
+        "Thing",
+        columns: [
+            ColumnDefinition("text", .string), ColumnDefinition("whole", .integer),
+            ColumnDefinition("number", .number), ColumnDefinition("price", .decimal),
+            ColumnDefinition("done", .boolean), ColumnDefinition("due", .dateTime),
+            ColumnDefinition("day", .date), ColumnDefinition("key", .guid),
+            ColumnDefinition("bytes", .binary),
+            ColumnDefinition("size", .enumeration(["small", "large"])),
+        ]
+    )
+
+    private static func target(_ order: String, _ token: String) -> String {
+        "/tables/Thing?$orderby=\(order)&$skiptoken=\(Base64URL.encode(Array(token.utf8)))"
+    }
+
+    private static let refused: [(order: String, token: String)] = [
+        // Instants that no text can say.
+        ("updatedAt", #"[-9223372036854775808,"a"]"#),
+        ("updatedAt", #"[9223372036854775807,"a"]"#),
+        ("updatedAt desc", #"[-62135596800000001,"a"]"#),
+        ("due", #"[253402300800000000,"a"]"#), ("due", #"["2026-01-01T00:00:00Z","a"]"#),
+        ("createdAt", #"[1.5,"a"]"#), ("cast(text,'Edm.DateTimeOffset')", #"[1e300,"a"]"#),
+        // Keys of another kind.
+        ("text", #"[1,"a"]"#), ("text", #"[["AA=="],"a"]"#), ("whole", #"["1","a"]"#),
+        ("whole", #"[9223372036854775808,"a"]"#), ("whole", #"[1.5,"a"]"#),
+        ("number", #"["1","a"]"#), ("price", #"["x","a"]"#), ("price", #"["","a"]"#),
+        ("price", #"[1,"a"]"#), ("done", #"[2,"a"]"#), ("done", #"[true,"a"]"#),
+        ("day", #"[1,"a"]"#), ("key", #"[["AA=="],"a"]"#), ("bytes", #"["AA==","a"]"#),
+        ("bytes", #"[["A"],"a"]"#), ("bytes", #"[[],"a"]"#), ("size", #"["small","a"]"#),
+        ("version", #"["AAAAAAAAAAE=","a"]"#), ("length(text)", #"["1","a"]"#),
+        ("id", "[1]"), ("id", "[null]"), ("text", #"[null,null]"#), ("text", #"["a",1]"#),
+        // Keys of another number, and no keys.
+        ("text", #"["a"]"#), ("text", #"["a","b","c"]"#), ("text", "[]"), ("text", "{}"),
+        ("text", "null"), ("text", #"["a","b"]x"#), ("text", #"["a","b""#),
+        ("text", #"["a","\ud800"]"#), ("text", "\u{0}"), ("text", #"[{"a":1},"a"]"#),
+    ]
+
+    @Test(arguments: refused)
+    func isRefused(_ order: String, _ token: String) async throws {
+        let door = try await Door([Self.table])
+        _ = await door.send("POST", "/tables/Thing", #"{"id":"a"}"#)
+        for classic in [true, false] {
+            let answer = await door.send("GET", Self.target(order, token), classic: classic)
+            #expect(answer.status == 400)
+            #expect(answer.error.contains("$skiptoken"))
+        }
+    }
+
+    private static let edges: [(order: String, token: String, rows: Int)] = [
+        ("updatedAt", #"[-62135596800000000,""]"#, 1),
+        ("updatedAt", #"[253402300799999999,""]"#, 0),
+        ("due desc", #"[253402300799999999,""]"#, 1), ("due", #"[null,""]"#, 1),
+        ("whole", #"[-9223372036854775808,""]"#, 1),
+        ("whole desc", #"[9223372036854775807,""]"#, 1), ("number", #"[-1e999,""]"#, 1),
+        ("number", #"[1e999,""]"#, 0), ("number", #"[9223372036854775807,""]"#, 0),
+        ("version", #"[-9223372036854775808,""]"#, 1), ("id", #"["a"]"#, 1),
+    ]
+
+    /// The least and the greatest that a key can be lead to pages.
+    @Test(arguments: edges)
+    func isTakenAtTheEdge(_ order: String, _ token: String, _ rows: Int) async throws {
+        let door = try await Door([Self.table])
+        let body = #"{"id":"b","whole":1,"number":1.5,"due":"2026-01-01T00:00:00Z"}"#
+        _ = await door.send("POST", "/tables/Thing", body)
+        let answer = await door.send("GET", Self.target(order, token))
+        #expect(answer.status == 200, "\(answer.text)")
+        #expect(answer.ids.count == rows)
+    }
+
+    private static let orders: [String] = [
+        "text", "text desc", "whole,text", "number desc", "price", "price desc", "done,whole",
+        "due", "due desc,id desc", "day", "key desc", "bytes", "bytes desc", "size,price desc",
+        "version", "version desc", "createdAt,updatedAt", "length(text),whole desc",
+        "whole mul price", "number add price desc", "cast(text,'Edm.String') desc",
+        "text eq 'b' desc,price", "null,whole", "'x',1,1.5,whole", "round(price),day desc",
+    ]
+
+    @Test(arguments: orders)
+    func leadsThroughAllRows(_ order: String) async throws {
+        var table = Self.table
+        table.pageSize = 3
+        let door = try await Door([table])
+        for index in 0..<12 {
+            let body =
+                index % 4 == 3
+                ? #"{"id":"\#(index)"}"#
+                : """
+                {"id":"\(index)","text":"\(index % 3)é","whole":\(index % 5),"number":\(index).5,\
+                "price":\(index % 2).10,"done":\(index % 2 == 0),"day":"2026-01-0\(index % 7 + 1)",\
+                "due":"\(1001 + index % 2 * 1000)-01-01T00:00:00.\(index)Z","bytes":"AAE=",\
+                "key":"0e98b4ff-0000-4000-8000-00000000000\(index % 3)","size":"small"}
+                """
+            let made = await door.send("POST", "/tables/Thing", body)
+            #expect(made.status == 201, "\(made.text)")
+        }
+        let all = await door.send("GET", "/tables/Thing?$top=100&$orderby=\(order)", classic: true)
+        var ids: [String] = []
+        var target: String? = "/tables/Thing?$orderby=\(order)"
+        while let current = target {
+            let answer = await door.send("GET", current)
+            #expect(answer.status == 200, "\(answer.text)")
+            ids += answer.ids
+            target = (answer.row["nextLink"] as? String).map { "/tables/Thing?" + $0 }
+        }
+        #expect(ids.count == 12)
+        #expect(ids == all.ids)
+    }
+}
