@@ -158,7 +158,7 @@ let package = Package(
             name: "TidelineServerTests",
             dependencies: [
                 "CZlib", "TidelineCore", "TidelineHTTP", "TidelineServer", "TidelineServerCore",
-                "TidelineServerSQLite", "TidelineSQLite", "TidelineTokens",
+                "TidelineServerSQLite", "TidelineSQLite", "TidelineTestKit", "TidelineTokens",
             ],
             swiftSettings: strict
         ),

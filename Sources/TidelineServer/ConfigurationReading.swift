@@ -56,6 +56,7 @@ extension ServerConfiguration {
         let bytes = 1024...(1 << 30)
         let allowed = [
             "pageBytes", "rowBytes", "queryTime", "writeQueue", "mergeBases", "patchSteps",
+            "ledgerDays", "ledgerBytes",
             "bodyBytes", "headerBytes", "connections", "headerTime", "requestTime", "idleTime",
             "handlerTime",
             "answerTime", "drainTime", "lingerTime", "lingerBytes", "bodiesBytes",
@@ -67,6 +68,9 @@ extension ServerConfiguration {
             case "queryTime": Self.put(node.seconds(), &limits.queryTime)
             case "writeQueue": Self.put(node.integer(1...1_000_000), &limits.writeQueue)
             case "mergeBases": Self.put(node.integer(1...1000), &limits.mergeBases)
+            case "ledgerDays": Self.put(node.integer(1...3650), &limits.ledgerDays)
+            case "ledgerBytes":
+                Self.put(node.integer((1 << 20)...(1 << 40)), &limits.ledgerBytes)
             case "patchSteps": Self.put(node.integer(1...100_000), &limits.patchSteps)
             case "bodyBytes": Self.put(node.integer(bytes), &http.bodyBytesMax)
             case "headerBytes": Self.put(node.integer(4096...(1 << 20)), &http.headerBytesMax)

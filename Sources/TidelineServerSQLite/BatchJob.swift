@@ -6,6 +6,7 @@ struct BatchJob: Sendable {
     struct Write: Sendable {
         let operation: WriteOperation
         let table: SQLiteTable
+        let repeatKey: RepeatKey?
     }
 
     let batch: WriteBatch

@@ -250,7 +250,7 @@ final class GroupWriter: Sendable {
                 }
                 return progress.outcomes
             }
-            try writes.storeStamps()
+            try writes.finish()
             return results
         }
     }

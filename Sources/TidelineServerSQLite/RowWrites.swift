@@ -24,12 +24,16 @@ struct RowWrites {
     let now: @Sendable () -> Int64
     private let limits: ServerLimits
     private let bases: MergeBases
+    private let ledger: Ledger
+    /// How many writes were put into the ledger.
+    private var ledgerPuts = 0
     private var stamps: [String: Int64] = [:]
     private var moved: Set<String> = []
 
     init(_ database: Database, limits: ServerLimits, now: @escaping @Sendable () -> Int64) {
         self.database = database
         self.limits = limits
+        ledger = Ledger(database: database, limits: limits)
         bases = MergeBases(database: database, versionsMax: limits.mergeBases)
         self.now = now
     }
@@ -53,14 +57,37 @@ struct RowWrites {
         var outcomes: [WriteOutcome] = []
         outcomes.reserveCapacity(group.count)
         for (place, write) in group.enumerated() {
-            let outcome =
-                write.table.table.isWanting
-                ? try grow(for: write.operation, in: write.table)
-                : try perform(write.operation, in: write.table)
+            let outcome = try write.repeatKey.map { try once($0, write) } ?? apply(write)
             guard outcome.decision.isSuccess else { return .refused(at: place, outcome) }
             outcomes.append(outcome)
         }
         return .done(outcomes)
+    }
+
+    private mutating func apply(_ write: BatchJob.Write) throws -> WriteOutcome {
+        write.table.table.isWanting
+            ? try grow(for: write.operation, in: write.table)
+            : try perform(write.operation, in: write.table)
+    }
+
+    /// Does a write that may come again, unless it was done.
+    private mutating func once(
+        _ key: RepeatKey,
+        _ write: BatchJob.Write
+    ) throws -> WriteOutcome {
+        let now = now()
+        switch try ledger.lookUp(key, now: now) {
+        case .known(let outcome): return outcome
+        case .other: return .refused(.anotherRequest)
+        case .forgotten: return .refused(.forgottenRequest)
+        case .new: break
+        }
+        let outcome = try apply(write)
+        if outcome.decision.isSuccess {
+            try ledger.put(key, write.operation, outcome, now: now)
+            ledgerPuts += 1
+        }
+        return outcome
     }
 
     /// Does one write, in a table that the database has.
@@ -198,8 +225,10 @@ struct RowWrites {
         moved.insert(table.clock)
     }
 
-    /// Writes the clocks of the tables that were written to; the last step before the commit.
-    func storeStamps() throws {
+    /// The last step before the commit: writes the clocks of the tables that were written to, and
+    /// drops old entries of the ledger beside the new ones.
+    func finish() throws {
+        if ledgerPuts > 0 { _ = try ledger.purge(atMost: 2 * ledgerPuts, now: now()) }
         for name in moved.sorted() {
             try database.prepare(ServerSchema.putStamp).run([
                 .text(name), .integer(stamps[name] ?? 0),

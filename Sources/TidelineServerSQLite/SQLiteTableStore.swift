@@ -34,6 +34,7 @@ package final class SQLiteTableStore: TableStore {
     private let heads = Mutex<[String: TableHead]>([:])
     private let isStopped = Mutex(false)
     private let queryTime: Duration
+    private let limits: ServerLimits
     private let log: ServerLog
     private let path: String
     private let now: @Sendable () -> Int64
@@ -49,6 +50,7 @@ package final class SQLiteTableStore: TableStore {
         lock = options.inline ? nil : try ServerFile(path: path).lock(mayBeNew: true)
         let database = try DatabaseError.naming(path) { try Database(path: path) }
         queryTime = options.limits.queryTime
+        limits = options.limits
         log = options.log
         writer = GroupWriter(
             database,
@@ -124,10 +126,23 @@ package final class SQLiteTableStore: TableStore {
         return image.flatMap { $0.isVisible(in: view, of: table) ? $0 : nil }
     }
 
+    package func isNew(_ key: RepeatKey) async throws -> Bool {
+        let (limits, now) = (limits, now())
+        return try await read(isSmall: true) { database in
+            let found = try Ledger(database: database, limits: limits).lookUp(key, now: now)
+            guard case .new = found else { return false }
+            return true
+        }
+    }
+
     package func write(_ batch: WriteBatch) async throws -> [GroupOutcome] {
         let groups = batch.groups.map { group in
             group.writes.map { write in
-                BatchJob.Write(operation: write.operation, table: derived(write.table))
+                BatchJob.Write(
+                    operation: write.operation,
+                    table: derived(write.table),
+                    repeatKey: write.repeatKey
+                )
             }
         }
         let outcomes = try await writer.write(batch, groups)

@@ -9,7 +9,7 @@ import TidelineServerCore
 
 enum ServerSchema {
     /// Raised when the form of the server's own tables changes.
-    static let formatVersion: Int64 = 4
+    static let formatVersion: Int64 = 5
 
     /// Marks a file as the database of a server: "TDLS".
     static let applicationID: Int64 = 0x5444_4C53

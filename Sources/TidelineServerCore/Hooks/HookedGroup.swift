@@ -30,20 +30,33 @@ struct HookedGroup: Sendable {
         return .failed(at: nil, error)
     }
 
+    /// Whether hooks have to run: a repeat is answered from the ledger.
+    private func isNew(_ write: PreparedWrite) async throws -> Bool {
+        guard let key = write.write.repeatKey else { return true }
+        return try await service.store.isNew(key)
+    }
+
     /// Nil when a row is not any more what a hook was shown.
     private func attempt() async -> GroupOutcome? {
         let hooked = writes.map { HookedWrite(service, $0) }
         var operations: [WriteOperation] = []
         for (place, write) in writes.enumerated() {
             do {
-                operations.append(try await hooked[place].prepared(write.operation))
+                let isNew = try await isNew(write)
+                operations.append(
+                    isNew ? try await hooked[place].prepared(write.operation) : write.operation
+                )
             } catch {
                 return .failed(at: place, error)
             }
         }
         var resolved: Set<Int> = []
         while true {
-            let group = zip(operations, writes).map { WriteBatch.Write($0, in: $1.table) }
+            let group = zip(operations, writes).map { operation, write in
+                var write = write.write
+                write.operation = operation
+                return write
+            }
             let outcomes = await service.commit(WriteBatch([WriteBatch.Group(group)]))
             let outcome = outcomes.first ?? .notReached
             switch outcome {

@@ -64,7 +64,7 @@ struct HookedWrite: Sendable {
 
     /// Tells of a write that was committed; what the hook throws is logged.
     func after(_ operation: WriteOperation, _ outcome: WriteOutcome) async {
-        guard outcome.decision.changesRow, let after = hooks.afterWrite else { return }
+        guard outcome.changesRow, let after = hooks.afterWrite else { return }
         do {
             let event = TableEvent(
                 operation: operation.tableOperation,

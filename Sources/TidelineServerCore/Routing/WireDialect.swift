@@ -48,6 +48,7 @@ package struct RequestHead: Sendable {
     package var host: String?
     package var preferences = Preferences()
     package var conditions = Preconditions.Fields()
+    package var repeatability = RepeatKey.Fields()
 
     package init(_ headers: HTTPFields) {
         for field in headers {
@@ -68,6 +69,10 @@ package struct RequestHead: Sendable {
                 conditions.ifModifiedSince = field.value
             case 19 where ASCII.equal(field.name, "if-unmodified-since"):
                 conditions.ifUnmodifiedSince = field.value
+            case 24 where ASCII.equal(field.name, "repeatability-request-id"):
+                Self.join(&repeatability.requestID, field.value)
+            case 24 where ASCII.equal(field.name, "repeatability-first-sent"):
+                Self.join(&repeatability.firstSent, field.value)
             default: break
             }
         }

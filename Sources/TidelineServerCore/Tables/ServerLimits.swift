@@ -20,6 +20,11 @@ public struct ServerLimits: Hashable, Sendable {
     /// The most operations of a JSON Patch; more are 400.
     public var patchSteps = 1000
 
+    /// How many days the ledger remembers writes that came with a `Repeatability-Request-ID`.
+    public var ledgerDays = 30
+    /// The most bytes of the ledger; the oldest writes are dropped first.
+    public var ledgerBytes = 1 << 30
+
     /// The defaults.
     public init() {}
 }

@@ -39,6 +39,11 @@ package protocol TableStore: Sendable {
     /// - Throws: When nothing of the batch is done.
     func write(_ batch: WriteBatch) async throws -> [GroupOutcome]
 
+    /// Whether a write with this key is still to be done, as far as is committed by now.
+    ///
+    /// When it is not, ``write(_:)`` answers it without doing it.
+    func isNew(_ key: RepeatKey) async throws -> Bool
+
     /// The name of the state of the database, another one after a restore from a backup.
     func epoch() async throws -> String
 
@@ -78,6 +83,8 @@ package struct WriteOutcome: Sendable {
     package var refusal: ServerError?
     /// Whether a conflict handler had a row written in the place of a delete.
     package var isInPlaceOfDelete = false
+    /// The id of the row where an earlier request had done the write; nil where this one did it.
+    package var repeatedID: String?
     /// The table as the database has it now, when the write made it or columns of it.
     package var grown: TableDefinition?
 
@@ -85,6 +92,9 @@ package struct WriteOutcome: Sendable {
         self.decision = decision
         self.row = row
     }
+
+    /// Whether this request wrote something.
+    package var changesRow: Bool { decision.changesRow && repeatedID == nil }
 
     package static func refused(_ error: ServerError) -> WriteOutcome {
         var outcome = WriteOutcome(.refused)

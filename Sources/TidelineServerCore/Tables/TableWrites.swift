@@ -55,6 +55,7 @@ extension TableService {
         write.operation.view = try await view(of: write.table, for: call.user, at: call.now)
         write.operation.staysInView = write.table.hooks?.rowFilter != nil
         setOwner(&write.operation, call.user, write.table)
+        write.repeatKey = try call.repeatKey(table: write.table.name, id: id)
         return PreparedWrite(call: call, write: write)
     }
 
@@ -154,6 +155,18 @@ extension TableService {
 
     /// The answer to a write by what became of it.
     func answer(_ write: PreparedWrite, _ outcome: WriteOutcome) throws -> ServerResponse {
+        guard write.write.repeatKey != nil else { return try plainAnswer(write, outcome) }
+        do {
+            return try plainAnswer(write, outcome).accepted()
+        } catch let error as ServerError {
+            throw error.accepted()
+        }
+    }
+
+    private func plainAnswer(
+        _ write: PreparedWrite,
+        _ outcome: WriteOutcome
+    ) throws -> ServerResponse {
         let (call, operation, table) = (write.call, write.operation, write.table)
         switch outcome.decision {
         case .missing: throw ServerError.noSuchRow
@@ -169,7 +182,8 @@ extension TableService {
         case .preconditionFailed: return conflict(412, outcome, call, table)
         case .insert:
             var answer = rowAnswer(201, outcome.row)
-            answer.headers.append("Location", location(call, table.name, operation.id))
+            let id = outcome.repeatedID ?? operation.id
+            answer.headers.append("Location", location(call, table.name, id))
             return answer
         case .update, .keepStored:
             let isShown = outcome.decision != .keepStored && operation.kind == .replace

@@ -6,6 +6,8 @@ package struct WriteBatch: Sendable {
     package struct Write: Sendable {
         package var operation: WriteOperation
         package var table: Table
+        /// What it is kept under, so that it is done once; nil for a write without a name.
+        package var repeatKey: RepeatKey?
 
         package init(_ operation: WriteOperation, in table: Table) {
             self.operation = operation

@@ -50,7 +50,7 @@ extension TableService {
         for case .done(let writes) in outcomes {
             for outcome in writes {
                 if let grown = outcome.grown { catalog.put(grown) }
-                if outcome.decision.changesRow { metrics.wroteRow() }
+                if outcome.changesRow { metrics.wroteRow() }
             }
         }
         return outcomes

@@ -1,0 +1,151 @@
+// Repeatability: writes that may be sent twice and are done once (OASIS Repeatable Requests 1.0).
+//
+// The ledger of a database keeps, for each write that came with a name, what was asked and what was
+// answered, in the transaction of the write. Refusals are not kept: whoever was refused may ask again.
+
+import TidelineCore
+
+/// The name of a write that may come again.
+package struct RepeatKey: Hashable, Sendable {
+    /// The id of the user; nil for a caller without a token.
+    ///
+    /// Another caller's request is another one.
+    package var caller: String?
+    /// The caller's name for the request.
+    package var requestID: String
+    /// When the caller sent it first, in microseconds since 1970.
+    package var firstSent: Int64
+    /// What it asks for: equal for equal requests.
+    package var digest: [UInt8]
+
+    package init(caller: String?, requestID: String, firstSent: Int64, digest: [UInt8]) {
+        self.caller = caller
+        self.requestID = requestID
+        self.firstSent = firstSent
+        self.digest = digest
+    }
+
+    /// Up to 128 visible characters of ASCII.
+    private static func isWellFormed(_ id: String) -> Bool {
+        (1...128).contains(id.utf8.count) && id.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
+    }
+}
+
+extension RepeatKey {
+    /// The header fields as sent.
+    package struct Fields: Hashable, Sendable {
+        package var requestID: String?
+        package var firstSent: String?
+
+        package init() {}
+    }
+
+    /// Reads the fields of a request; nil when there are none, 400 when they are not both there and
+    /// well formed.
+    init?(_ fields: Fields, caller: String?, digest: () -> [UInt8]) throws {
+        if fields.requestID == nil && fields.firstSent == nil { return nil }
+        guard let requestID = fields.requestID, let firstSent = fields.firstSent else {
+            throw ServerError.repeatability(
+                "Repeatability-Request-ID and Repeatability-First-Sent must be sent together."
+            )
+        }
+        guard Self.isWellFormed(requestID) else {
+            throw ServerError.repeatability(
+                "Repeatability-Request-ID must be one text of 1 to 128 visible characters."
+            )
+        }
+        let time = HTTPDate.seconds(firstSent)?.multipliedReportingOverflow(by: 1_000_000)
+        guard let time, !time.overflow else {
+            throw ServerError.repeatability(
+                "Repeatability-First-Sent must be a date such as 'Sun, 06 Nov 1994 08:49:37 GMT'."
+            )
+        }
+        self.init(
+            caller: caller,
+            requestID: requestID,
+            firstSent: time.partialValue,
+            digest: digest()
+        )
+    }
+
+    /// Whether the ledger may have had this write and dropped it since.
+    ///
+    /// - Parameters:
+    ///   - now: The time of the server.
+    ///   - days: How long the ledger keeps what it gets.
+    ///   - horizon: When the youngest write that was dropped had come; nil for none.
+    /// - Returns: True where it is not certain that the write was never done.
+    package func mayBeForgotten(now: Int64, days: Int, horizon: Int64?) -> Bool {
+        if firstSent < now - Int64(days) * 86_400_000_000 { return true }
+        return horizon.map { firstSent <= $0 } ?? false
+    }
+}
+
+extension TableCall {
+    /// The key of a write; nil for one that came without.
+    func repeatKey(table: String, id: String?) throws -> RepeatKey? {
+        try RepeatKey(head.repeatability, caller: user?.id) { digest(table, id) }
+    }
+
+    /// Half a SHA-256 of what decides about the write.
+    private func digest(_ table: String, _ id: String?) -> [UInt8] {
+        let conditions = head.conditions
+        let parts = [
+            request.method, table.lowercased(), id ?? "", id == nil ? "table" : "row",
+            request.query, generation == .classic ? "2" : "3", head.options,
+            head.contentType ?? "", conditions.ifMatch ?? "", conditions.ifNoneMatch ?? "",
+            conditions.ifUnmodifiedSince ?? "", conditions.ifModifiedSince ?? "",
+        ]
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(request.body.count + 256)
+        // No part has a zero in it, but for the body, which is the last.
+        for part in parts {
+            bytes.append(contentsOf: part.utf8)
+            bytes.append(0)
+        }
+        bytes.append(contentsOf: request.body)
+        return Array(SHA256.hash(bytes).prefix(16))
+    }
+}
+
+extension ServerError {
+    private static let field = "Repeatability-Result"
+
+    static func repeatability(_ message: String) -> ServerError {
+        ServerError(400, message, headers: [field: "rejected"], code: "repeatability")
+    }
+
+    /// The name was given to another request before.
+    package static let anotherRequest = ServerError(
+        400,
+        "Another request came with this Repeatability-Request-ID; each needs a name of its own.",
+        headers: [field: "rejected"],
+        code: "repeatabilityMismatch"
+    )
+
+    /// Nobody knows any more whether it was done.
+    package static let forgottenRequest = ServerError(
+        412,
+        "Repeatability-First-Sent lies further back than the server remembers (limits.ledgerDays, "
+            + "limits.ledgerBytes). Read the row, and decide whether the request is still needed.",
+        headers: [field: "rejected"],
+        code: "repeatabilityExpired"
+    )
+
+    /// The same refusal of a request whose name was understood.
+    func accepted() -> ServerError {
+        guard headers[Self.field] == nil else { return self }
+        var error = self
+        error.headers.append(Self.field, "accepted")
+        return error
+    }
+}
+
+extension ServerResponse {
+    /// The same answer to a request whose name was understood.
+    func accepted() -> ServerResponse {
+        var answer = self
+        answer.headers.append("Repeatability-Result", "accepted")
+        return answer
+    }
+}

@@ -1,0 +1,200 @@
+// Ledger: the writes that came with a name, and what became of them; in the transaction of the write.
+//
+// An entry's key is where it ends, in bytes since the ledger began: so the oldest lie first, and how
+// much is kept is the distance of the last to the first.
+
+import Foundation
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+struct Ledger {
+    /// The least that a run drops at once.
+    private static let dropsMin = 16
+    /// What an entry has beside its row.
+    private static let entryBytes = 200
+    /// Entries live longer than First-Sent may be old, for callers whose clocks are ahead.
+    private static let margin: Int64 = 86_400_000_000
+
+    let database: Database
+    let limits: ServerLimits
+
+    /// What the ledger says of a key.
+    enum Lookup {
+        case new
+        /// It was done, and this came of it.
+        case known(WriteOutcome)
+        /// Another request had the name.
+        case other
+        /// It may have been dropped.
+        case forgotten
+    }
+
+    func lookUp(_ key: RepeatKey, now: Int64) throws -> Lookup {
+        let statement = try database.prepare(ServerSchema.readLedger)
+        defer { statement.reset() }
+        statement.bind(1, text: key.requestID)
+        statement.bind(2, text: Self.caller(key))
+        if try statement.step() {
+            return statement.blob(0) == key.digest ? .known(Self.outcome(statement)) : .other
+        }
+        let horizon = try database.integer(ServerSchema.readLedgerHorizon)
+        let isForgotten = key.mayBeForgotten(now: now, days: limits.ledgerDays, horizon: horizon)
+        return isForgotten ? .forgotten : .new
+    }
+
+    /// Keeps what became of a write.
+    func put(
+        _ key: RepeatKey,
+        _ operation: WriteOperation,
+        _ outcome: WriteOutcome,
+        now: Int64
+    ) throws {
+        // The answer to a delete has no row.
+        let row = operation.kind == .delete ? nil : outcome.row
+        let statement = try database.prepare(ServerSchema.putLedger)
+        let size = Self.entryBytes + (row?.json.count ?? 0)
+        statement.bind(1, integer: Int64(size))
+        statement.bind(2, text: key.requestID)
+        statement.bind(3, text: Self.caller(key))
+        statement.bind(4, integer: now)
+        statement.bind(5, .blob(Data(key.digest)))
+        statement.bind(6, text: Self.word(outcome))
+        statement.bind(7, text: operation.id)
+        if let row {
+            statement.bind(8, integer: row.state.version)
+            statement.bind(9, integer: row.state.updatedAt)
+            statement.bind(10, integer: row.state.isDeleted ? 1 : 0)
+            row.json.withUnsafeBufferPointer { statement.bind(11, utf8: $0) }
+        } else {
+            for index in 8...11 { statement.bindNull(Int32(index)) }
+        }
+        try statement.run()
+    }
+
+    /// Drops some of the oldest entries that are too old or too many.
+    ///
+    /// - Returns: Whether more may be left.
+    func purge(atMost count: Int, now: Int64) throws -> Bool {
+        let limit = max(count, Self.dropsMin)
+        let oldest = now - Int64(limits.ledgerDays) * 86_400_000_000 - Self.margin
+        guard let end = try database.integer(ServerSchema.ledgerEnd) else { return false }
+        let statement = try database.prepare(ServerSchema.oldestOfLedger)
+        var last: Int64?
+        var horizon: Int64 = 0
+        var found = 0
+        try statement.bind([.integer(Int64(limit))])
+        defer { statement.reset() }
+        while try statement.step() {
+            let place = statement.integer(0)
+            guard statement.integer(1) < oldest || end - place >= Int64(limits.ledgerBytes) else {
+                break
+            }
+            last = place
+            horizon = max(horizon, statement.integer(1))
+            found += 1
+        }
+        statement.reset()
+        guard let last else { return false }
+        try database.prepare(ServerSchema.putLedgerHorizon).run([.integer(horizon)])
+        try database.prepare(ServerSchema.dropLedger).run([.integer(last)])
+        return found == limit
+    }
+
+    // MARK: - Columns
+
+    private static func caller(_ key: RepeatKey) -> String { key.caller.map { "=" + $0 } ?? "" }
+
+    private static func word(_ outcome: WriteOutcome) -> String {
+        switch outcome.decision {
+        case .insert: "insert"
+        case .remove: "remove"
+        case .keepStored: "keepStored"
+        default: outcome.isInPlaceOfDelete ? "inPlaceOfDelete" : "update"
+        }
+    }
+
+    private static func outcome(_ statement: Statement) -> WriteOutcome {
+        var row: StoredRow?
+        if !statement.isNull(6) {
+            row = StoredRow(
+                json: Array(statement.utf8(6)),
+                state: RowState(
+                    version: statement.integer(3),
+                    updatedAt: statement.integer(4),
+                    isDeleted: statement.integer(5) != 0
+                )
+            )
+        }
+        let word = statement.text(1)
+        let decision: WriteDecision =
+            switch word {
+            case "insert": .insert
+            case "remove": .remove
+            case "keepStored": .keepStored
+            default: .update(deleted: row?.state.isDeleted ?? true)
+            }
+        var outcome = WriteOutcome(decision, row: row)
+        outcome.isInPlaceOfDelete = word == "inPlaceOfDelete"
+        outcome.repeatedID = statement.text(2)
+        return outcome
+    }
+}
+
+extension ServerSchema {
+    /// What became of writes that came with a name.
+    static let ledger = """
+        CREATE TABLE IF NOT EXISTS "tideline_ledger" (
+            "place"     INTEGER NOT NULL PRIMARY KEY,
+            "request"   TEXT    NOT NULL,
+            "caller"    TEXT    NOT NULL,
+            "received"  INTEGER NOT NULL,
+            "digest"    BLOB    NOT NULL,
+            "outcome"   TEXT    NOT NULL,
+            "id"        TEXT    NOT NULL,
+            "version"   INTEGER,
+            "updatedAt" INTEGER,
+            "deleted"   INTEGER,
+            "row"       TEXT,
+            UNIQUE ("request", "caller")
+        ) STRICT
+        """
+
+    static let readLedger = """
+        SELECT "digest", "outcome", "id", "version", "updatedAt", "deleted", "row"
+        FROM "tideline_ledger" WHERE "request" = ?1 AND "caller" = ?2
+        """
+
+    static let putLedger = """
+        INSERT INTO "tideline_ledger" (
+            "place", "request", "caller", "received", "digest", "outcome", "id", "version",
+            "updatedAt", "deleted", "row"
+        ) VALUES (
+            (SELECT ifnull(max("place"), 0) FROM "tideline_ledger") + ?1,
+            ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11
+        )
+        """
+
+    static let ledgerEnd = """
+        SELECT max("place") FROM "tideline_ledger"
+        """
+
+    static let oldestOfLedger = """
+        SELECT "place", "received" FROM "tideline_ledger" ORDER BY "place" LIMIT ?1
+        """
+
+    static let dropLedger = """
+        DELETE FROM "tideline_ledger" WHERE "place" <= ?1
+        """
+
+    /// When the youngest entry that was dropped had come.
+    static let readLedgerHorizon = """
+        SELECT CAST("value" AS INTEGER) FROM "tideline_state" WHERE "key" = 'ledgerHorizon'
+        """
+
+    static let putLedgerHorizon = """
+        INSERT INTO "tideline_state" ("key", "value") VALUES ('ledgerHorizon', ?1)
+        ON CONFLICT ("key") DO UPDATE
+        SET "value" = max(CAST("value" AS INTEGER), CAST(excluded."value" AS INTEGER))
+        """
+}

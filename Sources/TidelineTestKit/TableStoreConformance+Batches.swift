@@ -1,0 +1,138 @@
+// The checks of TableStoreConformance of batches.
+
+import TidelineCore
+import TidelineServerCore
+
+extension TableStoreConformance {
+    static let batchChecks = [
+        Check("groups are done in their order, each seeing those before it") { probe in
+            let outcomes = try await probe.store.write(
+                WriteBatch([
+                    probe.group([probe.operation(.insert, "a", Sample.text("one"))]),
+                    probe.group([probe.operation(.merge, "a", Sample.text("two"))]),
+                    probe.group([probe.operation(.insert, "a")]),
+                    probe.group([probe.operation(.delete, "b")]),
+                ])
+            )
+            let found = outcomes.map(Probe.word)
+            try probe.expect(found, ["done", "done", "refused 0", "refused 0"], "the outcomes")
+            try probe.expect(try await probe.text("a"), .text("two"), "the row")
+        },
+        Check("a group is done whole or not at all, and others stay") { probe in
+            try await probe.insert("taken")
+            let outcomes = try await probe.store.write(
+                WriteBatch([
+                    probe.group([probe.operation(.insert, "a")]),
+                    probe.group([
+                        probe.operation(.insert, "b"), probe.operation(.merge, "a"),
+                        probe.operation(.insert, "taken"), probe.operation(.insert, "c"),
+                    ]),
+                    probe.group([
+                        probe.operation(.insert, "d"), probe.operation(.insert, "e"),
+                    ]),
+                ])
+            )
+            try probe.expect(
+                outcomes.map(Probe.word),
+                ["done", "refused 2", "done"],
+                "the outcomes"
+            )
+            try probe.expect(try await probe.ids(), ["a", "d", "e", "taken"], "the rows")
+        },
+        Check("a batch may stop at its first failure") { probe in
+            try await probe.insert("taken")
+            var batch = WriteBatch(
+                ["a", "taken", "b"].map { probe.group([probe.operation(.insert, $0)]) }
+            )
+            batch.stopsAtFailure = true
+            let stopped = try await probe.store.write(batch).map(Probe.word)
+            try probe.expect(stopped, ["done", "refused 0", "not reached"], "the outcomes")
+            try probe.expect(try await probe.ids(), ["a", "taken"], "the rows")
+        },
+        Check("what depends on a failed group is not done") { probe in
+            try await probe.insert("taken")
+            let outcomes = try await probe.store.write(
+                WriteBatch([
+                    probe.group([probe.operation(.insert, "a")]),
+                    probe.group([probe.operation(.insert, "taken")], dependsOn: [0]),
+                    probe.group([probe.operation(.insert, "b")], dependsOn: [1]),
+                    probe.group([probe.operation(.insert, "c")], dependsOn: [2]),
+                    probe.group([probe.operation(.insert, "d")], dependsOn: [0]),
+                ])
+            )
+            try probe.expect(
+                outcomes.map(Probe.word),
+                ["done", "refused 0", "depends", "depends", "done"],
+                "the outcomes"
+            )
+            try probe.expect(try await probe.ids(), ["a", "d", "taken"], "the rows")
+        },
+        Check("a refusal for what would be written leaves the others") { probe in
+            let large = Sample.text(String(repeating: "x", count: 2 << 20))
+            let outcomes = try await probe.store.write(
+                WriteBatch([
+                    probe.group([probe.operation(.insert, "a")]),
+                    probe.group([probe.operation(.insert, "b", large)]),
+                    probe.group([probe.operation(.insert, "c")]),
+                ])
+            )
+            try probe.expect(
+                outcomes.map(Probe.word),
+                ["done", "refused 0", "done"],
+                "the outcomes"
+            )
+            guard case .refused(_, let outcome) = outcomes[1] else { return }
+            try probe.expect(outcome.refusal?.status, 413, "the status")
+            try probe.expect(try await probe.ids(), ["a", "c"], "the rows")
+        },
+        Check("a table that a group makes goes with the group") { probe in
+            let new = Table(TableDefinition("New", columns: Sample.columns), made: .nothing)
+            try await probe.insert("taken")
+            let group = WriteBatch.Group([
+                WriteBatch.Write(probe.operation(.insert, "a"), in: new),
+                WriteBatch.Write(probe.operation(.insert, "taken"), in: Sample.table),
+            ])
+            let undone = try await probe.store.write(WriteBatch([group])).map(Probe.word)
+            try probe.expect(undone, ["refused 1"], "the outcomes")
+            let again = try await probe.write(probe.operation(.insert, "a"), in: new)
+            try probe.expect(again.grown?.name, "New", "the table")
+        },
+        Check("batches of many callers at once are all done once") { probe in
+            try await withThrowingTaskGroup(of: Void.self) { tasks in
+                for caller in 0..<20 {
+                    tasks.addTask {
+                        let groups = (0..<5).map { number in
+                            probe.group([probe.operation(.insert, "\(caller)-\(number)")])
+                        }
+                        for outcome in try await probe.store.write(WriteBatch(groups)) {
+                            try probe.expect(Probe.word(outcome), "done", "an insert")
+                        }
+                    }
+                }
+                try await tasks.waitForAll()
+            }
+            var request = ListRequest()
+            request.rowsMax = 1000
+            try probe.expect(try await probe.ids(request).count, 100, "the rows")
+        },
+    ]
+}
+
+extension TableStoreConformance.Probe {
+    func group(_ operations: [WriteOperation], dependsOn: [Int] = []) -> WriteBatch.Group {
+        WriteBatch.Group(
+            operations.map { WriteBatch.Write($0, in: TableStoreConformance.Sample.table) },
+            dependsOn: dependsOn
+        )
+    }
+
+    static func word(_ outcome: GroupOutcome) -> String {
+        switch outcome {
+        case .done: "done"
+        case .refused(let place, _): "refused \(place)"
+        case .failed: "failed"
+        case .dependencyFailed: "depends"
+        case .notReached: "not reached"
+        }
+    }
+}

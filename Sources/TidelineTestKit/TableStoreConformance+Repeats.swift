@@ -1,0 +1,146 @@
+// The checks of TableStoreConformance of writes that come twice.
+
+import TidelineCore
+import TidelineServerCore
+
+extension TableStoreConformance {
+    static let repeatChecks = [
+        Check("a repeat gets what the first came to, and does nothing") { probe in
+            let key = probe.key("one")
+            let insert = probe.operation(.insert, "a", Sample.text("one"))
+            try probe.expect(try await probe.store.isNew(key), "an unknown key is not new")
+            let first = try await probe.write(insert, key: key)
+            try probe.expect(try await probe.store.isNew(key), false, "new after the write")
+            _ = try await probe.write(probe.operation(.merge, "a", Sample.text("two")))
+            var other = insert
+            other.id = "made anew"
+            let again = try await probe.write(other, key: key)
+            try probe.expect(again.decision, first.decision, "the decision")
+            try probe.expect(again.row?.json == first.row?.json, "another row")
+            try probe.expect(again.row?.state, first.row?.state, "the state")
+            try probe.expect(again.repeatedID, "a", "the id")
+            try probe.expect(again.changesRow, false, "a repeat counts as a change")
+            try probe.expect(try await probe.ids(), ["a"], "the rows")
+            try probe.expect(try await probe.text("a"), .text("two"), "the row")
+        },
+        Check("every kind of write is repeated") { probe in
+            try await probe.insert("a")
+            let kinds: [WriteOperation.Kind] = [.merge, .replace, .delete, .undelete]
+            for kind in kinds {
+                let write = probe.operation(kind, "a", Sample.text("\(kind)"))
+                let first = try await probe.write(write, key: probe.key("\(kind)"))
+                try probe.expect(first.decision.isSuccess, "\(kind): \(first.decision)")
+                let version = try await probe.version("a")
+                let again = try await probe.write(write, key: probe.key("\(kind)"))
+                try probe.expect(again.decision, first.decision, "\(kind)")
+                try probe.expect(try await probe.version("a"), version, "\(kind): the version")
+            }
+            var delete = probe.operation(.delete, "a")
+            delete.softDelete = false
+            try await probe.insert("a", in: Sample.hard)
+            for _ in 0..<2 {
+                let outcome = try await probe.write(
+                    delete,
+                    in: Sample.hard,
+                    key: probe.key("hard")
+                )
+                try probe.expect(outcome.decision, .remove, "a hard delete")
+            }
+        },
+        Check("a key is one caller's, and means one request") { probe in
+            let write = probe.operation(.insert, "a")
+            _ = try await probe.write(write, key: probe.key("one", caller: "ann"))
+            for caller in [nil, "bob"] {
+                let outcome = try await probe.write(write, key: probe.key("one", caller: caller))
+                try probe.expect(outcome.decision, .exists, "another caller")
+            }
+            let other = try await probe.write(
+                write,
+                key: probe.key("one", caller: "ann", digest: [9])
+            )
+            try probe.expect(other.refusal?.status, 400, "another request")
+        },
+        Check("two equal requests in one batch are one write") { probe in
+            let write = probe.write(.insert, "a", probe.key("one"))
+            let groups = [WriteBatch.Group([write]), WriteBatch.Group([write])]
+            let outcomes = try await probe.store.write(WriteBatch(groups))
+            try probe.expect(outcomes.map(Probe.word), ["done", "done"], "the outcomes")
+        },
+        Check("two equal requests at the same moment are one write") { probe in
+            let write = probe.write(.insert, "a", probe.key("one"))
+            let changes = try await withThrowingTaskGroup(of: Int.self) { tasks in
+                for _ in 0..<20 {
+                    tasks.addTask {
+                        let batch = WriteBatch([WriteBatch.Group([write])])
+                        guard case .done(let outcomes)? = try await probe.store.write(batch).first
+                        else { throw probe.failure("a repeat is refused") }
+                        return outcomes.count(where: \.changesRow)
+                    }
+                }
+                return try await tasks.reduce(0, +)
+            }
+            try probe.expect(changes, 1, "the changes")
+        },
+        Check("refusals are not kept, and what is undone is not either") { probe in
+            try await probe.insert("taken")
+            let group = WriteBatch.Group([
+                probe.write(.insert, "a", probe.key("a")),
+                probe.write(.insert, "taken", probe.key("taken")),
+            ])
+            let undone = try await probe.store.write(WriteBatch([group])).map(Probe.word)
+            try probe.expect(undone, ["refused 1"], "the outcomes")
+            try probe.expect(try await probe.store.isNew(probe.key("a")), "an undone write is kept")
+            let first = try await probe.write(
+                probe.operation(.insert, "a"),
+                key: probe.key("a")
+            )
+            try probe.expect(first.changesRow, "an undone write is not done again")
+        },
+        Check("what may be forgotten is refused, and what is known is told") { probe in
+            let write = probe.operation(.insert, "a")
+            _ = try await probe.write(write, key: probe.key("kept"))
+            probe.clock.move(days: 29)
+            let young = try await probe.write(
+                probe.operation(.insert, "b"),
+                key: probe.key("young")
+            )
+            try probe.expect(young.changesRow, "29 days are too many")
+            probe.clock.move(days: 2)
+            let known = try await probe.write(write, key: probe.key("kept"))
+            try probe.expect(known.decision, .insert, "what is known still")
+            let old = try await probe.write(probe.operation(.insert, "c"), key: probe.key("old"))
+            try probe.expect(old.refusal?.status, 412, "31 days")
+            try probe.expect(old.row == nil, "the row is told")
+            try probe.expect(try await probe.ids(), ["a", "b"], "the rows")
+        },
+    ]
+}
+
+extension TableStoreConformance.Probe {
+    /// A key that was first sent when the check began.
+    func key(_ name: String, caller: String? = nil, digest: [UInt8] = [1, 2]) -> RepeatKey {
+        RepeatKey(
+            caller: caller,
+            requestID: name,
+            firstSent: TableStoreConformance.Clock.start,
+            digest: digest
+        )
+    }
+
+    func write(
+        _ kind: WriteOperation.Kind,
+        _ id: String,
+        _ key: RepeatKey
+    ) -> WriteBatch.Write {
+        var write = WriteBatch.Write(
+            operation(kind, id),
+            in: TableStoreConformance.Sample.table
+        )
+        write.repeatKey = key
+        return write
+    }
+
+    func version(_ id: String) async throws -> Int64? {
+        try await store.image(id, view: nil, in: TableStoreConformance.Sample.table)?.version
+    }
+}

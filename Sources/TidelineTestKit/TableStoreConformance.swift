@@ -1,0 +1,178 @@
+// TableStoreConformance: what the server needs of a TableStore, as checks that every backend is put
+// to, through the protocol only. The checks themselves are in the files beside this one.
+
+import Foundation
+import Synchronization
+import TidelineCore
+package import TidelineServerCore
+
+/// The promises of `TableStore` as a list of checks.
+package enum TableStoreConformance {
+    /// Makes an empty store with these limits and this clock.
+    package typealias Stores =
+        @Sendable (_ limits: ServerLimits, _ now: @escaping @Sendable () -> Int64) async throws
+        -> any TableStore
+
+    /// One promise.
+    package struct Check: Sendable, CustomStringConvertible {
+        /// What is promised.
+        package var description: String
+        /// Puts a store to the check; throws ``Failure`` when the promise is not kept.
+        package var run: @Sendable (_ stores: @escaping Stores) async throws -> Void
+
+        init(_ description: String, _ run: @escaping @Sendable (Probe) async throws -> Void) {
+            self.description = description
+            self.run = { stores in
+                var limits = ServerLimits()
+                limits.ledgerDays = 30
+                let clock = Clock()
+                let store = try await stores(limits) { clock.now() }
+                _ = try await store.prepare(Sample.definitions, isComplete: false)
+                do {
+                    try await run(Probe(store: store, clock: clock, check: description))
+                } catch {
+                    await store.stop()
+                    throw error
+                }
+                await store.stop()
+            }
+        }
+    }
+
+    /// A promise that a store does not keep.
+    package struct Failure: Error, Sendable, CustomStringConvertible {
+        package var check: String
+        /// What was seen.
+        package var detail: String
+
+        package var description: String { "\(check): \(detail)" }
+    }
+
+    /// Every check.
+    package static let all: [Check] = rowChecks + batchChecks + repeatChecks
+}
+
+extension TableStoreConformance {
+    /// A clock of whole milliseconds that a check moves.
+    final class Clock: Sendable {
+        static let start: Int64 = 1_800_000_000_000_000
+        private let time = Mutex(start)
+
+        func now() -> Int64 { time.withLock { $0 } }
+
+        func move(days: Int64) { time.withLock { $0 += days * 86_400_000_000 } }
+    }
+
+    /// The tables of the checks.
+    enum Sample {
+        static let columns = [
+            ColumnDefinition("text", .string, rules: ColumnRules(maxLength: 2000)),
+            ColumnDefinition("whole", .integer, default: 7),
+            ColumnDefinition("real", .number),
+            ColumnDefinition("exact", .decimal),
+            ColumnDefinition("flag", .boolean, nullable: false),
+            ColumnDefinition("instant", .dateTime),
+            ColumnDefinition("day", .date),
+            ColumnDefinition("clock", .time),
+            ColumnDefinition("key", .guid),
+            ColumnDefinition("bytes", .binary),
+            ColumnDefinition("document", .json),
+            ColumnDefinition("level", .enumeration(["low", "high"])),
+        ]
+
+        static let definitions = [
+            TableDefinition("Sample", columns: columns),
+            TableDefinition("Hard", columns: columns, softDelete: false),
+            TableDefinition("Merging", columns: columns, conflict: .merge),
+        ]
+
+        static let table = Table(definitions[0])
+        static let hard = Table(definitions[1])
+        static let merging = Table(definitions[2])
+
+        /// A value in every column.
+        static let values: [SQLValue?] = [
+            .text("m\u{EF}lk \"\u{1}\u{2028}"), .integer(-3), .real(1.5), .text("12.50"),
+            .integer(1), .integer(1_700_000_000_250_999), .text("2026-11-20"),
+            .text("07:14:00.000"), .text("6ba7b810-9dad-11d1-80b4-00c04fd430c8"),
+            .blob(Data([0, 255])), .text(#"{"a":[1,null]}"#), .text("high"),
+        ]
+
+        static let nothing = [SQLValue?](repeating: nil, count: columns.count)
+
+        /// Only `text`.
+        static func text(_ text: String) -> [SQLValue?] {
+            var values = nothing
+            values[0] = .text(text)
+            return values
+        }
+    }
+
+    /// A store under a check.
+    struct Probe: Sendable {
+        var store: any TableStore
+        var clock: Clock
+        var check: String
+
+        func operation(
+            _ kind: WriteOperation.Kind,
+            _ id: String,
+            _ values: [SQLValue?] = Sample.nothing
+        ) -> WriteOperation {
+            var operation = WriteOperation(kind, id: id)
+            operation.values = values
+            return operation
+        }
+
+        /// Writes alone.
+        func write(
+            _ operation: WriteOperation,
+            in table: Table = Sample.table,
+            key: RepeatKey? = nil
+        ) async throws -> WriteOutcome {
+            var write = WriteBatch.Write(operation, in: table)
+            write.repeatKey = key
+            switch try await store.write(WriteBatch([WriteBatch.Group([write])])).first {
+            case .done(let outcomes)? where outcomes.count == 1: return outcomes[0]
+            case .refused(0, let outcome)?: return outcome
+            case let other: throw failure("one write came to \(String(describing: other))")
+            }
+        }
+
+        @discardableResult
+        func insert(
+            _ id: String,
+            _ values: [SQLValue?] = Sample.nothing,
+            in table: Table = Sample.table
+        ) async throws -> StoredRow {
+            let outcome = try await write(operation(.insert, id, values), in: table)
+            try expect(outcome.decision, .insert, "the insert of '\(id)'")
+            guard let row = outcome.row else { throw failure("an insert has no row") }
+            return row
+        }
+
+        /// The value of the first column; nil for no row.
+        func text(_ id: String, in table: Table = Sample.table) async throws -> SQLValue? {
+            try await store.image(id, view: nil, in: table)?.values[0]
+        }
+
+        func ids(_ request: ListRequest = ListRequest()) async throws -> [String] {
+            var request = request
+            request.select = [Sample.columns.count]
+            request.order = [SortKey(SystemColumn.id)]
+            let page = try await store.list(request, in: Sample.table)
+            return String(decoding: page.bytes, as: UTF8.self).split(separator: "\"")
+                .map(String.init).enumerated().filter { $0.offset % 4 == 3 }.map(\.element)
+        }
+
+        func failure(_ detail: String) -> Failure { Failure(check: check, detail: detail) }
+
+        func expect(_ condition: Bool, _ detail: @autoclosure () -> String) throws {
+            if !condition { throw failure(detail()) }
+        }
+
+        func expect<Value: Equatable>(_ found: Value, _ wanted: Value, _ what: String) throws {
+            try expect(found == wanted, "\(what): \(found) instead of \(wanted)")
+        }
+    }
+}
