@@ -56,8 +56,8 @@ extension ServerConfiguration {
         let bytes = 1024...(1 << 30)
         let allowed = [
             "pageBytes", "rowBytes", "queryTime", "writeQueue", "mergeBases", "patchSteps",
-            "bodyBytes", "headerBytes", "connections", "headerTime", "requestTime", "idleTime",
-            "handlerTime",
+            "batchRequests", "batchBytes", "batchAnswerBytes", "bodyBytes", "headerBytes",
+            "connections", "headerTime", "requestTime", "idleTime", "handlerTime",
             "answerTime", "drainTime", "lingerTime", "lingerBytes", "bodiesBytes",
         ]
         for (name, node) in node.object(allowed: allowed) {
@@ -66,6 +66,10 @@ extension ServerConfiguration {
             case "rowBytes": Self.put(node.integer(bytes), &limits.rowBytes)
             case "queryTime": Self.put(node.seconds(), &limits.queryTime)
             case "writeQueue": Self.put(node.integer(1...1_000_000), &limits.writeQueue)
+            case "batchRequests":
+                Self.put(node.integer(1...100_000), &limits.batchRequests)
+            case "batchBytes": Self.put(node.integer(bytes), &limits.batchBytes)
+            case "batchAnswerBytes": Self.put(node.integer(bytes), &limits.batchAnswerBytes)
             case "mergeBases": Self.put(node.integer(1...1000), &limits.mergeBases)
             case "patchSteps": Self.put(node.integer(1...100_000), &limits.patchSteps)
             case "bodyBytes": Self.put(node.integer(bytes), &http.bodyBytesMax)
