@@ -16,6 +16,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case token
     /// The `$skiptoken` of next links, to the statement of the page behind it.
     case pagetoken
+    /// Bodies of batches.
+    case batch
 }
 
 /// A promise that an input broke.
@@ -40,6 +42,7 @@ package final class FuzzRunner {
         case .head: body = HeadCheck().run
         case .token: body = try TokenCheck().run
         case .pagetoken: body = try PageTokenCheck().run
+        case .batch: body = BatchCheck().run
         }
     }
 

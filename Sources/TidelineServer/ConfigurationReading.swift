@@ -56,7 +56,7 @@ extension ServerConfiguration {
         let bytes = 1024...(1 << 30)
         let allowed = [
             "pageBytes", "rowBytes", "queryTime", "writeQueue", "mergeBases", "patchSteps",
-            "ledgerDays", "ledgerBytes",
+            "ledgerDays", "ledgerBytes", "batchRequests", "batchBytes", "batchAnswerBytes",
             "bodyBytes", "headerBytes", "connections", "headerTime", "requestTime", "idleTime",
             "handlerTime",
             "answerTime", "drainTime", "lingerTime", "lingerBytes", "bodiesBytes",
@@ -67,6 +67,10 @@ extension ServerConfiguration {
             case "rowBytes": Self.put(node.integer(bytes), &limits.rowBytes)
             case "queryTime": Self.put(node.seconds(), &limits.queryTime)
             case "writeQueue": Self.put(node.integer(1...1_000_000), &limits.writeQueue)
+            case "batchRequests":
+                Self.put(node.integer(1...100_000), &limits.batchRequests)
+            case "batchBytes": Self.put(node.integer(bytes), &limits.batchBytes)
+            case "batchAnswerBytes": Self.put(node.integer(bytes), &limits.batchAnswerBytes)
             case "mergeBases": Self.put(node.integer(1...1000), &limits.mergeBases)
             case "ledgerDays": Self.put(node.integer(1...3650), &limits.ledgerDays)
             case "ledgerBytes":

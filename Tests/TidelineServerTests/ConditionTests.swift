@@ -7,7 +7,7 @@ import TidelineServerCore
 
 @Suite struct ConditionTests {
     /// `{tag}` stands for the tag of the row; the test clock stands at 08:00:00 on that day.
-    private static let cases: [(field: String, value: String, read: Int, write: Int)] = [
+    static let cases: [(field: String, value: String, read: Int, write: Int)] = [
         ("If-Match", "{tag}", 200, 200), ("If-Match", "*", 200, 200),
         ("If-Match", "\"x\", {tag}", 200, 200), ("If-Match", "W/{tag}", 412, 412),
         ("If-Match", #""a\"b""#, 412, 412), ("If-Match", #""a\"b", {tag}"#, 200, 200),

@@ -30,6 +30,9 @@ struct Door: Sendable {
     let handler: RequestHandler
     let store: SQLiteTableStore
 
+    /// Whether `send` puts each request into a batch of its own, where a batch can say it.
+    @TaskLocal static var usesBatches = false
+
     static let todo = TableDefinition(
         "TodoItem",
         columns: [
@@ -98,15 +101,17 @@ struct Door: Sendable {
             fields.append("Content-Type", "application/json")
         }
         let query = parts.count > 1 ? String(parts[1]).replacing(" ", with: "%20") : ""
-        return await handler.handle(
-            ServerRequest(
-                method: method,
-                path: String(parts[0]),
-                query: query,
-                headers: fields,
-                body: Array((body ?? "").utf8)
-            )
+        let request = ServerRequest(
+            method: method,
+            path: String(parts[0]),
+            query: query,
+            headers: fields,
+            body: Array((body ?? "").utf8)
         )
+        guard Self.usesBatches, let batch = request.asBatch() else {
+            return await handler.handle(request)
+        }
+        return await handler.handle(batch).outOfBatch()
     }
 }
 

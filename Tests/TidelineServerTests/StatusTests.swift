@@ -199,20 +199,44 @@ private struct Case: Sendable, CustomTestStringConvertible {
             Case("GET", "/tables/TodoItem?$top=1001", classic: 400, datasync: 200)
         ]
 
+    private func answer(
+        _ item: Case,
+        isClassic: Bool,
+        clock: TestClock
+    ) async throws
+        -> ServerResponse
+    {
+        let door = try await Door(clock: clock)
+        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"live"}"#)
+        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"dead"}"#)
+        _ = await door.send("DELETE", "/tables/TodoItem/dead")
+        return await door.send(
+            item.method,
+            item.target,
+            item.body,
+            classic: isClassic,
+            headers: item.headers
+        )
+    }
+
+    @Test(arguments: paths + inserts + changes + lists)
+    private func answersTheSameInABatch(_ item: Case) async throws {
+        for isClassic in [true, false] {
+            // The clock stands, so that versions and times are the same.
+            let alone = try await answer(item, isClassic: isClassic, clock: TestClock(step: 0))
+            let batched = try await Door.$usesBatches.withValue(true) {
+                try await answer(item, isClassic: isClassic, clock: TestClock(step: 0))
+            }
+            #expect(batched.status == alone.status, "\(batched.text)")
+            #expect(batched.text == alone.text)
+            #expect(batched.comparableHeaders == alone.comparableHeaders)
+        }
+    }
+
     @Test(arguments: paths + inserts + changes + lists)
     private func answersAsDocumented(_ item: Case) async throws {
         for isClassic in [true, false] {
-            let door = try await Door()
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"live"}"#)
-            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"dead"}"#)
-            _ = await door.send("DELETE", "/tables/TodoItem/dead")
-            let answer = await door.send(
-                item.method,
-                item.target,
-                item.body,
-                classic: isClassic,
-                headers: item.headers
-            )
+            let answer = try await answer(item, isClassic: isClassic, clock: TestClock())
             let expected = isClassic ? item.classic : item.datasync
             #expect(
                 answer.status == expected,

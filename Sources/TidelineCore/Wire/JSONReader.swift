@@ -360,18 +360,20 @@ extension JSONReader {
     }
 
     /// Checks the rest of a value whose first token was read.
-    package mutating func skip(_ token: Token) throws {
+    ///
+    /// Without `checksNames` a name may come twice: for a value that is read again by another.
+    package mutating func skip(_ token: Token, checksNames: Bool = true) throws {
         switch token {
         case .object:
             try beginObject()
             var names = MemberNames()
             while let name = try nextMember() {
-                try names.insert(name, self)
-                try skip(try value())
+                if checksNames { try names.insert(name, self) }
+                try skip(try value(), checksNames: checksNames)
             }
         case .array:
             try beginArray()
-            while try nextElement() { try skip(try value()) }
+            while try nextElement() { try skip(try value(), checksNames: checksNames) }
         default:
             break
         }

@@ -5,6 +5,10 @@ package struct Preferences: Hashable, Sendable {
     package private(set) var pageSize: Int?
     /// The name under which the page size came: with the prefix `odata.` or without.
     private var pageSizeName = ""
+    /// Whether a batch goes on after a request that failed (OData 4.01 part 1, 8.2.8.3).
+    package private(set) var continuesOnError: Bool?
+    /// That preference as it came.
+    package private(set) var continuesOnErrorText = ""
 
     package init() {}
 
@@ -14,6 +18,7 @@ package struct Preferences: Hashable, Sendable {
             let text = Substring(preference.prefix { $0 != UInt8(ascii: ";") })
             let parts = text.split(separator: "=", maxSplits: 1).map(Self.trimmed)
             // The first one counts.
+            readContinuesOnError(parts)
             guard parts.count == 2, pageSize == nil,
                 ASCII.equal(parts[0], "odata.maxpagesize") || ASCII.equal(parts[0], "maxpagesize"),
                 let value = Self.number(parts[1])
@@ -21,6 +26,16 @@ package struct Preferences: Hashable, Sendable {
             pageSize = value
             pageSizeName = parts[0].lowercased()
         }
+    }
+
+    private mutating func readContinuesOnError(_ parts: [Substring]) {
+        guard let name = parts.first, continuesOnError == nil,
+            ASCII.equal(name, "continue-on-error") || ASCII.equal(name, "odata.continue-on-error")
+        else { return }
+        let value = parts.count > 1 ? parts[1].filter { $0 != "\"" } : "true"
+        guard ASCII.equal(value, "true") || ASCII.equal(value, "false") else { return }
+        continuesOnError = ASCII.equal(value, "true")
+        continuesOnErrorText = name.lowercased() + (parts.count > 1 ? "=" + value.lowercased() : "")
     }
 
     /// The value of `Preference-Applied` for pages of at most `rows`.

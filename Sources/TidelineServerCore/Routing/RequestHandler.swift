@@ -7,7 +7,7 @@ import TidelineCore
 
 package struct RequestHandler: Sendable {
     package let service: TableService
-    private let log: ServerLog
+    let log: ServerLog
     private let clock = ContinuousClock()
 
     /// Names requests that have no name yet; whoever takes them in may name them by it.
@@ -62,11 +62,8 @@ package struct RequestHandler: Sendable {
             let named = try Route(path: request.path)
             route = named
             response = try await dispatch(named, request)
-        } catch let error as ServerError {
-            response = ServerResponse(error)
         } catch {
-            log.write(.error, "request failed", ["request": id, "cause": "\(error)"])
-            response = ServerResponse(.failed)
+            response = service.refusal(error, of: id)
         }
         return (response, ServerMetrics.Operation(route, method: request.method))
     }
@@ -91,7 +88,7 @@ package struct RequestHandler: Sendable {
                 headers: ["Content-Type": "text/plain; version=0.0.4; charset=utf-8"],
                 body: service.metrics.text(writeQueue: service.store.writeQueueLength)
             )
-        case .table, .row, .endpoint:
+        case .table, .row, .endpoint, .batch:
             return try await dispatch(route, request, user: try service.user(of: request))
         }
     }
@@ -115,19 +112,17 @@ package struct RequestHandler: Sendable {
             return try await service.answer(request, user: user, endpoint: path) { inner in
                 await perform(inner, user: user)
             }
+        case .batch: return try await batch(request, user: user)
         case .health, .metrics, .unknown: throw ServerError.noSuchPath
         }
     }
 
-    /// A request of an endpoint, as its caller.
-    private func perform(_ request: ServerRequest, user: User?) async -> ServerResponse {
+    /// A request of an endpoint or a batch, as its caller.
+    func perform(_ request: ServerRequest, user: User?) async -> ServerResponse {
         do {
             return try await dispatch(try Route(path: request.path), request, user: user)
-        } catch let error as ServerError {
-            return ServerResponse(error)
         } catch {
-            log.write(.error, "request failed", ["request": request.id, "cause": "\(error)"])
-            return ServerResponse(.failed)
+            return service.refusal(error, of: request.id)
         }
     }
 
@@ -154,6 +149,7 @@ package struct RequestHandler: Sendable {
             guard request.isPreflight else { throw ServerError.noSuchPath }
             allowed = "OPTIONS"
         case .health, .metrics: allowed = "GET"
+        case .batch: allowed = "POST"
         case .endpoint(let path):
             allowed = service.methods(ofEndpoint: path).joined(separator: ", ")
             guard !allowed.isEmpty || request.isPreflight else { throw ServerError.noSuchPath }

@@ -5,6 +5,8 @@ package enum Route: Hashable, Sendable {
     case row(table: String, id: String)
     case health
     case metrics
+    /// Many requests in one.
+    case batch
     /// Something under `/api`; the whole path in lower case.
     case endpoint(String)
     case unknown
@@ -37,6 +39,7 @@ package enum Route: Hashable, Sendable {
         switch segments.count {
         case 1 where ASCII.equal(first, "health"): self = .health
         case 1 where ASCII.equal(first, "metrics"): self = .metrics
+        case 1 where ASCII.equal(first, "$batch"): self = .batch
         case 2 where ASCII.equal(first, "tables"): self = .table(segments[1])
         case 3 where ASCII.equal(first, "tables"): self = .row(table: segments[1], id: segments[2])
         default: self = .unknown

@@ -213,6 +213,7 @@ extension ServerResponse {
         case 412: "Precondition Failed"
         case 413: "Content Too Large"
         case 415: "Unsupported Media Type"
+        case 424: "Failed Dependency"
         case 503: "Service Unavailable"
         default: status < 500 ? "Refused" : "Internal Server Error"
         }

@@ -19,6 +19,7 @@ package final class ServerMetrics: Sendable {
         case health
         case metrics
         case endpoint
+        case batch
         case other
         /// What was refused before a route was looked for.
         case refused
@@ -35,6 +36,7 @@ package final class ServerMetrics: Sendable {
             case (.health, _): self = .health
             case (.metrics, _): self = .metrics
             case (.endpoint, _): self = .endpoint
+            case (.batch, _): self = .batch
             default: self = .other
             }
         }
@@ -49,7 +51,7 @@ package final class ServerMetrics: Sendable {
     }
 
     private static let statuses = [
-        200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 410, 412, 413, 415, 500, 503,
+        200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 410, 412, 413, 415, 424, 500, 503,
     ]
 
     /// The upper bounds of the histogram's parts in microseconds; one more has none.
@@ -72,11 +74,16 @@ package final class ServerMetrics: Sendable {
     }
 
     package func record(_ operation: Operation, status: Int, microseconds: Int) {
-        let status = Self.statuses.firstIndex(of: status) ?? Self.statuses.count
-        requests[operation.rawValue * (Self.statuses.count + 1) + status].add(1)
+        record(operation, status: status)
         let bucket = Self.bounds.firstIndex { microseconds <= $0 } ?? Self.bounds.count
         latencies[operation.rawValue * (Self.bounds.count + 1) + bucket].add(1)
         times[operation.rawValue].add(microseconds)
+    }
+
+    /// Counts a request that was answered as a part of another one, whose time is counted.
+    package func record(_ operation: Operation, status: Int) {
+        let place = Self.statuses.firstIndex(of: status) ?? Self.statuses.count
+        requests[operation.rawValue * (Self.statuses.count + 1) + place].add(1)
     }
 
     package func sent(rows: Int) { rowsSent.add(rows) }

@@ -19,6 +19,12 @@ public struct ServerLimits: Hashable, Sendable {
     public var mergeBases = 32
     /// The most operations of a JSON Patch; more are 400.
     public var patchSteps = 1000
+    /// The most requests of a batch; more are 413.
+    public var batchRequests = 1000
+    /// The most bytes of a batch; more are 413, as are those over the limit of any body.
+    public var batchBytes = 4 << 20
+    /// The bytes of a batch's answers from which on its reads are refused.
+    public var batchAnswerBytes = 16 << 20
 
     /// How many days the ledger remembers writes that came with a `Repeatability-Request-ID`.
     public var ledgerDays = 30

@@ -77,6 +77,17 @@ package struct TableService: Sendable {
         return try authenticator.user(of: request.headers, now: settings.environment.now())
     }
 
+    /// What a request that could not be done is answered with; what is no refusal is logged.
+    func refusal(_ error: any Error, of requestID: String) -> ServerResponse {
+        if let error = error as? ServerError { return ServerResponse(error) }
+        settings.log.write(
+            .error,
+            "request failed",
+            ["request": requestID, "cause": "\(error)"]
+        )
+        return ServerResponse(.failed)
+    }
+
     /// The table, or 404.
     package func table(named name: String) throws -> Table {
         guard let table = catalog.table(named: name) else { throw ServerError.noSuchTable }

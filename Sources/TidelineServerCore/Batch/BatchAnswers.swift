@@ -1,0 +1,93 @@
+// BatchAnswers: the answers of a batch as its one body.
+
+import TidelineCore
+
+package enum BatchAnswers {
+    /// The body: an answer for each request, in the order of the requests.
+    package static func body(_ envelope: BatchEnvelope, _ answers: [ServerResponse]) -> [UInt8] {
+        let size = answers.reduce(64) { $0 + $1.body.count + 512 }
+        var writer = JSONWriter(capacity: size)
+        writer.raw("{\"responses\":[")
+        var isFirst = true
+        for unit in envelope.units {
+            for place in unit.requests {
+                if !isFirst { writer.byte(",") }
+                isFirst = false
+                write(answers[place], envelope.requests[place].id, unit.group, &writer)
+            }
+        }
+        writer.raw("]}")
+        return writer.bytes
+    }
+
+    private static func write(
+        _ answer: ServerResponse,
+        _ id: String,
+        _ group: String?,
+        _ writer: inout JSONWriter
+    ) {
+        writer.raw("{\"id\":")
+        writer.string(id)
+        if let group {
+            writer.raw(",\"atomicityGroup\":")
+            writer.string(group)
+        }
+        writer.raw(",\"status\":")
+        writer.integer(Int64(answer.status))
+        let type = write(answer.headers, &writer)
+        if !answer.body.isEmpty {
+            writer.raw(",\"body\":")
+            write(answer.body, BatchContent(type: type), &writer)
+        }
+        writer.byte("}")
+    }
+
+    /// Names in lower case, each once; returns the type of the body.
+    private static func write(_ headers: HTTPFields, _ writer: inout JSONWriter) -> String? {
+        writer.raw(",\"headers\":{")
+        var type: String?
+        var names: [String] = []
+        for field in headers {
+            let name = field.name.lowercased()
+            if names.contains(name) { continue }
+            let value = headers[name] ?? field.value
+            if name == "content-type" { type = value }
+            if !names.isEmpty { writer.byte(",") }
+            names.append(name)
+            writer.string(name)
+            writer.byte(":")
+            writer.string(value)
+        }
+        writer.byte("}")
+        return type
+    }
+
+    private static func write(
+        _ body: [UInt8],
+        _ content: BatchContent,
+        _ writer: inout JSONWriter
+    ) {
+        switch content {
+        case .json: writer.raw(body)
+        case .text: writer.string(String(decoding: body, as: UTF8.self))
+        case .binary: writer.string(Base64URL.encode(body))
+        }
+    }
+}
+
+extension ServerResponse {
+    /// An answer of an app's own code, so that it cannot break the batch that it is part of.
+    package func checkedForBatch() -> ServerResponse {
+        guard !body.isEmpty, BatchContent(type: headers["Content-Type"]) == .json else {
+            return self
+        }
+        let isJSON = body.withUnsafeBufferPointer { bytes in
+            var reader = JSONReader(bytes)
+            return (try? reader.rawValue()) != nil && (try? reader.end()) != nil
+        }
+        if isJSON { return self }
+        var result = self
+        result.headers["Content-Type"] = "application/octet-stream"
+        return result
+    }
+}

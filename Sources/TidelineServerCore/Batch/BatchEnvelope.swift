@@ -1,0 +1,118 @@
+// BatchEnvelope: the requests of a batch, and the units in which they succeed or fail.
+
+package import TidelineCore
+
+/// A batch as it was read: nothing of it has been done yet.
+package struct BatchEnvelope: Sendable {
+    /// In the order in which they were sent.
+    package var requests: [BatchRequest] = []
+    /// Each request by itself, or the members of an atomicity group together, in the same order.
+    package var units: [BatchUnit] = []
+}
+
+/// One request of a batch.
+package struct BatchRequest: Sendable {
+    /// The name that its answer has, too.
+    package var id: String
+    /// In capitals.
+    package var method: String
+    package var target: BatchTarget
+    /// What the path names; nil for a row of another request, and for a path that names nothing.
+    package var route: Route?
+    /// What it says itself; what the batch says for all comes with the run.
+    package var headers: HTTPFields
+    package var body: [UInt8]
+    /// Whether it is to be done on a condition, which no request here is.
+    package var hasCondition: Bool
+}
+
+/// What a request of a batch is about.
+package enum BatchTarget: Hashable, Sendable {
+    /// A path and a query, as in a request line.
+    case path(String, query: String)
+    /// The row that an earlier request makes or names, with what stands behind it.
+    case row(of: Int, rest: String, query: String)
+}
+
+/// What is done as a whole, or not at all.
+package struct BatchUnit: Hashable, Sendable {
+    package enum Kind: Hashable, Sendable {
+        /// Writes of tables, which may share a transaction with those beside them.
+        case write
+        /// A read, or a call of an endpoint.
+        case single
+    }
+
+    package var kind: Kind
+    /// The places of its requests.
+    package var requests: Range<Int>
+    /// The name of the atomicity group; nil for a request by itself.
+    package var group: String?
+    /// The earlier units without whose success it is not done.
+    package var dependsOn: [Int]
+
+    package init(
+        kind: Kind,
+        requests: Range<Int>,
+        group: String? = nil,
+        dependsOn: [Int] = []
+    ) {
+        self.kind = kind
+        self.requests = requests
+        self.group = group
+        self.dependsOn = dependsOn
+    }
+}
+
+extension ServerError {
+    /// What is wrong with the batch itself: nothing of it is done.
+    static func badBatch(_ place: String, _ fault: String, position: Int? = nil) -> ServerError {
+        .badRequest("The batch is malformed: \(place): \(fault).", position: position)
+    }
+
+    static let multipartBatch = ServerError(
+        415,
+        "Batches are taken as JSON only, not as multipart/mixed: send "
+            + "{\"requests\":[{\"id\":…,\"method\":…,\"url\":…}]} as 'application/json'."
+    )
+
+    static func tooManyRequests(_ limit: Int) -> ServerError {
+        ServerError(413, "A batch may have at most \(limit) requests (limits.batchRequests).")
+    }
+
+    static func batchTooLarge(_ limit: Int) -> ServerError {
+        ServerError(413, "A batch may have at most \(limit) bytes (limits.batchBytes).")
+    }
+
+    static func batchAnswersTooLarge(_ limit: Int) -> ServerError {
+        ServerError(
+            413,
+            "The answers of this batch have \(limit) bytes already (limits.batchAnswerBytes); "
+                + "send the request again, by itself or in another batch."
+        )
+    }
+
+    static let dependencyFailed = ServerError(
+        424,
+        "Not done: a request or group that it depends on failed.",
+        code: "dependencyFailed"
+    )
+
+    static let groupFailed = ServerError(
+        424,
+        "Not done: another request of its atomicity group failed.",
+        code: "groupFailed"
+    )
+
+    static let notProcessed = ServerError(
+        424,
+        "Not done: an earlier request failed, and 'Prefer: continue-on-error' was not sent.",
+        code: "notProcessed"
+    )
+
+    static let noConditions = ServerError(
+        424,
+        "Not done: the member 'if' of a batch is not supported; leave it out.",
+        code: "conditionsNotSupported"
+    )
+}

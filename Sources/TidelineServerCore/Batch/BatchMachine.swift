@@ -1,0 +1,73 @@
+// BatchMachine: what of a batch to do next, and what to leave.
+//
+// Pure: it knows units, not requests. Consecutive writes are one step, so that they can share a
+// transaction; whoever carries it out says how each unit of it ended. A unit that was not tried
+// says nothing, and comes again or is left, as the others ended. The order is
+//
+//     next() -> { ended(_:_:)+ next() }* -> .finish
+
+package struct BatchMachine: Sendable {
+    package enum Action: Hashable, Sendable {
+        /// Try these writes in order; at least the first of them ends.
+        case write([Int])
+        /// Ask this one by itself.
+        case ask(Int)
+        case finish
+    }
+
+    /// How a unit ended.
+    package enum End: Hashable, Sendable {
+        case succeeded
+        case failed
+        /// Left, since a unit that it depends on did not succeed.
+        case dependencyFailed
+        /// Left, since an earlier unit failed.
+        case notProcessed
+    }
+
+    private let units: [BatchUnit]
+    private let continuesOnError: Bool
+    private var hasStopped = false
+    /// All units before it have ended.
+    private var first = 0
+    /// How each unit ended; nil for one that has not yet.
+    package private(set) var ends: [End?]
+
+    package init(_ units: [BatchUnit], continuesOnError: Bool) {
+        self.units = units
+        self.continuesOnError = continuesOnError
+        ends = Array(repeating: nil, count: units.count)
+    }
+
+    /// The next step, after the last one was reported.
+    package mutating func next() -> Action {
+        while first < ends.count, ends[first] != nil { first += 1 }
+        var writes: [Int] = []
+        for unit in first..<units.count where ends[unit] == nil {
+            if hasStopped {
+                ends[unit] = .notProcessed
+            } else if lacksDependency(unit) {
+                ends[unit] = .dependencyFailed
+            } else if units[unit].kind == .write {
+                writes.append(unit)
+            } else if writes.isEmpty {
+                return .ask(unit)
+            } else {
+                break
+            }
+        }
+        return writes.isEmpty ? .finish : .write(writes)
+    }
+
+    /// Whether something that the unit depends on ended without success.
+    package func lacksDependency(_ unit: Int) -> Bool {
+        units[unit].dependsOn.contains { ends[$0] != nil && ends[$0] != .succeeded }
+    }
+
+    /// How a unit ended that was tried.
+    package mutating func ended(_ unit: Int, _ end: End) {
+        precondition(ends[unit] == nil, "a unit ends once")
+        ends[unit] = end
+        if end != .succeeded && !continuesOnError { hasStopped = true }
+    }
+}

@@ -1,0 +1,255 @@
+// BatchMembers: the members of one request object, and what each of them may be.
+
+import TidelineCore
+
+struct BatchMembers {
+    /// The place of the request in the batch, for messages: its contents are not repeated.
+    private let place: Int
+    private var id: String?
+    private var method: String?
+    private var url: String?
+    private(set) var group: String?
+    private(set) var dependsOn: [String] = []
+    private(set) var hasCondition = false
+    private var headers = HTTPFields()
+    /// Where the body stands; nil without one.
+    private var body: Range<Int>?
+    /// The inside of a body that is a string.
+    private var bodyText: JSONReader.Span?
+    /// One bit for each member that was read.
+    private var seen: UInt8 = 0
+
+    private static let names = [
+        "id", "method", "url", "atomicityGroup", "dependsOn", "headers", "body", "if",
+    ]
+
+    /// The most headers of a request.
+    private static let headersMax = 100
+
+    static let nameRule =
+        "1 to 128 letters, digits and other visible ASCII characters are expected"
+
+    init(place: Int) {
+        self.place = place
+    }
+
+    func fault(_ member: String, _ text: String) -> ServerError {
+        .badBatch("requests[\(place)].\(member)", text)
+    }
+
+    // MARK: - Reading
+
+    mutating func read(_ reader: inout JSONReader) throws {
+        guard case .object = try reader.value() else {
+            throw ServerError.badBatch("requests[\(place)]", "an object is expected")
+        }
+        try reader.beginObject()
+        while let name = try reader.nextMember() {
+            let text = reader.text(name)
+            if let known = Self.names.firstIndex(of: text) {
+                let bit: UInt8 = 1 << UInt8(known)
+                guard seen & bit == 0 else {
+                    throw reader.failure("duplicate member name", at: name.range.lowerBound)
+                }
+                seen |= bit
+            }
+            try read(text, at: name.range.lowerBound, &reader)
+        }
+    }
+
+    private mutating func read(
+        _ name: String,
+        at position: Int,
+        _ reader: inout JSONReader
+    ) throws {
+        switch name {
+        case "id": id = try string(name, &reader)
+        case "method": method = try string(name, &reader)
+        case "url": url = try string(name, &reader)
+        case "atomicityGroup": group = try string(name, &reader)
+        case "dependsOn": try readDependencies(&reader)
+        case "headers": try readHeaders(&reader)
+        case "body": try readBody(&reader)
+        case "if":
+            hasCondition = true
+            _ = try reader.rawValue()
+        case _ where name.utf8.contains(0x40):
+            _ = try reader.rawValue()
+        default:
+            throw ServerError.badBatch(
+                "requests[\(place)]",
+                "it has a member that is none of id, method, url, headers, body, "
+                    + "atomicityGroup, dependsOn",
+                position: position
+            )
+        }
+    }
+
+    /// Nil for null.
+    private func string(_ name: String, _ reader: inout JSONReader) throws -> String? {
+        switch try reader.value() {
+        case .string(let span): return reader.text(span)
+        case .null: return nil
+        default: throw fault(name, "a string is expected")
+        }
+    }
+
+    private mutating func readDependencies(_ reader: inout JSONReader) throws {
+        switch try reader.value() {
+        case .null: return
+        case .array: try reader.beginArray()
+        default: throw fault("dependsOn", "an array of strings is expected")
+        }
+        while try reader.nextElement() {
+            guard let name = try string("dependsOn", &reader) else {
+                throw fault("dependsOn", "an array of strings is expected")
+            }
+            dependsOn.append(name)
+        }
+    }
+
+    private mutating func readHeaders(_ reader: inout JSONReader) throws {
+        switch try reader.value() {
+        case .null: return
+        case .object: try reader.beginObject()
+        default: throw fault("headers", "an object of strings is expected")
+        }
+        var count = 0
+        while let span = try reader.nextMember() {
+            count += 1
+            guard count <= Self.headersMax else {
+                throw fault("headers", "there are more than \(Self.headersMax)")
+            }
+            let name = reader.text(span)
+            guard Self.isToken(name) else {
+                throw fault("headers", "a name is not that of a header")
+            }
+            guard headers[name] == nil else { throw fault("headers", "a name comes twice") }
+            guard let value = try string("headers", &reader) else {
+                throw fault("headers", "an object of strings is expected")
+            }
+            guard !value.utf8.contains(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F }) else {
+                throw fault("headers", "a value has control characters")
+            }
+            headers.append(name, value)
+        }
+    }
+
+    private mutating func readBody(_ reader: inout JSONReader) throws {
+        let token = try reader.value()
+        let start: Int
+        switch token {
+        case .null: return
+        case .object, .array: start = reader.position
+        case .number(let range): start = range.lowerBound
+        case .bool(let value): start = reader.position - (value ? 4 : 5)
+        case .string(let span):
+            bodyText = span
+            start = span.range.lowerBound - 1
+        }
+        try reader.skip(token, checksNames: false)
+        body = start..<reader.position
+    }
+
+    // MARK: - What they may be
+
+    func id(_ bytesMax: Int) throws -> String {
+        guard let id else { throw fault("id", "it is missing") }
+        guard Self.isName(id, bytesMax: bytesMax) else { throw fault("id", Self.nameRule) }
+        return id
+    }
+
+    func requestMethod() throws -> String {
+        guard let method else { throw fault("method", "it is missing") }
+        let upper = method.uppercased()
+        guard ["GET", "POST", "PATCH", "PUT", "DELETE"].contains(upper) else {
+            throw fault("method", "one of get, post, patch, put, delete is expected")
+        }
+        return upper
+    }
+
+    func urlText() throws -> String {
+        guard let url else { throw fault("url", "it is missing") }
+        return url
+    }
+
+    /// Without what belongs to the batch as a whole.
+    func requestHeaders(_ origin: BatchOrigin) throws -> HTTPFields {
+        for name in ["Authorization", "X-ZUMO-AUTH"] where headers[name] != nil {
+            throw fault("headers", "the token of the batch counts for all requests; leave it out")
+        }
+        var result = headers
+        if let host = result["Host"] {
+            guard origin.isOwn(host: host) else {
+                throw fault("headers", "the host is not that of the batch")
+            }
+            result["Host"] = nil
+        }
+        if body != nil, result["Content-Type"] == nil {
+            result.append("Content-Type", "application/json")
+        }
+        return result
+    }
+
+    /// The bytes that the request would have by itself.
+    func requestBody(_ reader: JSONReader, _ method: String) throws -> [UInt8] {
+        guard let body else { return [] }
+        guard method != "GET" && method != "DELETE" else {
+            throw fault("body", "GET and DELETE have none")
+        }
+        let kind = BatchContent(type: headers["Content-Type"])
+        if kind == .json { return Array(reader.bytes[body]) }
+        guard let bodyText else {
+            throw fault("body", "its content-type is not JSON, so a string is expected")
+        }
+        let text = reader.text(bodyText)
+        if kind == .text { return Array(text.utf8) }
+        guard let bytes = Base64URL.decode(Array(text.utf8)) else {
+            throw fault("body", "base64url is expected, for its content-type is not JSON or text")
+        }
+        return bytes
+    }
+
+    /// Whether it can name a request or a group.
+    static func isName(_ text: String, bytesMax: Int) -> Bool {
+        (1...bytesMax).contains(text.utf8.count)
+            && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
+    }
+
+    private static func isToken(_ name: String) -> Bool {
+        (1...256).contains(name.utf8.count)
+            && name.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"),
+                    UInt8(ascii: "."):
+                    true
+                default: false
+                }
+            }
+    }
+}
+
+/// How a batch carries a body, by its media type.
+enum BatchContent: Hashable, Sendable {
+    /// As JSON, in its place.
+    case json
+    /// As a string of the text.
+    case text
+    /// As a string of base64url.
+    case binary
+
+    /// The usual one is known without taking it apart; JSON is what is meant when none is said.
+    init(type: String?) {
+        guard let type, !type.isEmpty else {
+            self = .json
+            return
+        }
+        let media = type.prefix { $0 != ";" }.lowercased().filter { $0 != " " && $0 != "\t" }
+        if media == "application/json" || media.hasSuffix("+json") {
+            self = .json
+        } else {
+            self = media.hasPrefix("text/") ? .text : .binary
+        }
+    }
+}

@@ -1,0 +1,243 @@
+// BatchReader: the body of a batch, strictly (OData JSON Format 4.01, section 19).
+//
+// Everything that can be wrong with the batch itself is found here, before anything of it is
+// done. Bodies of requests are checked as JSON and cut out as they stand: what is in them is
+// for the tables to judge.
+
+import TidelineCore
+
+package struct BatchReader {
+    private var reader: JSONReader
+    private let origin: BatchOrigin
+    private let requestsMax: Int
+    private var envelope = BatchEnvelope()
+    /// The place of each request by its id.
+    private var places: [String: Int] = [:]
+    /// The unit of each request.
+    private var unitOf: [Int] = []
+    /// The unit of each atomicity group.
+    private var groups: [String: Int] = [:]
+
+    /// The most bytes of an id.
+    private static let idBytesMax = 128
+
+    /// Reads a whole body.
+    package static func read(
+        _ bytes: [UInt8],
+        origin: BatchOrigin,
+        limits: ServerLimits
+    ) throws -> BatchEnvelope {
+        guard bytes.count <= limits.batchBytes else {
+            throw ServerError.batchTooLarge(limits.batchBytes)
+        }
+        do {
+            return try bytes.withUnsafeBufferPointer { buffer in
+                var reader = BatchReader(buffer, origin, requestsMax: limits.batchRequests)
+                try reader.readEnvelope()
+                return reader.envelope
+            }
+        } catch let error as JSONError {
+            throw ServerError.malformed(error)
+        }
+    }
+
+    private init(
+        _ bytes: UnsafeBufferPointer<UInt8>,
+        _ origin: BatchOrigin,
+        requestsMax: Int
+    ) {
+        reader = JSONReader(bytes)
+        self.origin = origin
+        self.requestsMax = requestsMax
+    }
+
+    // MARK: - The envelope
+
+    private mutating func readEnvelope() throws {
+        guard case .object = try reader.value() else {
+            throw ServerError.badBatch("the body", "a JSON object is expected")
+        }
+        try reader.beginObject()
+        var names = MemberNames()
+        var hasRequests = false
+        while let name = try reader.nextMember() {
+            try names.insert(name, reader)
+            let text = reader.text(name)
+            if text == "requests" {
+                hasRequests = true
+                try readRequests()
+            } else if Self.isAnnotation(text) {
+                _ = try reader.rawValue()
+            } else {
+                throw ServerError.badBatch(
+                    "the body",
+                    "it has a member that is not 'requests'",
+                    position: name.range.lowerBound
+                )
+            }
+        }
+        try reader.end()
+        guard hasRequests else { throw ServerError.badBatch("the body", "'requests' is missing") }
+    }
+
+    /// Annotations may stand everywhere, and mean nothing here.
+    private static func isAnnotation(_ name: String) -> Bool { name.utf8.contains(0x40) }
+
+    private mutating func readRequests() throws {
+        guard case .array = try reader.value() else {
+            throw ServerError.badBatch("requests", "an array is expected")
+        }
+        try reader.beginArray()
+        while try reader.nextElement() {
+            guard envelope.requests.count < requestsMax else {
+                throw ServerError.tooManyRequests(requestsMax)
+            }
+            var members = BatchMembers(place: envelope.requests.count)
+            try members.read(&reader)
+            try take(members)
+        }
+    }
+
+    // MARK: - What requests say of each other
+
+    private mutating func take(_ members: BatchMembers) throws {
+        let place = envelope.requests.count
+        let id = try members.id(Self.idBytesMax)
+        guard places[id] == nil else { throw members.fault("id", "it comes twice") }
+        guard groups[id] == nil else {
+            throw members.fault("id", "it is the name of an atomicityGroup, too")
+        }
+        let method = try members.requestMethod()
+        let target = try target(members, method)
+        var route: Route?
+        if case .path(let path, _) = target { route = try? Route(path: path) }
+        let kind = try kind(of: route, method, members)
+        let request = BatchRequest(
+            id: id,
+            method: method,
+            target: target,
+            route: route,
+            headers: try members.requestHeaders(origin),
+            body: try members.requestBody(reader, method),
+            hasCondition: members.hasCondition
+        )
+        places[id] = place
+        try put(request, kind, members)
+    }
+
+    /// Adds the request to the unit of its group, or as one by itself.
+    private mutating func put(
+        _ request: BatchRequest,
+        _ kind: BatchUnit.Kind,
+        _ members: BatchMembers
+    ) throws {
+        let place = envelope.requests.count
+        let last = envelope.units.count - 1
+        var unit = envelope.units.count
+        if let group = members.group {
+            if let known = groups[group] {
+                guard known == last else {
+                    throw members.fault("atomicityGroup", "its requests are not adjacent")
+                }
+                unit = known
+            } else {
+                guard BatchMembers.isName(group, bytesMax: Self.idBytesMax) else {
+                    throw members.fault("atomicityGroup", BatchMembers.nameRule)
+                }
+                guard places[group] == nil else {
+                    throw members.fault("atomicityGroup", "it is the id of a request, too")
+                }
+                groups[group] = unit
+            }
+        }
+        if unit == envelope.units.count {
+            envelope.units.append(
+                BatchUnit(kind: kind, requests: place..<place, group: members.group)
+            )
+        }
+        envelope.units[unit].requests = envelope.units[unit].requests.lowerBound..<place + 1
+        let others = try dependencies(of: request, members, unit)
+        if !others.isEmpty {
+            var known = Set(envelope.units[unit].dependsOn)
+            for other in others where known.insert(other).inserted {
+                envelope.units[unit].dependsOn.append(other)
+            }
+        }
+        unitOf.append(unit)
+        envelope.requests.append(request)
+    }
+
+    /// The other units that must have succeeded.
+    private func dependencies(
+        of request: BatchRequest,
+        _ members: BatchMembers,
+        _ unit: Int
+    ) throws -> [Int] {
+        var units: [Int] = []
+        for name in members.dependsOn {
+            if let other = groups[name] {
+                guard other != unit else {
+                    throw members.fault("dependsOn", "it names the request's own group")
+                }
+                units.append(other)
+            } else if let place = places[name], place < envelope.requests.count {
+                units.append(unitOf[place])
+            } else {
+                throw members.fault("dependsOn", "it names no earlier request or group")
+            }
+        }
+        if case .row(let place, _, _) = request.target { units.append(unitOf[place]) }
+        return units.filter { $0 != unit }
+    }
+
+    // MARK: - What a request is about
+
+    private func target(_ members: BatchMembers, _ method: String) throws -> BatchTarget {
+        let text = try members.urlText()
+        do {
+            switch try BatchURL(text, origin: origin) {
+            case .path(let path, let query): return .path(path, query: query)
+            case .reference(let name, let rest, let query):
+                guard let place = places[name] else {
+                    throw members.fault("url", "its '$' names no earlier request")
+                }
+                guard namesRow(envelope.requests[place]) else {
+                    throw members.fault("url", "its '$' names a request that is about no row")
+                }
+                return .row(of: place, rest: rest, query: query)
+            }
+        } catch let fault as BatchURL.Fault {
+            throw members.fault("url", fault.rawValue)
+        }
+    }
+
+    /// Whether there is one row that the request makes, changes or reads.
+    private func namesRow(_ request: BatchRequest) -> Bool {
+        if case .row(_, let rest, _) = request.target { return rest.isEmpty || rest == "/" }
+        switch request.route {
+        case .row: return true
+        case .table: return request.method != "GET"
+        default: return false
+        }
+    }
+
+    private func kind(
+        of route: Route?,
+        _ method: String,
+        _ members: BatchMembers
+    ) throws -> BatchUnit.Kind {
+        var kind: BatchUnit.Kind = method == "GET" ? .single : .write
+        switch route {
+        case .batch: throw members.fault("url", "a batch cannot be part of a batch")
+        case .endpoint: kind = .single
+        default: break
+        }
+        if members.group != nil && kind == .single {
+            throw members.fault(
+                "atomicityGroup",
+                "only writes of tables can be in one, no GET and nothing under /api"
+            )
+        }
+        return kind
+    }
+}

@@ -1,0 +1,269 @@
+// BatchRun: carries a batch out: what BatchMachine says, on the tables and endpoints.
+//
+// Consecutive writes are prepared one after the other, performed together, and answered each. What
+// is answered here is what the request would have got by itself, but for what an HTTP message has
+// once: the batch's own answer has that.
+
+import TidelineCore
+
+struct BatchRun {
+    private let service: TableService
+    private let user: User?
+    private let batch: ServerRequest
+    private let envelope: BatchEnvelope
+    /// Does one request that is no write of a table.
+    private let perform: (ServerRequest) async -> ServerResponse
+    private let continuesOnError: Bool
+    /// What the batch says for each request that says nothing else.
+    private let shared: HTTPFields
+    private let tokens: HTTPFields
+
+    private var machine: BatchMachine
+    private var answers: [ServerResponse?]
+    private var answerBytes = 0
+    /// The path of the row of each request that was prepared and is about one.
+    private var rows: [String?]
+
+    init(
+        _ envelope: BatchEnvelope,
+        of batch: ServerRequest,
+        user: User?,
+        service: TableService,
+        continuesOnError: Bool,
+        perform: @escaping (ServerRequest) async -> ServerResponse
+    ) throws {
+        self.envelope = envelope
+        self.batch = batch
+        self.user = user
+        self.service = service
+        self.perform = perform
+        self.continuesOnError = continuesOnError
+        machine = BatchMachine(envelope.units, continuesOnError: continuesOnError)
+        answers = Array(repeating: nil, count: envelope.requests.count)
+        rows = Array(repeating: nil, count: envelope.requests.count)
+        var shared = HTTPFields()
+        var tokens = HTTPFields()
+        if let host = batch.headers["Host"] { shared.append("Host", host) }
+        let parameter = try QueryParameters(batch.query).values("zumo-api-version").first
+        if let version = parameter ?? batch.headers[Self.version] {
+            shared.append(Self.version, version)
+        }
+        for name in ["Authorization", "X-ZUMO-AUTH"] {
+            if let token = batch.headers[name] { tokens.append(name, token) }
+        }
+        self.shared = shared
+        self.tokens = tokens
+    }
+
+    private static let version = "ZUMO-API-VERSION"
+
+    /// Does all that is to be done; an answer for each request.
+    mutating func run() async -> [ServerResponse] {
+        while true {
+            switch machine.next() {
+            case .ask(let unit): await ask(unit)
+            case .write(let units): await write(units)
+            case .finish: return zip(answers, unitOfRequests()).map { $0 ?? left($1) }
+            }
+        }
+    }
+
+    private func unitOfRequests() -> [Int] {
+        envelope.units.indices.flatMap { unit in
+            envelope.units[unit].requests.map { _ in unit }
+        }
+    }
+
+    private func left(_ unit: Int) -> ServerResponse {
+        let isDependent = machine.ends[unit] == .dependencyFailed
+        return ServerResponse(isDependent ? ServerError.dependencyFailed : .notProcessed)
+    }
+
+    private mutating func put(_ place: Int, _ answer: ServerResponse) {
+        var answer = answer
+        if let id = envelope.requests[place].headers[Self.requestID],
+            RequestIDs.isWellFormed(id)
+        {
+            answer.headers.append(Self.requestID, id)
+        }
+        answerBytes += answer.body.count
+        answers[place] = answer
+    }
+
+    // MARK: - The requests as they would have come by themselves
+
+    private static let requestID = "X-Request-ID"
+
+    private func request(_ place: Int) throws -> ServerRequest {
+        let request = envelope.requests[place]
+        let path: String
+        let query: String
+        switch request.target {
+        case .path(let own, let text): (path, query) = (own, text)
+        case .row(let other, let rest, let text):
+            guard let row = rows[other] else { throw ServerError.dependencyFailed }
+            (path, query) = (row + rest, text)
+        }
+        var headers = request.headers
+        for field in shared where headers[field.name] == nil {
+            headers.append(field.name, field.value)
+        }
+        var result = ServerRequest(
+            method: request.method,
+            path: path,
+            query: query,
+            headers: headers,
+            body: request.body
+        )
+        let id = request.headers[Self.requestID] ?? ""
+        result.id = RequestIDs.isWellFormed(id) ? id : batch.id
+        return result
+    }
+
+    // MARK: - Reads and endpoints
+
+    private mutating func ask(_ unit: Int) async {
+        let place = envelope.units[unit].requests.lowerBound
+        let answer = await answer(place)
+        put(place, answer)
+        machine.ended(unit, answer.status < 400 ? .succeeded : .failed)
+    }
+
+    private mutating func answer(_ place: Int) async -> ServerResponse {
+        do {
+            if envelope.requests[place].hasCondition { throw ServerError.noConditions }
+            let limit = service.settings.limits.batchAnswerBytes
+            guard answerBytes < limit else { throw ServerError.batchAnswersTooLarge(limit) }
+            var request = try request(place)
+            for field in tokens { request.headers.append(field.name, field.value) }
+            if case .row(let table, let id)? = try? Route(path: request.path) {
+                rows[place] = Self.path(table, id)
+            }
+            return await perform(request).checkedForBatch()
+        } catch {
+            return service.refusal(error, of: batch.id)
+        }
+    }
+
+    private static func path(_ table: String, _ id: String) -> String {
+        "/tables/" + PercentCoding.encode(table) + "/" + PercentCoding.encode(id)
+    }
+
+    // MARK: - Writes
+
+    private mutating func write(_ units: [Int]) async {
+        var groups: [PreparedGroup] = []
+        var tried: [Int] = []
+        var places: [Int: Int] = [:]
+        var refused: (unit: Int, answers: [ServerResponse])?
+        for unit in units {
+            if machine.lacksDependency(unit) {
+                machine.ended(unit, .dependencyFailed)
+                continue
+            }
+            let (writes, refusals) = await prepare(unit)
+            guard refusals.isEmpty else {
+                if !continuesOnError {
+                    // Whether it comes to this is known when those before it are done.
+                    refused = (unit, refusals)
+                    break
+                }
+                refuse(unit, refusals)
+                continue
+            }
+            places[unit] = groups.count
+            let others = envelope.units[unit].dependsOn.compactMap { places[$0] }
+            groups.append(PreparedGroup(writes, dependsOn: others))
+            tried.append(unit)
+            // What it adds to the tables is there for those behind it.
+            if writes.contains(where: { $0.table.isWanting }) { break }
+        }
+        let outcomes = await service.perform(groups, stopsAtFailure: !continuesOnError)
+        var isWhole = true
+        for (index, outcome) in outcomes.enumerated() {
+            take(outcome, of: tried[index], groups[index].writes)
+            if !outcome.isDone { isWhole = false }
+        }
+        if let refused, isWhole { refuse(refused.unit, refused.answers) }
+    }
+
+    private mutating func refuse(_ unit: Int, _ refusals: [ServerResponse]) {
+        for (place, answer) in zip(envelope.units[unit].requests, refusals) { put(place, answer) }
+        machine.ended(unit, .failed)
+    }
+
+    /// The failure of one member, or nil of all of them.
+    private mutating func refuse(_ unit: Int, at member: Int?, _ refusal: ServerResponse) {
+        let others = ServerResponse(ServerError.groupFailed)
+        let answers = envelope.units[unit].requests.enumerated().map { offset, _ in
+            member == nil || offset == member ? refusal : others
+        }
+        refuse(unit, answers)
+    }
+
+    /// The writes of a unit, or an answer for each of its requests.
+    private mutating func prepare(
+        _ unit: Int
+    ) async -> (writes: [PreparedWrite], refusals: [ServerResponse]) {
+        let requests = envelope.units[unit].requests
+        var writes: [PreparedWrite] = []
+        writes.reserveCapacity(requests.count)
+        for place in requests {
+            do {
+                let write = try await prepare(request: place)
+                rows[place] = Self.path(write.table.name, write.operation.id)
+                writes.append(write)
+            } catch {
+                let refusal = service.refusal(error, of: batch.id)
+                let others = ServerResponse(ServerError.groupFailed)
+                return ([], requests.map { $0 == place ? refusal : others })
+            }
+        }
+        return (writes, [])
+    }
+
+    private func prepare(request place: Int) async throws -> PreparedWrite {
+        if envelope.requests[place].hasCondition { throw ServerError.noConditions }
+        let request = try request(place)
+        let call = try TableCall(
+            request,
+            user: user,
+            now: service.settings.environment.now()
+        )
+        switch try envelope.requests[place].route ?? Route(path: request.path) {
+        case .table(let table): return try await service.prepare(call, table: table, id: nil)
+        case .row(let table, let id): return try await service.prepare(call, table: table, id: id)
+        default: throw ServerError.noSuchPath
+        }
+    }
+
+    private mutating func take(
+        _ outcome: GroupOutcome,
+        of unit: Int,
+        _ writes: [PreparedWrite]
+    ) {
+        let requests = envelope.units[unit].requests
+        switch outcome {
+        case .done(let outcomes):
+            for (offset, place) in requests.enumerated() {
+                put(place, answer(writes[offset], outcomes[offset]))
+            }
+            machine.ended(unit, .succeeded)
+        case .refused(let member, let outcome):
+            refuse(unit, at: member, answer(writes[member], outcome))
+        case .failed(let member, let error):
+            refuse(unit, at: member, service.refusal(error, of: batch.id))
+        case .dependencyFailed, .notReached:
+            // The machine knows by now which of them it is.
+            break
+        }
+    }
+
+    private func answer(_ write: PreparedWrite, _ outcome: WriteOutcome) -> ServerResponse {
+        do {
+            return try service.answer(write, outcome)
+        } catch {
+            return service.refusal(error, of: batch.id)
+        }
+    }
+}

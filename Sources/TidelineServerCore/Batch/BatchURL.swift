@@ -1,0 +1,110 @@
+// BatchURL: the `url` of a request in a batch: where it leads on this server.
+//
+// Nothing is ever asked of another server: an address that is not under one of our own names is
+// refused, whatever is there.
+
+import TidelineCore
+
+/// The names under which a server is known to the caller of a batch.
+package struct BatchOrigin: Sendable {
+    /// The `Host` of the batch.
+    private let host: String?
+    /// The server's address as callers see it, without a trailing slash.
+    private let publicURL: String?
+
+    package init(host: String?, publicURL: String?) {
+        self.host = host?.lowercased()
+        self.publicURL = publicURL
+    }
+
+    /// Whether it is our own `Host`, as a header of a request within a batch says it.
+    func isOwn(host: String) -> Bool { host.lowercased() == self.host }
+
+    /// The path and query that `http://authority/path?query` has here; nil for another origin.
+    fileprivate func local(_ url: String) -> Substring? {
+        if let publicURL, let rest = Self.rest(of: url, behind: publicURL) { return rest }
+        guard let host else { return nil }
+        for (scheme, port) in [("http", ":80"), ("https", ":443")] {
+            let name = host.hasSuffix(port) ? String(host.dropLast(port.utf8.count)) : host
+            for authority in [name, name + port, host] {
+                if let rest = Self.rest(of: url, behind: scheme + "://" + authority) { return rest }
+            }
+        }
+        return nil
+    }
+
+    /// What follows the origin, when the address begins with it.
+    private static func rest(of url: String, behind origin: String) -> Substring? {
+        let length = origin.utf8.count
+        guard url.utf8.count >= length,
+            zip(url.utf8, origin.utf8).allSatisfy({ ASCII.lower($0) == ASCII.lower($1) })
+        else { return nil }
+        let rest = url.utf8.dropFirst(length)
+        guard rest.isEmpty || rest.first == UInt8(ascii: "/") || rest.first == UInt8(ascii: "?")
+        else { return nil }
+        return Substring(rest)
+    }
+}
+
+/// What a `url` says.
+package enum BatchURL: Hashable, Sendable {
+    case path(String, query: String)
+    /// `$id`, with what stands behind it.
+    case reference(String, rest: String, query: String)
+
+    /// Why a `url` is refused, as the end of a sentence.
+    package enum Fault: String, Error, Hashable, Sendable {
+        case empty = "it is empty"
+        case characters = "it has control characters or a fragment"
+        case foreign = "it is not an address of this server, and others are not asked"
+    }
+
+    /// The first segments that are no references (OData 4.01).
+    private static let systemResources: Set<String> = [
+        "batch", "crossjoin", "all", "entity", "root", "id", "metadata", "events",
+    ]
+
+    package init(_ url: String, origin: BatchOrigin) throws(Fault) {
+        guard let first = url.utf8.first else { throw .empty }
+        if url.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F || $0 == UInt8(ascii: "#") }) {
+            throw .characters
+        }
+        var local = Substring(url)
+        if url.utf8.starts(with: "//".utf8) { throw .foreign }
+        if first != UInt8(ascii: "/"), Self.hasScheme(url) {
+            guard let rest = origin.local(url) else { throw .foreign }
+            local = rest
+        } else if first == UInt8(ascii: "$"), let reference = Self.reference(local) {
+            self = reference
+            return
+        }
+        let (path, query) = Self.split(local)
+        let isWhole = path.utf8.first == UInt8(ascii: "/")
+        self = .path(isWhole ? String(path) : "/" + path, query: String(query))
+    }
+
+    /// Whether it begins with a name and a colon (RFC 3986 section 4.2).
+    private static func hasScheme(_ url: String) -> Bool {
+        let end = url.utf8.firstIndex { byte in
+            switch byte {
+            case UInt8(ascii: ":"), UInt8(ascii: "/"), UInt8(ascii: "?"): true
+            default: false
+            }
+        }
+        return end.map { url.utf8[$0] == UInt8(ascii: ":") } ?? false
+    }
+
+    private static func split(_ text: Substring) -> (path: Substring, query: Substring) {
+        guard let mark = text.utf8.firstIndex(of: UInt8(ascii: "?")) else { return (text, "") }
+        return (text[..<mark], Substring(text.utf8[mark...].dropFirst()))
+    }
+
+    /// Nil where the first segment is the name of something else.
+    private static func reference(_ url: Substring) -> BatchURL? {
+        let (path, query) = split(url)
+        let end = path.utf8.firstIndex(of: UInt8(ascii: "/")) ?? path.endIndex
+        let name = String(path.utf8[..<end].dropFirst()) ?? ""
+        if systemResources.contains(name.lowercased()) { return nil }
+        return .reference(name, rest: String(path[end...]), query: String(query))
+    }
+}

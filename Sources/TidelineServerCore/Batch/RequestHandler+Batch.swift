@@ -1,0 +1,68 @@
+// RequestHandler+Batch: `POST /$batch`: from its body to its answer.
+
+import TidelineCore
+
+extension RequestHandler {
+    /// Answers a batch.
+    ///
+    /// Not on the caller's thread, which serves others, too: a batch is as much work as all its
+    /// requests.
+    @concurrent
+    func batch(_ request: ServerRequest, user: User?) async throws -> ServerResponse {
+        guard request.method == "POST" else { throw ServerError.methodNotAllowed("POST") }
+        let head = RequestHead(request.headers)
+        try Self.checkType(head)
+        let envelope = try BatchReader.read(
+            request.body,
+            origin: BatchOrigin(host: head.host, publicURL: service.settings.publicURL),
+            limits: service.settings.limits
+        )
+        let preferences = head.preferences
+        var run = try BatchRun(
+            envelope,
+            of: request,
+            user: user,
+            service: service,
+            continuesOnError: preferences.continuesOnError ?? false
+        ) { await perform($0, user: user) }
+        let answers = await run.run()
+        note(envelope, answers, id: request.id)
+        var response = ServerResponse(
+            status: 200,
+            headers: ["Content-Type": "application/json; charset=utf-8"],
+            body: BatchAnswers.body(envelope, answers)
+        )
+        if preferences.continuesOnError != nil {
+            response.headers.append("Preference-Applied", preferences.continuesOnErrorText)
+        }
+        return response
+    }
+
+    private static func checkType(_ head: RequestHead) throws {
+        let type = head.contentType?.lowercased() ?? ""
+        if type.hasPrefix("multipart/") { throw ServerError.multipartBatch }
+        guard head.bodyType == .json else { throw ServerError.notJSON }
+        if head.isCoded { throw ServerError.codedBody }
+    }
+
+    /// Counts and logs the requests of a batch as such; the time is that of the batch.
+    private func note(_ envelope: BatchEnvelope, _ answers: [ServerResponse], id: String) {
+        for (request, answer) in zip(envelope.requests, answers) {
+            var route = request.route
+            if case .row = request.target { route = .row(table: "", id: "") }
+            service.metrics.record(
+                ServerMetrics.Operation(route, method: request.method),
+                status: answer.status
+            )
+            guard log.writesRequests else { continue }
+            var path = "$"
+            if case .path(let text, _) = request.target { path = text }
+            log.request(
+                ServerRequest(method: request.method, path: path),
+                answer,
+                id: id,
+                microseconds: 0
+            )
+        }
+    }
+}

@@ -1,0 +1,464 @@
+// Batches through the whole server: what is done, what is left, and what is answered.
+
+import Foundation
+import Synchronization
+import Testing
+import TidelineCore
+import TidelineServerCore
+import TidelineServerSQLite
+
+/// One request of a batch, as its JSON.
+struct BatchPart: Sendable {
+    var members: [(String, String)]
+
+    init(
+        _ id: String,
+        _ method: String,
+        _ url: String,
+        _ body: String? = nil,
+        group: String? = nil,
+        dependsOn: [String] = [],
+        headers: [String: String] = [:]
+    ) {
+        members = [("id", Self.text(id)), ("method", Self.text(method)), ("url", Self.text(url))]
+        if let body { members.append(("body", body)) }
+        if let group { members.append(("atomicityGroup", Self.text(group))) }
+        if !dependsOn.isEmpty { members.append(("dependsOn", Self.json(dependsOn))) }
+        if !headers.isEmpty { members.append(("headers", Self.json(headers))) }
+    }
+
+    private static func text(_ text: String) -> String { json(text) }
+
+    private static func json(_ value: some Encodable) -> String {
+        String(decoding: (try? JSONEncoder().encode(value)) ?? Data(), as: UTF8.self)
+    }
+
+    var json: String {
+        "{" + members.map { "\"\($0)\":\($1)" }.joined(separator: ",") + "}"
+    }
+}
+
+extension Door {
+    func batch(
+        _ parts: [BatchPart],
+        continuing: Bool = false,
+        headers: HTTPFields = [:]
+    ) async -> ServerResponse {
+        var headers = headers
+        if continuing { headers.append("Prefer", "continue-on-error") }
+        let text = "{\"requests\":[" + parts.map(\.json).joined(separator: ",") + "]}"
+        return await send("POST", "/$batch", text, headers: headers)
+    }
+}
+
+extension ServerResponse {
+    var parts: [[String: Any]] { row["responses"] as? [[String: Any]] ?? [] }
+
+    var partStatuses: [Int] { parts.compactMap { $0["status"] as? Int } }
+
+    func partBody(_ place: Int) -> [String: Any] { parts[place]["body"] as? [String: Any] ?? [:] }
+
+    func partHeaders(_ place: Int) -> [String: String] {
+        parts[place]["headers"] as? [String: String] ?? [:]
+    }
+
+    /// The codes of the problems, where there are some.
+    var partCodes: [String?] { parts.indices.map { partBody($0)["code"] as? String } }
+}
+
+@Suite struct BatchTests {
+    private static let table = "/tables/TodoItem"
+
+    private static func insert(
+        _ id: String,
+        group: String? = nil,
+        dependsOn: [String] = []
+    ) -> BatchPart {
+        BatchPart(
+            "insert-" + id,
+            "post",
+            "tables/TodoItem",
+            #"{"id":"\#(id)"}"#,
+            group: group,
+            dependsOn: dependsOn
+        )
+    }
+
+    private static func ids(_ door: Door) async -> [String] {
+        await door.send("GET", table).ids
+    }
+
+    // MARK: - Answers
+
+    @Test func answersEachRequestInOrder() async throws {
+        let door = try await Door()
+        let answer = await door.batch([
+            BatchPart("a", "POST", "tables/TodoItem", #"{"id":"1","text":"milk"}"#),
+            BatchPart("b", "get", "/tables/TodoItem/1"),
+            BatchPart(
+                "c",
+                "Patch",
+                "http://example.test:8080/tables/TodoItem/1?x=y",
+                #"{"rank":5}"#
+            ),
+            BatchPart("d", "get", "tables/TodoItem?$filter=rank eq 5&$select=id,rank&$count=true"),
+            BatchPart("e", "delete", "tables/TodoItem/1"),
+        ])
+        #expect(answer.status == 200)
+        #expect(answer.headers["Content-Type"] == "application/json; charset=utf-8")
+        #expect(answer.headers["Cache-Control"] == "no-store")
+        #expect(answer.headers["Preference-Applied"] == nil)
+        #expect(answer.parts.compactMap { $0["id"] as? String } == ["a", "b", "c", "d", "e"])
+        #expect(answer.partStatuses == [201, 200, 200, 200, 204])
+        #expect(
+            answer.partHeaders(0)["location"] == "http://example.test:8080/tables/TodoItem/1"
+        )
+        #expect(answer.partHeaders(0)["etag"] != answer.partHeaders(2)["etag"])
+        #expect(answer.partHeaders(1)["content-type"] == "application/json; charset=utf-8")
+        #expect(answer.partHeaders(1)["cache-control"] == nil)
+        #expect(answer.partBody(0)["text"] as? String == "milk")
+        #expect(answer.partBody(3)["count"] as? Int == 1)
+        #expect(answer.parts[4]["body"] == nil)
+    }
+
+    @Test func nothingIsABatchToo() async throws {
+        let answer = try await Door().batch([])
+        #expect(answer.status == 200)
+        #expect(answer.text == #"{"responses":[]}"#)
+    }
+
+    @Test func theBatchSaysTheGenerationForAll() async throws {
+        let door = try await Door()
+        let parts = [
+            BatchPart("1", "get", "tables/TodoItem"),
+            BatchPart("2", "get", "tables/TodoItem", headers: ["zumo-api-version": "3.0.0"]),
+            BatchPart("3", "get", "tables/TodoItem?ZUMO-API-VERSION=3.0.0"),
+        ]
+        for answer in [
+            await door.batch(parts, headers: ["ZUMO-API-VERSION": "2.0.0"]),
+            await door.send(
+                "POST",
+                "/$batch?zumo-api-version=2.0.0",
+                "{\"requests\":[" + parts.map(\.json).joined(separator: ",") + "]}"
+            ),
+        ] {
+            #expect(answer.partStatuses == [200, 200, 200])
+            #expect(answer.parts[0]["body"] is [Any])
+            #expect(answer.parts[1]["body"] is [String: Any])
+            #expect(answer.parts[2]["body"] is [String: Any])
+        }
+    }
+
+    @Test func namesOfRequestsComeBack() async throws {
+        let answer = try await Door().batch(
+            [
+                BatchPart("1", "get", "tables/TodoItem", headers: ["x-request-id": "mine"]),
+                BatchPart("2", "get", "tables/TodoItem"),
+            ],
+            headers: ["X-Request-ID": "all"]
+        )
+        #expect(answer.headers["X-Request-ID"] == "all")
+        #expect(answer.partHeaders(0)["x-request-id"] == "mine")
+        #expect(answer.partHeaders(1)["x-request-id"] == nil)
+    }
+
+    // MARK: - Failures
+
+    @Test func nothingIsDoneAfterAFailure() async throws {
+        let door = try await Door()
+        let answer = await door.batch([
+            Self.insert("1"), Self.insert("1x"), BatchPart("no", "get", "tables/TodoItem/none"),
+            Self.insert("2"), BatchPart("list", "get", "tables/TodoItem"),
+        ])
+        #expect(answer.status == 200)
+        #expect(answer.partStatuses == [201, 201, 404, 424, 424])
+        #expect(answer.partCodes[3] == "notProcessed")
+        #expect(answer.partCodes[4] == "notProcessed")
+        #expect(await Self.ids(door) == ["1", "1x"])
+    }
+
+    @Test func aWriteThatFailsStopsThoseBesideIt() async throws {
+        let door = try await Door()
+        let answer = await door.batch([
+            Self.insert("1"), BatchPart("again", "post", "tables/TodoItem", #"{"id":"1"}"#),
+            BatchPart("bad", "post", "tables/TodoItem", #"{"nothing":1}"#), Self.insert("2"),
+        ])
+        #expect(answer.partStatuses == [201, 409, 424, 424])
+        #expect(answer.partBody(1)["id"] as? String == "1")
+        #expect(await Self.ids(door) == ["1"])
+    }
+
+    @Test func aWriteThatCannotBeReadStopsToo() async throws {
+        let door = try await Door()
+        let answer = await door.batch([
+            Self.insert("1"), BatchPart("bad", "post", "tables/TodoItem", #"{"nothing":1}"#),
+            Self.insert("2"),
+        ])
+        #expect(answer.partStatuses == [201, 400, 424])
+        #expect(await Self.ids(door) == ["1"])
+    }
+
+    @Test(arguments: [
+        ("continue-on-error", "continue-on-error", true),
+        ("odata.continue-on-error=true", "odata.continue-on-error=true", true),
+        ("return=minimal, Continue-On-Error = \"TRUE\"", "continue-on-error=true", true),
+        ("continue-on-error=false", "continue-on-error=false", false),
+        ("continue-on-error=false, continue-on-error", "continue-on-error=false", false),
+        ("continue-on-error=perhaps", nil, false),
+    ])
+    func goesOnWhenPreferred(_ prefer: String, _ applied: String?, _ goesOn: Bool) async throws {
+        let door = try await Door()
+        let answer = await door.batch(
+            [
+                Self.insert("1"), BatchPart("again", "post", "tables/TodoItem", #"{"id":"1"}"#),
+                BatchPart("bad", "post", "tables/TodoItem", #"{"nothing":1}"#), Self.insert("2"),
+                BatchPart("no", "get", "tables/TodoItem/none"),
+                BatchPart("list", "get", "tables/TodoItem"),
+            ],
+            headers: ["Prefer": prefer]
+        )
+        #expect(answer.headers["Preference-Applied"] == applied)
+        #expect(
+            answer.partStatuses
+                == (goesOn ? [201, 409, 400, 201, 404, 200] : [201, 409, 424, 424, 424, 424])
+        )
+        #expect(await Self.ids(door) == (goesOn ? ["1", "2"] : ["1"]))
+    }
+
+    @Test func whatDependsOnAFailureIsLeft() async throws {
+        let door = try await Door()
+        let answer = await door.batch(
+            [
+                BatchPart("no", "get", "tables/TodoItem/none"),
+                Self.insert("1", dependsOn: ["no"]), Self.insert("2"),
+                BatchPart("again", "post", "tables/TodoItem", #"{"id":"2"}"#),
+                Self.insert("3", dependsOn: ["again"]),
+                Self.insert("4", dependsOn: ["insert-3"]),
+                BatchPart("bad", "post", "tables/TodoItem", #"{"nothing":1}"#),
+                Self.insert("5", dependsOn: ["bad"]), Self.insert("6", dependsOn: ["insert-5"]),
+                Self.insert("7", dependsOn: ["insert-2"]),
+                BatchPart("get", "get", "tables/TodoItem/2", dependsOn: ["insert-4"]),
+            ],
+            continuing: true
+        )
+        #expect(
+            answer.partStatuses == [404, 424, 201, 409, 424, 424, 400, 424, 424, 201, 424]
+        )
+        #expect(answer.partCodes[1] == "dependencyFailed")
+        #expect(await Self.ids(door) == ["2", "7"])
+    }
+
+    // MARK: - Groups
+
+    @Test func aGroupIsDoneOrNot() async throws {
+        let door = try await Door()
+        let answer = await door.batch(
+            [
+                Self.insert("1", group: "g"),
+                BatchPart("text", "patch", "$insert-1", #"{"text":"a"}"#, group: "g"),
+                Self.insert("2", group: "h"),
+                BatchPart("again", "post", "tables/TodoItem", #"{"id":"1"}"#, group: "h"),
+                Self.insert("3", group: "h"),
+                Self.insert("4", dependsOn: ["h"]),
+                Self.insert("5", dependsOn: ["insert-2"]),
+                Self.insert("6", dependsOn: ["g"]),
+                Self.insert("7", group: "i"),
+                BatchPart("bad", "post", "tables/TodoItem", #"{"nothing":1}"#, group: "i"),
+            ],
+            continuing: true
+        )
+        #expect(answer.partStatuses == [201, 200, 424, 409, 424, 424, 424, 201, 424, 400])
+        #expect(
+            answer.partCodes == [
+                nil, nil, "groupFailed", nil, "groupFailed", "dependencyFailed",
+                "dependencyFailed", nil, "groupFailed", nil,
+            ]
+        )
+        #expect(answer.parts[1]["atomicityGroup"] as? String == "g")
+        #expect(answer.parts[7]["atomicityGroup"] == nil)
+        #expect(await Self.ids(door) == ["1", "6"])
+        let row = await door.send("GET", Self.table + "/1").row
+        #expect(row["text"] as? String == "a")
+    }
+
+    @Test func aGroupThatDependsOnAFailureIsLeftAsAWhole() async throws {
+        let door = try await Door()
+        let answer = await door.batch(
+            [
+                BatchPart("no", "get", "tables/TodoItem/none"), Self.insert("1", group: "g"),
+                Self.insert("2", group: "g", dependsOn: ["no"]), Self.insert("3"),
+            ],
+            continuing: true
+        )
+        #expect(answer.partStatuses == [404, 424, 424, 201])
+        #expect(await Self.ids(door) == ["3"])
+    }
+
+    @Test func aGroupMayChangeARowManyTimes() async throws {
+        let door = try await Door()
+        let answer = await door.batch([
+            Self.insert("1", group: "g"),
+            BatchPart("a", "put", "tables/TodoItem/1", #"{"rank":1}"#, group: "g"),
+            BatchPart("b", "delete", "$insert-1", group: "g"),
+            BatchPart("c", "patch", "$a?__includeDeleted=true", #"{"deleted":false}"#, group: "g"),
+            BatchPart("d", "get", "$c"),
+        ])
+        #expect(answer.partStatuses == [201, 200, 204, 200, 200])
+        #expect(answer.partBody(4)["rank"] as? Int == 1)
+    }
+
+    // MARK: - References
+
+    @Test func aReferenceIsTheRowOfAnEarlierRequest() async throws {
+        let door = try await Door()
+        let answer = await door.batch(
+            [
+                BatchPart("new", "post", "tables/TodoItem", #"{"text":"a"}"#),
+                BatchPart("1", "patch", "$new", #"{"rank":1}"#),
+                BatchPart("2", "get", "$1"),
+                BatchPart("3", "patch", "$2", #"{"rank":3}"#),
+                BatchPart("4", "get", "$new/more"),
+                BatchPart("again", "post", "tables/TodoItem", #"{"id":"id-1"}"#),
+                BatchPart("5", "get", "$again"),
+                BatchPart("6", "delete", "$3"),
+            ],
+            continuing: true
+        )
+        #expect(answer.partStatuses == [201, 200, 200, 200, 404, 409, 424, 204])
+        #expect(answer.partBody(0)["id"] as? String == "id-1")
+        #expect(answer.partBody(3)["rank"] as? Int == 3)
+    }
+
+    @Test func aClassicPatchNamesItsRowInTheBody() async throws {
+        let door = try await Door()
+        let answer = await door.batch(
+            [
+                Self.insert("a b"),
+                BatchPart("1", "patch", "tables/todoitem", #"{"id":"a b","rank":1}"#),
+                BatchPart("2", "get", "$1"),
+            ],
+            headers: ["ZUMO-API-VERSION": "2.0.0"]
+        )
+        #expect(answer.partStatuses == [201, 200, 200])
+        #expect(answer.partBody(2)["rank"] as? Int == 1)
+    }
+
+    // MARK: - The request itself
+
+    @Test(arguments: [
+        ("GET", 405), ("HEAD", 405), ("PUT", 405), ("DELETE", 405), ("PATCH", 405),
+        ("OPTIONS", 200),
+    ])
+    func isForPOST(_ method: String, _ status: Int) async throws {
+        let answer = try await Door().send(method, "/$batch")
+        #expect(answer.status == status)
+        #expect(answer.headers["Allow"] == "POST")
+    }
+
+    @Test(arguments: [
+        ("application/json", 200), ("application/json; charset=utf-8", 200), ("text/plain", 415),
+        ("multipart/mixed; boundary=batch_1", 415), ("application/json-patch+json", 415), ("", 415),
+    ])
+    func isJSON(_ type: String, _ status: Int) async throws {
+        let answer = try await Door().send(
+            "POST",
+            "/%24batch/",
+            #"{"requests":[]}"#,
+            headers: ["Content-Type": type]
+        )
+        #expect(answer.status == status)
+        if type.hasPrefix("multipart") { #expect(answer.error.contains("as JSON only")) }
+    }
+
+    @Test func aMalformedBatchDoesNothing() async throws {
+        let door = try await Door()
+        for bad in [
+            BatchPart("insert-1", "get", "tables/TodoItem"),
+            BatchPart("x", "get", "http://elsewhere.test/tables/TodoItem"),
+            BatchPart("x", "get", "$later"), BatchPart("x", "post", "$batch", "{}"),
+        ] {
+            let answer = await door.batch([Self.insert("1"), bad], continuing: true)
+            #expect(answer.status == 400)
+            #expect(answer.error.contains("requests[1]"))
+        }
+        let coded = await door.send(
+            "POST",
+            "/$batch",
+            #"{"requests":[]}"#,
+            headers: ["Content-Encoding": "gzip"]
+        )
+        #expect(coded.status == 415)
+        #expect(await Self.ids(door) == [])
+    }
+
+    /// What docs/PROTOCOL.md shows is what happens.
+    @Test func answersAsTheDocumentShows() async throws {
+        let file = URL(filePath: #filePath)
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "docs/PROTOCOL.md")
+        let text = try String(contentsOf: file, encoding: .utf8)
+        let section = try #require(text.components(separatedBy: "## Batches\n").last)
+        let block = section.components(separatedBy: "```")[1]
+        let parts = block.components(separatedBy: "\n\n")
+        let answer = try await Door().send(
+            "POST",
+            "/$batch",
+            parts[1].replacing("\n", with: "")
+        )
+        let shown = parts[3].matches(of: /"id":"(\d)","status":(\d+)/)
+        #expect(shown.map { String($0.1) } == answer.parts.compactMap { $0["id"] as? String })
+        #expect(shown.map { Int($0.2) } == answer.partStatuses)
+        #expect(shown.count == 4)
+        let codes = parts[3].matches(of: /"code":"(\w+)"/).map { String($0.1) }
+        #expect(codes == answer.partCodes.compactMap { $0 })
+    }
+
+    @Test func aConditionIsNotMet() async throws {
+        let door = try await Door()
+        var part = Self.insert("1")
+        part.members.append(("if", "\"true\""))
+        let answer = await door.batch([part, Self.insert("2")], continuing: true)
+        #expect(answer.partStatuses == [424, 201])
+    }
+}
+
+// MARK: - In one transaction
+
+@Suite struct BatchCommitTests {
+    /// The commits in a write-ahead log: frames that say how large the database is after them.
+    private static func commits(_ database: String) throws -> Int {
+        let log = Array(try Data(contentsOf: URL(filePath: database + "-wal")))
+        func number(_ place: Int) -> Int {
+            log[place..<place + 4].reduce(0) { $0 << 8 | Int($1) }
+        }
+        guard log.count > 32 else { return 0 }
+        let frameBytes = 24 + number(8)
+        return stride(from: 32, through: log.count - frameBytes, by: frameBytes).count { frame in
+            number(frame + 4) > 0 && log[frame + 8..<frame + 16] == log[16..<24]
+        }
+    }
+
+    @Test func aThousandInsertsAreOneCommit() async throws {
+        try await withTemporaryDirectory { directory in
+            let path = directory + "/server.db"
+            let door = try await Door(path: path)
+            let before = try Self.commits(path)
+            let answer = await door.batch(
+                (0..<1000).map { number in
+                    BatchPart(
+                        "\(number)",
+                        "post",
+                        "tables/TodoItem",
+                        #"{"id":"row-\#(number)","rank":\#(number)}"#,
+                        group: number < 10 || number >= 20 ? nil : "g"
+                    )
+                }
+            )
+            #expect(answer.partStatuses == Array(repeating: 201, count: 1000))
+            #expect(try Self.commits(path) == before + 1)
+            let count = await door.send("GET", "/tables/TodoItem?$count=true&$top=0")
+            #expect(count.row["count"] as? Int == 1000)
+            await door.store.stop()
+        }
+    }
+}
