@@ -55,7 +55,8 @@ extension ServerConfiguration {
     private mutating func readLimits(_ node: ConfigurationNode) {
         let bytes = 1024...(1 << 30)
         let allowed = [
-            "pageBytes", "rowBytes", "queryTime", "writeQueue", "mergeBases", "bodyBytes",
+            "pageBytes", "rowBytes", "queryTime", "writeQueue", "mergeBases", "changeDays",
+            "bodyBytes",
             "headerBytes", "connections", "headerTime", "requestTime", "idleTime", "handlerTime",
             "answerTime", "drainTime", "lingerTime", "lingerBytes", "bodiesBytes",
         ]
@@ -66,6 +67,7 @@ extension ServerConfiguration {
             case "queryTime": Self.put(node.seconds(), &limits.queryTime)
             case "writeQueue": Self.put(node.integer(1...1_000_000), &limits.writeQueue)
             case "mergeBases": Self.put(node.integer(1...1000), &limits.mergeBases)
+            case "changeDays": Self.put(node.integer(1...36_500), &limits.changeDays)
             case "bodyBytes": Self.put(node.integer(bytes), &http.bodyBytesMax)
             case "headerBytes": Self.put(node.integer(4096...(1 << 20)), &http.headerBytesMax)
             case "connections": Self.put(node.integer(1...1_000_000), &http.connectionsMax)

@@ -136,7 +136,7 @@ final class GroupWriter: Sendable {
 
     /// Returns when there is work, or with true when it is time to look for tombstones.
     private func waitForWork() -> Bool {
-        let hasTombstones = state.withLock { !$0.purge.days.isEmpty }
+        let hasTombstones = state.withLock { !$0.purge.logDays.isEmpty }
         guard hasTombstones else {
             wake.wait()
             return false
@@ -147,11 +147,11 @@ final class GroupWriter: Sendable {
     // MARK: - Tombstones
 
     /// From now on looks for old tombstones of these tables.
-    func purge(tombstonesOf tables: [TableDefinition], ties: (String) -> TieCounts) {
+    func purge(tombstonesOf tables: [TableDefinition], heads: (String) -> TableHead) {
         let hasTombstones = state.withLock { state in
-            state.purge.take(tables, ties: ties)
+            state.purge.take(tables, changeDays: limits.changeDays, heads: heads)
             state.isPurgeNew = true
-            return !state.purge.days.isEmpty
+            return !state.purge.logDays.isEmpty
         }
         if hasTombstones { wake.signal() }
     }
@@ -225,8 +225,8 @@ final class GroupWriter: Sendable {
         _ database: Database,
         each: (() throws -> WriteOutcome) throws -> Result<WriteOutcome, any Error>
     ) throws -> [Result<WriteOutcome, any Error>] {
-        try database.transaction {
-            var writes = RowWrites(database, limits: limits, now: now)
+        var writes = RowWrites(database, limits: limits, now: now)
+        let results = try database.transaction {
             var results: [Result<WriteOutcome, any Error>] = []
             results.reserveCapacity(group.count)
             for write in group {
@@ -235,5 +235,7 @@ final class GroupWriter: Sendable {
             try writes.storeStamps()
             return results
         }
+        writes.advanceClocks()
+        return results
     }
 }

@@ -28,6 +28,7 @@ struct RowWrites {
     private let bases: MergeBases
     private var stamps: [String: Int64] = [:]
     private var moved: Set<String> = []
+    private var clocks: [String: KnownClock] = [:]
 
     init(_ database: Database, limits: ServerLimits, now: @escaping @Sendable () -> Int64) {
         self.database = database
@@ -45,6 +46,12 @@ struct RowWrites {
         }
     }
 
+    /// The first step after the commit, before anybody is answered: a read that begins after an
+    /// answer has to see its write.
+    func advanceClocks() {
+        for (name, clock) in clocks { clock.advance(to: stamps[name] ?? 0) }
+    }
+
     private mutating func nextStamp(_ table: SQLiteTable) throws -> Int64 {
         let last =
             try stamps[table.clock]
@@ -58,6 +65,7 @@ struct RowWrites {
         }
         stamps[table.clock] = stamp
         moved.insert(table.clock)
+        clocks[table.clock] = table.head.clock
         return stamp
     }
 
@@ -90,6 +98,8 @@ struct RowWrites {
             return WriteOutcome(decision, row: row)
         case .remove:
             if let stored { table.head.ties.rowLeaves(stored.updatedAt) }
+            let stamp = try nextStamp(table)
+            try table.log.keep(operation.id, stamp: stamp, isDeleted: true, database)
             let statement = try database.prepare(table.delete)
             statement.bind(1, text: operation.id)
             try statement.run()
@@ -215,6 +225,9 @@ struct RowWrites {
         let columns = table.table.columns
         let changed = columns.indices.filter {
             operation.fillsDefaults || $0 < operation.values.count && operation.values[$0] != nil
+        }
+        if table.log.isNeeded(forChangeOf: changed) {
+            try table.log.keep(operation.id, stamp: stamp, isDeleted: deleted, database)
         }
         let statement = try database.prepare(table.update(changed))
         statement.bind(1, text: operation.id)

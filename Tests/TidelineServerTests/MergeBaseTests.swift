@@ -194,13 +194,19 @@ import TidelineServerSQLite
             let made = await old.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
             await old.store.stop()
             try Database(path: path)
-                .execute("DROP TABLE \"tideline_bases\"; PRAGMA user_version = 3")
+                .execute(
+                    """
+                    DROP TABLE "tideline_bases";
+                    ALTER TABLE "tideline_tables" DROP COLUMN "horizon";
+                    PRAGMA user_version = 3
+                    """
+                )
             let door = try await Door([Self.table()], path: path)
             #expect(await Self.patch(door, #"{"text":"y"}"#).status == 200)
             let tag = made.headers["ETag"] ?? ""
             #expect(await Self.patch(door, #"{"rank":1}"#, tag).status == 200)
             let format = try Database(path: path, mode: .readOnly).integer("PRAGMA user_version")
-            #expect(format == 4)
+            #expect(format == 5)
             var configuration = ServerConfiguration()
             configuration.database = .sqlite(path: path)
             try ServerDatabase(configuration).backup(to: directory + "/b.db")

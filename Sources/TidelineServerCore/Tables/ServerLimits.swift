@@ -18,6 +18,12 @@ public struct ServerLimits: Hashable, Sendable {
     /// A write that begins at an older one is in conflict.
     public var mergeBases = 32
 
+    /// How many days it is known what was deleted for good, or left somebody's view; a table's
+    /// `tombstoneDays` goes before.
+    ///
+    /// A device that asks for changes after a longer time starts over.
+    public var changeDays = 90
+
     /// The defaults.
     public init() {}
 }
