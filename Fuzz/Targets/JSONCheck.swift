@@ -27,7 +27,7 @@ final class JSONCheck {
         do {
             switch input[0] & 3 {
             case 0: _ = try RowBody.read(Array(rest), for: table)
-            case 1: _ = try JSONPatch(Array(rest), for: table)
+            case 1: _ = try JSONPatch(Array(rest), for: table, stepsMax: 1000)
             default: try document(rest)
             }
         } catch let error as ServerError {

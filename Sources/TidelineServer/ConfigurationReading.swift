@@ -55,9 +55,9 @@ extension ServerConfiguration {
     private mutating func readLimits(_ node: ConfigurationNode) {
         let bytes = 1024...(1 << 30)
         let allowed = [
-            "pageBytes", "rowBytes", "queryTime", "writeQueue", "mergeBases", "changeDays",
-            "bodyBytes",
-            "headerBytes", "connections", "headerTime", "requestTime", "idleTime", "handlerTime",
+            "pageBytes", "rowBytes", "queryTime", "writeQueue", "mergeBases", "patchSteps",
+            "changeDays", "bodyBytes", "headerBytes", "connections", "headerTime", "requestTime",
+            "idleTime", "handlerTime",
             "answerTime", "drainTime", "lingerTime", "lingerBytes", "bodiesBytes",
         ]
         for (name, node) in node.object(allowed: allowed) {
@@ -68,6 +68,7 @@ extension ServerConfiguration {
             case "writeQueue": Self.put(node.integer(1...1_000_000), &limits.writeQueue)
             case "mergeBases": Self.put(node.integer(1...1000), &limits.mergeBases)
             case "changeDays": Self.put(node.integer(1...36_500), &limits.changeDays)
+            case "patchSteps": Self.put(node.integer(1...100_000), &limits.patchSteps)
             case "bodyBytes": Self.put(node.integer(bytes), &http.bodyBytesMax)
             case "headerBytes": Self.put(node.integer(4096...(1 << 20)), &http.headerBytesMax)
             case "connections": Self.put(node.integer(1...1_000_000), &http.connectionsMax)

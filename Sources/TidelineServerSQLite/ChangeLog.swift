@@ -35,9 +35,12 @@ struct ChangeLog: Sendable {
             """
     }
 
-    /// Whether a write of these columns may take the row out of a view.
-    func isNeeded(forChangeOf columns: [Int]) -> Bool {
-        takesUpdates || owner.map(columns.contains) ?? false
+    /// Whether a change of a row may take it out of a view.
+    ///
+    /// A tombstone was told as one already.
+    func isNeeded(for old: RowImage, _ new: RowImage) -> Bool {
+        guard !old.isDeleted else { return false }
+        return takesUpdates || owner.map { old.values[$0] != new.values[$0] } ?? false
     }
 
     /// Keeps the row as it is before the write with this stamp.

@@ -1,12 +1,12 @@
 // GroupWriter: one thread that owns the writing connection, and commits in groups.
 //
-// It takes all writes that wait, runs them in one transaction, commits, and only then answers. What
+// It takes all batches that wait, runs them in one transaction, commits, and only then answers. What
 // came meanwhile is the next group: no timer, and a lone write waits for nobody. With
 // `synchronous=FULL` one flush of the disk serves the whole group.
 //
-// A write is one statement, which SQLite undoes by itself, so most groups need no savepoints: they
-// copy every page they touch. When a write throws, which refusals do not, its group is undone and
-// runs again with a savepoint for each, so that the others are stored.
+// A write is one statement, which SQLite undoes by itself, so most batches need no savepoints: they
+// copy every page they touch. When a write throws, which refusals do not, the transaction is undone
+// and runs again with a savepoint for each group of writes, so that the others are stored.
 
 import Dispatch
 import Foundation
@@ -16,29 +16,24 @@ import TidelineSQLite
 import TidelineServerCore
 
 final class GroupWriter: Sendable {
-    typealias Answer = CheckedContinuation<WriteOutcome, any Error>
-
-    struct Write: Sendable {
-        let operation: WriteOperation
-        let table: SQLiteTable
-        let answer: Answer
-    }
-
     private enum Work: Sendable {
-        case write(Write)
+        case batch(BatchJob)
         /// Something that needs the connection for itself.
         case task(@Sendable (Database) -> Void)
     }
 
     private struct State {
         var queue: [Work] = []
+        /// How many writes are in the queue; a task counts as one.
+        var waiting = 0
         /// Whether tables were named whose tombstones nobody has looked at yet.
         var isPurgeNew = false
         var isStopped = false
         var purge = TombstonePurge()
     }
 
-    /// The most writes of one transaction, so that the first of a long queue is answered soon.
+    /// A transaction takes no more batches once it has so many writes, so that the first of a long
+    /// queue is answered soon.
     private static let groupMax = 1000
 
     private let state = Mutex(State())
@@ -67,9 +62,13 @@ final class GroupWriter: Sendable {
     }
 
     /// Writes; returns after the commit.
-    func write(_ operation: WriteOperation, to table: SQLiteTable) async throws -> WriteOutcome {
+    func write(
+        _ batch: WriteBatch,
+        _ groups: [[BatchJob.Write]]
+    ) async throws -> [GroupOutcome] {
         try await withCheckedThrowingContinuation { answer in
-            enqueue(.write(Write(operation: operation, table: table, answer: answer)), answer)
+            let job = BatchJob(batch: batch, groups: groups, answer: answer)
+            enqueue(.batch(job), count: batch.count, answer)
         }
     }
 
@@ -81,11 +80,15 @@ final class GroupWriter: Sendable {
             let work = Work.task { database in
                 answer.resume(with: Swift.Result { try body(database) })
             }
-            enqueue(work, answer)
+            enqueue(work, count: 1, answer)
         }
     }
 
-    private func enqueue<Result>(_ work: Work, _ answer: CheckedContinuation<Result, any Error>) {
+    private func enqueue<Result>(
+        _ work: Work,
+        count: Int,
+        _ answer: CheckedContinuation<Result, any Error>
+    ) {
         let wasRunInline = inlineDatabase.withLock { database -> Bool in
             guard let database else { return false }
             perform([work], database)
@@ -97,11 +100,12 @@ final class GroupWriter: Sendable {
         state.withLock { state in
             if state.isStopped {
                 refusal = .stopping
-            } else if state.queue.count >= limits.writeQueue {
+            } else if state.waiting >= limits.writeQueue {
                 refusal = .tooManyWrites
             } else {
                 isFirst = state.queue.isEmpty
                 state.queue.append(work)
+                state.waiting += count
             }
         }
         if let refusal { answer.resume(throwing: refusal) }
@@ -109,7 +113,7 @@ final class GroupWriter: Sendable {
     }
 
     /// How many writes wait.
-    var queueLength: Int { state.withLock { $0.queue.count } }
+    var queueLength: Int { state.withLock { $0.waiting } }
 
     /// Ends the thread after what is queued already.
     func stop() {
@@ -124,6 +128,7 @@ final class GroupWriter: Sendable {
             let (queue, isStopped, isPurgeNew) = state.withLock { state in
                 defer {
                     state.queue = []
+                    state.waiting = 0
                     state.isPurgeNew = false
                 }
                 return (state.queue, state.isStopped, state.isPurgeNew)
@@ -170,67 +175,80 @@ final class GroupWriter: Sendable {
         }
     }
 
+    // MARK: - Transactions
+
     private func perform(_ queue: [Work], _ database: Database) {
-        var group: [Write] = []
+        var jobs: [BatchJob] = []
+        var count = 0
         for work in queue {
             switch work {
-            case .write(let write):
-                group.append(write)
-                if group.count == Self.groupMax { commit(&group, database) }
+            case .batch(let job):
+                jobs.append(job)
+                count += job.batch.count
+                guard count >= Self.groupMax else { continue }
             case .task(let body):
-                commit(&group, database)
+                commit(&jobs, database)
                 body(database)
             }
+            commit(&jobs, database)
+            count = 0
         }
-        commit(&group, database)
+        commit(&jobs, database)
     }
 
-    private func commit(_ group: inout [Write], _ database: Database) {
-        guard !group.isEmpty else { return }
-        defer { group.removeAll(keepingCapacity: true) }
-        let ended = Result { try outcomes(of: group, database) }
-        for write in group { write.table.head.ties.settle() }
+    private func commit(_ jobs: inout [BatchJob], _ database: Database) {
+        guard !jobs.isEmpty else { return }
+        defer { jobs.removeAll(keepingCapacity: true) }
+        let ended = Result { try outcomes(of: jobs, database) }
+        for job in jobs { job.forEachTable { $0.head.ties.settle() } }
         do {
             let results = try ended.get()
-            for (write, result) in zip(group, results) { write.answer.resume(with: result) }
+            for (job, outcomes) in zip(jobs, results) { job.answer.resume(returning: outcomes) }
         } catch {
             log.write(.error, "commit failed", ["cause": "\(error)"])
-            for write in group { write.answer.resume(throwing: ServerError.notCommitted) }
+            for job in jobs { job.answer.resume(throwing: ServerError.notCommitted) }
         }
     }
 
-    /// What became of each write, when all of them are committed.
+    /// What became of each batch, when all of them are committed.
     private func outcomes(
-        of group: [Write],
+        of jobs: [BatchJob],
         _ database: Database
-    ) throws -> [Result<WriteOutcome, any Error>] {
+    ) throws -> [[GroupOutcome]] {
         do {
-            return try run(group, database) { body in .success(try body()) }
+            return try run(jobs, database) { body in try body() }
         } catch {
             // The marks are gone, but not the stamps that they were for.
-            for write in group {
-                write.table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
+            for job in jobs {
+                job.forEachTable { table in
+                    table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
+                }
             }
-            return try run(group, database) { body in
+            return try run(jobs, database) { body in
                 let result = Result { try database.savepoint(body) }
                 // A full disk ends the whole transaction, not the savepoint alone.
                 guard database.isInTransaction else { throw ServerError.notCommitted }
-                return result
+                switch result {
+                case .success(let outcome): return outcome
+                case .failure(let error): return .failed(at: nil, error)
+                }
             }
         }
     }
 
     private func run(
-        _ group: [Write],
+        _ jobs: [BatchJob],
         _ database: Database,
-        each: (() throws -> WriteOutcome) throws -> Result<WriteOutcome, any Error>
-    ) throws -> [Result<WriteOutcome, any Error>] {
+        each: (() throws -> GroupOutcome) throws -> GroupOutcome
+    ) throws -> [[GroupOutcome]] {
         var writes = RowWrites(database, limits: limits, now: now)
         let results = try database.transaction {
-            var results: [Result<WriteOutcome, any Error>] = []
-            results.reserveCapacity(group.count)
-            for write in group {
-                results.append(try each { try writes.apply(write.operation, to: write.table) })
+            let results = try jobs.map { job in
+                var progress = BatchProgress(job.batch)
+                while let place = progress.next() {
+                    progress.ended(try each { try writes.apply(job.groups[place]) })
+                }
+                return progress.outcomes
             }
             try writes.storeStamps()
             return results

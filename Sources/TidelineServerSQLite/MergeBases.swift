@@ -12,10 +12,10 @@ struct MergeBases {
     /// How many versions of a row are kept.
     let versionsMax: Int
 
-    /// Keeps the row as it is before a write.
-    func keep(_ id: String, of table: SQLiteTable) throws {
-        guard let row = try RowWrites.row(id, table, database) else { return }
-        let key: [SQLValue] = [.text(table.name), .text(id)]
+    /// Keeps a row that a write replaces.
+    func keep(_ image: RowImage, of table: SQLiteTable) throws {
+        let row = image.stored(in: table.table)
+        let key: [SQLValue] = [.text(table.name), .text(image.id)]
         try database.prepare(ServerSchema.keepBase).run(
             key + [
                 .integer(row.state.version), .text(String(decoding: row.json, as: UTF8.self)),

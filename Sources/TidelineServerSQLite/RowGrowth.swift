@@ -18,24 +18,21 @@ extension RowWrites {
                     .grow(table.table.definition)
                 let clock = try KnownClock.read(table.name, database)
                 table.head.clock.raiseHorizon(to: clock.horizon)
-                var outcome = try settle(operation, in: table)
-                guard outcome.decision.changesRow else { throw NothingWritten(outcome: outcome) }
+                var outcome = try perform(operation, in: table)
+                guard outcome.decision.changesRow else { throw Undone(outcome: outcome) }
                 outcome.grown = grown
                 return outcome
             }
-        } catch let refusal as NothingWritten {
-            var outcome = refusal.outcome
+        } catch let undone as Undone<WriteOutcome> {
+            var outcome = undone.outcome
             // The columns that it was read with are gone.
             if outcome.row != nil, let stored = table.table.storedForm {
                 let table = SQLiteTable(stored, head: table.head)
                 outcome.row = try Self.row(operation.id, table, database)
             }
             return outcome
+        } catch let error as SchemaError {
+            return .refused(.badRequest(error.description))
         }
     }
-}
-
-/// Undoes what was made for a write that was refused.
-private struct NothingWritten: Error {
-    var outcome: WriteOutcome
 }

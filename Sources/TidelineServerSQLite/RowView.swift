@@ -26,21 +26,4 @@ struct RowView {
         try statement.bind(sql.bindings)
         return try statement.step() ? table.row(statement) : nil
     }
-
-    /// What the row is, and whether it is in the view.
-    func state(_ id: String, _ database: Database) throws -> RowState? {
-        var sql: SQL = "SELECT \"version\", \"updatedAt\", \"deleted\", "
-        sql.append("(\(renderer.strictCondition(view))) FROM \(Identifier(table.name))")
-        sql.append(" WHERE \"id\" = \(.text(id))")
-        let statement = try database.prepare(sql.text(for: .sqlite))
-        defer { statement.reset() }
-        try statement.bind(sql.bindings)
-        guard try statement.step() else { return nil }
-        return RowState(
-            version: statement.integer(0),
-            updatedAt: statement.integer(1),
-            isDeleted: statement.integer(2) != 0,
-            isVisible: statement.integer(3) != 0
-        )
-    }
 }

@@ -31,7 +31,6 @@ final class SQLiteTable: Sendable {
     let places: [Int]
     /// The names of the cells as SQL.
     let cellNames: String
-    let selectState: String
     let selectRow: String
     let insert: String
     let delete: String
@@ -57,12 +56,10 @@ final class SQLiteTable: Sendable {
         updateHead =
             "UPDATE \(quoted) SET \"updatedAt\" = ?2, \"version\" = ?3, \"deleted\" = ?4"
         updateTail = " WHERE \"id\" = ?1"
-        selectState = """
-            SELECT "version", "updatedAt", "deleted" FROM \(quoted) WHERE "id" = ?1
-            """
         selectRow = "SELECT \(names) FROM \(quoted) WHERE \"id\" = ?1"
         let marks = (1...cells.count).map { "?\($0)" }.joined(separator: ", ")
-        insert = "INSERT INTO \(quoted) (\(names)) VALUES (\(marks))"
+        insert =
+            "INSERT INTO \(quoted) (\(names)) VALUES (\(marks)) ON CONFLICT (\"id\") DO NOTHING"
         delete = "DELETE FROM \(quoted) WHERE \"id\" = ?1"
     }
 
@@ -87,6 +84,21 @@ final class SQLiteTable: Sendable {
                 updatedAt: statement.integer(count - 3),
                 isDeleted: statement.integer(count - 1) != 0
             )
+        )
+    }
+}
+
+extension SQLiteTable {
+    /// The same row with all that is stored of it.
+    func image(_ statement: Statement) -> RowImage {
+        let count = Int32(cells.count)
+        return RowImage(
+            id: statement.text(0),
+            values: (1..<count - 4).map { statement.value($0) },
+            createdAt: statement.integer(count - 4),
+            updatedAt: statement.integer(count - 3),
+            version: statement.integer(count - 2),
+            isDeleted: statement.integer(count - 1) != 0
         )
     }
 }

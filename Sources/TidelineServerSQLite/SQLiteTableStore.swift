@@ -132,13 +132,30 @@ package final class SQLiteTableStore: TableStore {
         return try await self.read(isSmall: false) { try read.run($0) }
     }
 
-    package func write(_ operation: WriteOperation, in table: Table) async throws -> WriteOutcome {
-        let outcome = try await writer.write(operation, to: derived(table))
-        if let grown = outcome.grown {
-            let columns = "\(grown.schema.columns.count) columns"
-            log.write(.debug, "tables", ["change": "Table '\(grown.name)' has \(columns)."])
+    package func image(
+        _ id: String,
+        view: QueryExpression?,
+        in table: Table
+    ) async throws -> RowImage? {
+        let derived = derived(table)
+        let image = try await read(isSmall: true) { try RowWrites.image(id, derived, $0) }
+        return image.flatMap { $0.isVisible(in: view, of: table) ? $0 : nil }
+    }
+
+    package func write(_ batch: WriteBatch) async throws -> [GroupOutcome] {
+        let groups = batch.groups.map { group in
+            group.writes.map { write in
+                BatchJob.Write(operation: write.operation, table: derived(write.table))
+            }
         }
-        return outcome
+        let outcomes = try await writer.write(batch, groups)
+        for case .done(let writes) in outcomes {
+            for case let grown? in writes.map(\.grown) {
+                let columns = "\(grown.schema.columns.count) columns"
+                log.write(.debug, "tables", ["change": "Table '\(grown.name)' has \(columns)."])
+            }
+        }
+        return outcomes
     }
 
     /// Removes some of the tombstones that are older than their tables keep them.

@@ -87,6 +87,7 @@ import TidelineServerCore
             "tables.A.conflict: one of 'reject', 'serverWins', 'clientWins', 'merge' is expected"
         ),
         (#"{"limits":{"mergeBases":0}}"#, "limits.mergeBases: a whole number from 1 to 1000"),
+        (#"{"limits":{"patchSteps":0}}"#, "limits.patchSteps: a whole number from 1 to 100000"),
         (
             #"{"tables":{"A":{"permissions":{"read":"x"}}}}"#,
             "tables.A.permissions.read: one of 'anonymous', 'authenticated', 'disabled'"

@@ -159,4 +159,76 @@ import TidelineServerCore
         #expect(await patch(door, undelete).status == 200)
         #expect(await door.send("GET", "/tables/TodoItem/a").status == 200)
     }
+
+    /// A patch of many copies onto a checked column held the writer for seconds.
+    @Test func boundsTheSteps() async throws {
+        let door = try await door()
+        let step = #"{"op":"copy","from":"/text","path":"/note"}"#
+        func copies(_ count: Int) -> String {
+            "[" + Array(repeating: step, count: count).joined(separator: ",") + "]"
+        }
+        let answer = await patch(door, copies(17_000))
+        #expect(answer.status == 400)
+        #expect(answer.error.contains("limits.patchSteps"), "\(answer.error)")
+        #expect(await patch(door, copies(1001)).status == 400)
+        #expect(await patch(door, copies(1000)).status == 200)
+        var limits = ServerLimits()
+        limits.patchSteps = 2
+        let narrow = try await Door([Self.table], limits: limits)
+        #expect(await narrow.send("POST", "/tables/TodoItem", Self.row).status == 201)
+        #expect(await patch(narrow, copies(3)).status == 400)
+        #expect(await patch(narrow, copies(2)).status == 200)
+    }
+
+    /// What a column has on the way is nobody's concern.
+    @Test func checksAColumnOnceAtTheEnd() async throws {
+        let door = try await door()
+        let answer = await patch(
+            door,
+            #"""
+            [{"op":"replace","path":"/text","value":"toolong"},
+             {"op":"copy","from":"/text","path":"/note"},
+             {"op":"replace","path":"/note","value":"short"}]
+            """#
+        )
+        #expect(answer.status == 200, "\(answer.text)")
+        #expect(answer.row["note"] as? String == "short")
+    }
+
+    @Test func boundsWhatTestsCompare() async throws {
+        var limits = ServerLimits()
+        limits.rowBytes = 32 << 20
+        let door = try await Door([Self.table], limits: limits)
+        #expect(await door.send("POST", "/tables/TodoItem", Self.row).status == 201)
+        let long = String(repeating: "x", count: 1 << 20)
+        let set = #"[{"op":"replace","path":"/text","value":"\#(long)"}]"#
+        #expect(await patch(door, set).status == 200)
+        let test = #"{"op":"test","path":"/text","value":"\#(long)"}"#
+        func tests(_ count: Int) -> String {
+            "[" + Array(repeating: test, count: count).joined(separator: ",") + "]"
+        }
+        #expect(await patch(door, tests(8)).status == 200)
+        #expect(await patch(door, tests(9)).status == 400)
+    }
+
+    /// Through hooks a patch goes before the transaction, on what is stored and not on what is sent.
+    @Test func keepsMicrosecondsThroughHooks() async throws {
+        var hooks = TableHooks()
+        hooks.beforeWrite = { _ in }
+        let table = TableDefinition(
+            "TodoItem",
+            columns: [ColumnDefinition("due", .dateTime), ColumnDefinition("other", .dateTime)]
+        )
+        let door = try await Door([table], hooks: ["TodoItem": hooks])
+        let made = await door.send(
+            "POST",
+            "/tables/TodoItem",
+            #"{"id":"a","due":"2026-11-20T20:32:22.404999Z"}"#
+        )
+        #expect(made.status == 201)
+        let copy = #"[{"op":"copy","from":"/due","path":"/other"}]"#
+        #expect(await patch(door, copy).status == 200)
+        let list = "/tables/TodoItem?$filter=other eq due and other gt 2026-11-20T20:32:22.404Z"
+        #expect(await door.send("GET", list).ids == ["a"])
+    }
 }

@@ -1,9 +1,4 @@
-// HookedWrite: the way of a write through the hooks of its table.
-//
-//     before -> transaction -> (conflict -> transaction) -> after
-//
-// What a hook was shown is what it decides about: a write is bound to the version that was shown,
-// and begins anew when the row has another one by then.
+// HookedWrite: the hooks around one write: before it, after it, and about its conflict.
 
 import Synchronization
 package import TidelineCore
@@ -15,29 +10,18 @@ struct HookedWrite: Sendable {
     let user: User?
     let requestID: String
 
-    /// How often a write begins anew before its caller is told to try later.
-    private static let attemptsMax = 10
-
-    /// Writes, and runs the hooks.
-    func run(_ operation: WriteOperation) async throws -> WriteOutcome {
-        for _ in 0..<Self.attemptsMax {
-            let attempt = try await prepared(operation)
-            let outcome = try await write(attempt)
-            if outcome.decision == .outdated { continue }
-            // After a write that succeeded the row has another version, too.
-            guard let handler = hooks.conflict, !outcome.decision.changesRow,
-                let theirs = outcome.row, attempt.isStale(against: theirs.state)
-            else { return outcome }
-            let policy = operation.conflict
-            let settled = try await settle(attempt, outcome, theirs, policy, handler)
-            if settled.decision != .outdated { return settled }
-        }
-        throw ServerError.busy("The row is written to too often for its hooks; try again shortly.")
+    init(_ service: TableService, _ write: PreparedWrite) {
+        self.service = service
+        table = write.table
+        hooks = write.table.hooks ?? TableHooks()
+        user = write.call.user
+        requestID = write.call.request.id
     }
 
     // MARK: - Before
 
-    private func prepared(_ operation: WriteOperation) async throws -> WriteOperation {
+    /// The write as the hook before it leaves it.
+    func prepared(_ operation: WriteOperation) async throws -> WriteOperation {
         var attempt = operation
         if hooks.conflict != nil { attempt.conflict = .reject }
         try await resolvePatch(&attempt)
@@ -68,20 +52,19 @@ struct HookedWrite: Sendable {
     /// A patch that cannot be carried out stays, bound to the row: the transaction says why.
     private func resolvePatch(_ attempt: inout WriteOperation) async throws {
         guard let patch = attempt.patch else { return }
-        let row = try await service.store.read(attempt.id, view: attempt.view, in: table)
-        attempt.basis = row.map { .version($0.state.version) } ?? .absent
-        guard let row, let values = try patch.apply(to: try table.storedValues(row)) else { return }
+        let image = try await service.store.image(attempt.id, view: attempt.view, in: table)
+        attempt.basis = image.map { .version($0.version) } ?? .absent
+        guard let image, let values = try patch.apply(to: image.allValues) else { return }
         attempt.values = values
         attempt.patch = nil
         service.setOwner(&attempt, user, table)
     }
 
-    // MARK: - The transaction
+    // MARK: - After
 
-    /// Writes, and runs what follows a commit.
-    private func write(_ operation: WriteOperation) async throws -> WriteOutcome {
-        let outcome = try await service.commit(operation, in: table)
-        guard outcome.decision.changesRow, let after = hooks.afterWrite else { return outcome }
+    /// Tells of a write that was committed; what the hook throws is logged.
+    func after(_ operation: WriteOperation, _ outcome: WriteOutcome) async {
+        guard outcome.decision.changesRow, let after = hooks.afterWrite else { return }
         do {
             let event = TableEvent(
                 operation: operation.tableOperation,
@@ -99,18 +82,23 @@ struct HookedWrite: Sendable {
                 ["request": requestID, "table": table.name, "cause": "\(error)"]
             )
         }
-        return outcome
     }
 
     // MARK: - Conflicts
 
-    private func settle(
-        _ attempt: WriteOperation,
+    /// The write that the handler wants in the place of one that was refused.
+    ///
+    /// - Returns: Nil where it stays refused.
+    func resolveConflict(
+        of attempt: WriteOperation,
         _ outcome: WriteOutcome,
-        _ theirs: StoredRow,
-        _ policy: ConflictRule,
-        _ handler: @Sendable (TableConflict) async throws -> ConflictAnswer
-    ) async throws -> WriteOutcome {
+        policy: ConflictRule,
+        mayReplaceDelete: Bool
+    ) async throws -> WriteOperation? {
+        // After a write that succeeded the row has another version, too.
+        guard let handler = hooks.conflict, let theirs = outcome.row,
+            attempt.isStale(against: theirs.state)
+        else { return nil }
         let stored = try table.row(theirs)
         var mine = stored
         for (name, value) in table.row(of: attempt.fullValues(table)) { mine[name] = value }
@@ -128,60 +116,30 @@ struct HookedWrite: Sendable {
         next.basis = .version(theirs.state.version)
         switch answer {
         case .keep:
-            let isDelete = attempt.tableOperation == .delete
-            return WriteOutcome(isDelete ? .preconditionFailed : .keepStored, row: theirs)
+            next.conflict = .serverWins
         case .refuse:
+            guard policy != .reject else { return nil }
             next.conflict = policy
-            return policy == .reject ? outcome : try await write(next)
         case .mine:
             next.conflict = .clientWins
-            return try await write(next)
         case .write(let row):
             next.conflict = .clientWins
             next.values = try table.values(of: row, from: mine, attempt.fullValues(table))
             service.setOwner(&next, user, table)
-            guard attempt.tableOperation == .delete else {
-                if next.kind == .replace {
-                    next.kind = .merge
-                    if !theirs.state.isDeleted { next.deleted = nil }
-                    next.includesDeleted = true
-                }
-                return try await write(next)
+            guard attempt.tableOperation != .delete else {
+                guard mayReplaceDelete else { return nil }
+                next.kind = .merge
+                next.deleted = nil
+                next.isInPlaceOfDelete = true
+                break
             }
-            return try await writeInPlaceOfDelete(next)
+            if next.kind == .replace {
+                next.kind = .merge
+                if !theirs.state.isDeleted { next.deleted = nil }
+                next.includesDeleted = true
+            }
         }
-    }
-
-    /// The caller is told that the row is there still.
-    private func writeInPlaceOfDelete(_ next: WriteOperation) async throws -> WriteOutcome {
-        var next = next
-        next.kind = .merge
-        next.deleted = nil
-        let outcome = try await write(next)
-        guard outcome.decision.changesRow else { return outcome }
-        return WriteOutcome(.preconditionFailed, row: outcome.row)
-    }
-}
-
-extension TableService {
-    /// Writes, through the hooks of the table where it has some.
-    func outcome(
-        _ operation: WriteOperation,
-        _ call: TableCall,
-        _ table: Table
-    ) async throws -> WriteOutcome {
-        if let hooks = table.hooks {
-            var operation = operation
-            operation.staysInView = hooks.rowFilter != nil
-            return try await HookedWrite(
-                service: self,
-                table: table,
-                hooks: hooks,
-                user: call.user,
-                requestID: call.request.id
-            ).run(operation)
-        }
-        return try await commit(operation, in: table)
+        return next
     }
 }
 

@@ -27,6 +27,9 @@ public struct TableHooks: Sendable {
 
     /// No code at all.
     public init() {}
+
+    /// Whether something runs before or after a write, or decides about its conflicts.
+    var surroundWrites: Bool { beforeWrite != nil || afterWrite != nil || conflict != nil }
 }
 
 /// What a write does.

@@ -167,6 +167,10 @@ package struct ServerError: Error, Sendable {
         "The row would be outside of what you may see."
     )
 
+    package static func tooManyPatchSteps(_ limit: Int) -> ServerError {
+        badRequest("A JSON Patch may have at most \(limit) operations (limits.patchSteps).")
+    }
+
     package static func rowTooLarge(_ limit: Int) -> ServerError {
         ServerError(413, "A row may have at most \(limit) bytes (limits.rowBytes).")
     }

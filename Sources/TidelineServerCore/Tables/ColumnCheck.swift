@@ -55,7 +55,7 @@ package struct ColumnCheck: Sendable {
     }
 
     /// Refuses a value of the column that breaks a rule.
-    package func check(_ value: SQLValue, of column: ColumnDefinition) throws {
+    package func check(_ value: SQLValue, of column: ColumnDefinition) throws(ServerError) {
         if value == .null { return }
         if let maxLength, Self.length(value) > maxLength {
             let unit = column.type == .binary ? "bytes" : "characters"

@@ -28,7 +28,7 @@ package struct JSONPatch: Sendable {
     }
 
     /// Reads a body, an array of operations.
-    package init(_ bytes: [UInt8], for table: Table) throws {
+    package init(_ bytes: [UInt8], for table: Table, stepsMax: Int) throws {
         self.table = table
         do {
             try bytes.withUnsafeBufferPointer { buffer in
@@ -37,7 +37,12 @@ package struct JSONPatch: Sendable {
                     throw ServerError.badRequest("A JSON Patch must be an array of operations.")
                 }
                 try reader.beginArray()
-                while try reader.nextElement() { try read(try Operation(&reader), buffer) }
+                var count = 0
+                while try reader.nextElement() {
+                    count += 1
+                    guard count <= stepsMax else { throw ServerError.tooManyPatchSteps(stepsMax) }
+                    try read(try Operation(&reader), buffer)
+                }
                 try reader.end()
             }
         } catch let error as JSONError {
@@ -52,7 +57,7 @@ package struct JSONPatch: Sendable {
             try set(place, try operation.value(bytes), operation)
         case "test":
             let value = try operation.value(bytes)
-            steps.append(.test(place, Self.tested(definition(place), value)))
+            steps.append(.test(place, Self.tested(table.member(place), value)))
         case "remove":
             try onlyColumn(place, operation)
             steps.append(.reset(place))
@@ -80,21 +85,15 @@ package struct JSONPatch: Sendable {
             steps.append(.set(place, try table.read(place, &reader)))
         } else {
             guard !bytes.elementsEqual("null".utf8) else {
-                throw operation.fault("'\(definition(place).name)' is set by the server")
+                throw operation.fault("'\(table.member(place).name)' is set by the server")
             }
-            try claims.readSystem(definition(place).name, &reader)
+            try claims.readSystem(table.member(place).name, &reader)
         }
-    }
-
-    private func definition(_ place: Int) -> ColumnDefinition {
-        let columns = table.columns
-        return place < columns.count
-            ? columns[place] : SystemColumn.definitions[place - columns.count]
     }
 
     private func onlyColumn(_ place: Int, _ operation: Operation) throws {
         guard place < table.columns.count else {
-            throw operation.fault("'\(definition(place).name)' is set by the server")
+            throw operation.fault("'\(table.member(place).name)' is set by the server")
         }
     }
 
@@ -128,35 +127,60 @@ package struct JSONPatch: Sendable {
 extension JSONPatch {
     /// The columns that change, nil for the others; nil when a test fails.
     ///
-    /// `stored` has the columns in their order, then the system columns.
-    package func apply(to stored: [SQLValue]) throws -> [SQLValue?]? {
+    /// `stored` has the columns in their order, then the system columns. A column is checked once,
+    /// at the end, however often it changed on the way.
+    package func apply(to stored: [SQLValue]) throws(ServerError) -> [SQLValue?]? {
         var row = stored
-        var changed: Set<Int> = []
+        var changed = [Bool](repeating: false, count: table.columns.count)
+        // The values of the body were checked when they were read.
+        var isUnchecked = changed
+        var bytesToTest = Self.testedBytesMax
         for step in steps {
             switch step {
             case .set(let place, let value):
                 row[place] = value
-                changed.insert(place)
+                changed[place] = true
+                isUnchecked[place] = false
             case .reset(let place):
                 row[place] = table.columns[place].storedDefault
-                try table.check(place, row[place])
-                changed.insert(place)
+                changed[place] = true
+                isUnchecked[place] = true
             case .copy(let source, let place):
-                guard row[source] != .null || table.columns[place].isNullable else {
-                    throw ServerError.badRequest(
-                        "Member '\(table.columns[place].name)': null is not allowed."
-                    )
-                }
                 row[place] = row[source]
-                try table.check(place, row[place])
-                changed.insert(place)
+                changed[place] = true
+                isUnchecked[place] = true
             case .test(let place, let value):
-                guard let value, definition(place).type.isSame(row[place], value) else {
-                    return nil
-                }
+                guard let value else { return nil }
+                try Self.spend(&bytesToTest, on: row[place], value)
+                guard table.member(place).type.isSame(row[place], value) else { return nil }
             }
         }
-        return table.columns.indices.map { changed.contains($0) ? row[$0] : nil }
+        for place in table.columns.indices where isUnchecked[place] {
+            guard row[place] != .null || table.columns[place].isNullable else {
+                throw ServerError.badRequest(
+                    "Member '\(table.columns[place].name)': null is not allowed."
+                )
+            }
+            try table.check(place, row[place])
+        }
+        return table.columns.indices.map { changed[$0] ? row[$0] : nil }
+    }
+
+    /// The most bytes that the tests of a patch compare: documents are read for that.
+    private static let testedBytesMax = 16 << 20
+
+    private static func spend(
+        _ bytes: inout Int,
+        on stored: SQLValue,
+        _ value: SQLValue
+    ) throws(ServerError) {
+        guard case .text(let one) = stored, case .text(let two) = value else { return }
+        bytes -= one.utf8.count + two.utf8.count
+        guard bytes >= 0 else {
+            throw ServerError.badRequest(
+                "JSON Patch: its tests compare more than \(testedBytesMax) bytes."
+            )
+        }
     }
 }
 

@@ -17,6 +17,8 @@ public struct ServerLimits: Hashable, Sendable {
     ///
     /// A write that begins at an older one is in conflict.
     public var mergeBases = 32
+    /// The most operations of a JSON Patch; more are 400.
+    public var patchSteps = 1000
 
     /// How many days it is known what was deleted for good, or left somebody's view; a table's
     /// `tombstoneDays` goes before.

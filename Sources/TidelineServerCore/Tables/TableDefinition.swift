@@ -80,6 +80,8 @@ package final class Table: Sendable {
     package let definition: TableDefinition
     /// The columns' names as bytes, then those of the system columns.
     package let memberNames: [[UInt8]]
+    /// `,"name":` of each column.
+    let jsonNames: [[UInt8]]
     /// The owner's place among the columns.
     package let ownerPlace: Int?
     /// Code around the operations on the table.
@@ -120,6 +122,13 @@ package final class Table: Sendable {
             (try? checks[place]?.check(columns[place].storedDefault, of: columns[place])) == nil
                 && checks[place] != nil
         }
+        jsonNames = columns.map { column in
+            var writer = JSONWriter()
+            writer.byte(",")
+            writer.string(column.name)
+            writer.byte(":")
+            return writer.bytes
+        }
         memberNames =
             definition.schema.columns.map { Array($0.name.utf8) }
             + SystemColumn.definitions.map { Array($0.name.utf8) }
@@ -159,7 +168,7 @@ package final class Table: Sendable {
     }
 
     /// Refuses a value that the rules of a column do not allow.
-    func check(_ place: Int, _ value: SQLValue) throws {
+    func check(_ place: Int, _ value: SQLValue) throws(ServerError) {
         try checks[place]?.check(value, of: columns[place])
     }
 
@@ -170,11 +179,19 @@ package final class Table: Sendable {
         }
     }
 
+    /// The column, or behind the columns the system column, at a place.
+    func member(_ place: Int) -> ColumnDefinition {
+        place < columns.count ? columns[place] : SystemColumn.definitions[place - columns.count]
+    }
+
+    /// The place of a member by exactly its name.
+    func place(of name: String) -> Int? {
+        memberNames.firstIndex { name.utf8.elementsEqual($0) }
+    }
+
     /// The place of a member among the columns and, behind them, the system columns.
     func member(named name: String) -> Int? {
-        if let exact = memberNames.firstIndex(where: { name.utf8.elementsEqual($0) }) {
-            return exact
-        }
+        if let exact = place(of: name) { return exact }
         let lowered = name.lowercased()
         return memberNames.firstIndex {
             String(decoding: $0, as: UTF8.self).lowercased() == lowered

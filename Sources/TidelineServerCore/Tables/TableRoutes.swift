@@ -1,4 +1,4 @@
-// TableRoutes: the verbs on tables and rows: request -> store -> answer.
+// TableRoutes: the verbs on tables and rows; those that read: request -> store -> answer.
 
 import TidelineCore
 
@@ -14,6 +14,9 @@ struct TableCall: Sendable {
     /// The moment of the request, in microseconds since 1970.
     let now: Int64
 
+    /// Whether it changes nothing.
+    var isRead: Bool { request.method == "GET" }
+
     init(_ request: ServerRequest, user: User?, now: Int64) throws {
         self.request = request
         self.user = user
@@ -26,29 +29,21 @@ struct TableCall: Sendable {
 }
 
 extension TableService {
-    func answer(_ call: TableCall, table name: String) async throws -> ServerResponse {
-        try checkPermission(call, name, isRow: false)
-        switch call.request.method {
-        case "GET": return try await list(call, name)
-        case "POST": return try await insert(call, name)
-        default: return try await change(call, .merge, name, nil)
-        }
+    /// Answers a request on a table, or with an id on a row of it.
+    func answer(
+        _ call: TableCall,
+        table name: String,
+        id: String? = nil
+    ) async throws -> ServerResponse {
+        if let id, id == Self.digestName { return try await digest(call, name) }
+        if !call.isRead { return try await write(call, table: name, id: id) }
+        if let id { try Self.check(id: id) }
+        try checkPermission(call, name, isRow: id != nil)
+        guard let id else { return try await list(call, name) }
+        return try await read(call, try table(named: name), id)
     }
 
-    func answer(_ call: TableCall, table name: String, id: String) async throws -> ServerResponse {
-        if id == Self.digestName { return try await digest(call, name) }
-        try Self.check(id: id)
-        try checkPermission(call, name, isRow: true)
-        switch call.request.method {
-        case "GET": return try await read(call, try table(named: name), id)
-        case "PATCH": return try await change(call, .merge, name, id)
-        case "PUT": return try await change(call, .replace, name, id)
-        case "DELETE": return try await remove(call, try table(named: name), id)
-        default: return try await undelete(call, try table(named: name), id)
-        }
-    }
-
-    private static func check(id: String) throws {
+    static func check(id: String) throws {
         if let fault = ItemID.fault(in: id) {
             throw ServerError.badRequest("The id cannot be used: \(fault).")
         }
@@ -90,156 +85,7 @@ extension TableService {
         }
     }
 
-    // MARK: - Writing
-
-    private func insert(_ call: TableCall, _ name: String) async throws -> ServerResponse {
-        try checkBody(call)
-        var table = try tableForInsert(named: name)
-        var body = RowBody.empty(table)
-        if !call.request.body.isEmpty || call.generation == .datasync {
-            (body, table) = try self.body(call.request.body, for: table)
-        }
-        if call.generation == .classic { try Self.refuseReserved(body) }
-        var id = body.id ?? ""
-        if id.isEmpty { id = settings.environment.makeID() } else { try Self.check(id: id) }
-        try table.checkAbsent(body.values)
-        var operation = WriteOperation(.insert, id: id)
-        operation.values = body.values
-        return try await write(operation, call, table)
-    }
-
-    private func change(
-        _ call: TableCall,
-        _ kind: WriteOperation.Kind,
-        _ name: String,
-        _ pathID: String?
-    ) async throws -> ServerResponse {
-        let isPatch =
-            kind == .merge && call.generation == .datasync
-            && call.head.bodyType == .patch
-        try checkBody(call, isPatch: isPatch)
-        var table = try self.table(named: name)
-        var body: RowBody
-        var patch: JSONPatch?
-        if isPatch {
-            let read = try self.patch(call.request.body, for: table)
-            try checkTests(read, call, table)
-            body = read.claims
-            patch = read
-        } else {
-            (body, table) = try self.body(call.request.body, for: table)
-        }
-        guard let id = pathID ?? body.id else {
-            throw ServerError.badRequest("The row's id is missing in path and body.")
-        }
-        if pathID == nil { try Self.check(id: id) }
-        let isOther = body.id.map { !$0.utf8.elementsEqual(id.utf8) } ?? false
-        // There it is one of the claims about the stored row, which has to be found first.
-        let isClaim = kind == .merge && call.generation == .datasync
-        if isOther && !isClaim {
-            throw ServerError.badRequest("The id in the body is not that of the path.")
-        }
-        if kind == .replace { try table.checkAbsent(body.values) }
-        var operation = WriteOperation(kind, id: id)
-        operation.values = body.values
-        operation.patch = patch
-        operation.includesDeleted = call.includesDeleted
-        operation.softDelete = table.definition.softDelete
-        operation.conflict = conflictRule(of: table, for: call.user)
-        operation.conditions = try Preconditions(call.head.conditions)
-        if kind == .replace { operation.deleted = body.deleted ?? false }
-        if call.generation == .classic {
-            if kind == .merge { try Self.refuseReserved(body) }
-            operation.expectedVersion = body.version
-        } else if kind == .merge {
-            operation.deleted = body.deleted
-            operation.claimsOther = isOther || body.hasNullClaim
-            operation.claimedVersion = body.version
-            operation.claimedUpdatedAt = try body.updatedAt.map(Self.claimedTime)
-        }
-        if operation.deleted == true { try checkDelete(call, table) }
-        return try await write(operation, call, table)
-    }
-
-    private func remove(
-        _ call: TableCall,
-        _ table: Table,
-        _ id: String
-    ) async throws
-        -> ServerResponse
-    {
-        var operation = WriteOperation(.delete, id: id)
-        operation.conditions = try Preconditions(call.head.conditions)
-        operation.softDelete = table.definition.softDelete
-        operation.conflict = conflictRule(of: table, for: call.user)
-        return try await write(operation, call, table)
-    }
-
-    private func undelete(
-        _ call: TableCall,
-        _ table: Table,
-        _ id: String
-    ) async throws
-        -> ServerResponse
-    {
-        var operation = WriteOperation(.undelete, id: id)
-        operation.conflict = conflictRule(of: table, for: call.user)
-        operation.conditions = try Preconditions(call.head.conditions)
-        return try await write(operation, call, table)
-    }
-
-    private func write(
-        _ operation: WriteOperation,
-        _ call: TableCall,
-        _ table: Table
-    ) async throws -> ServerResponse {
-        var operation = operation
-        operation.view = try await view(of: table, for: call.user, at: call.now)
-        setOwner(&operation, call.user, table)
-        let outcome = try await outcome(operation, call, table)
-        switch outcome.decision {
-        case .missing: throw ServerError.noSuchRow
-        case .taken: return ServerResponse(status: 409)
-        case .gone: throw tombstone(call)
-        case .systemChange: throw ServerError.systemChange
-        case .outdated, .merge: throw ServerError.notCommitted
-        case .remove: return ServerResponse(status: 204)
-        case .update where operation.kind == .delete: return ServerResponse(status: 204)
-        case .exists, .versionMismatch, .testFailed: return conflict(409, outcome, call, table)
-        case .preconditionFailed: return conflict(412, outcome, call, table)
-        case .insert:
-            var answer = rowAnswer(201, outcome.row)
-            answer.headers.append("Location", location(call, table.name, operation.id))
-            return answer
-        case .update, .keepStored:
-            let isShown = outcome.decision != .keepStored && operation.kind == .replace
-            let row =
-                isShown || mayRead(table, call.user) ? outcome.row : outcome.row?.stub(operation.id)
-            return rowAnswer(operation.kind == .undelete ? 201 : 200, row)
-        }
-    }
-
-    /// The stored row, but for a caller who may not read it.
-    private func conflict(
-        _ status: Int,
-        _ outcome: WriteOutcome,
-        _ call: TableCall,
-        _ table: Table
-    ) -> ServerResponse {
-        rowAnswer(status, mayRead(table, call.user) ? outcome.row : nil)
-    }
-
-    private static func claimedTime(_ text: String) throws -> Int64 {
-        guard let stamp = Timestamp(text) else { throw ServerError.systemChange }
-        return stamp.microseconds
-    }
-
-    private static func refuseReserved(_ body: RowBody) throws {
-        guard let name = body.reserved.first else { return }
-        throw ServerError.badRequest("Member '\(name)' is set by the server; leave it out.")
-    }
-
-    private func tombstone(_ call: TableCall) -> ServerError {
+    func tombstone(_ call: TableCall) -> ServerError {
         call.generation == .classic ? .noSuchRow : .gone
     }
 }

@@ -98,7 +98,7 @@ package struct TableService: Sendable {
         guard bytes.count <= settings.limits.rowBytes else {
             throw ServerError.rowTooLarge(settings.limits.rowBytes)
         }
-        return try JSONPatch(bytes, for: table)
+        return try JSONPatch(bytes, for: table, stepsMax: settings.limits.patchSteps)
     }
 
     /// Reads a body; unknown members are 400, or with a dynamic schema columns of the table that is
@@ -140,18 +140,5 @@ package struct TableService: Sendable {
             )
         }
         return ColumnDefinition(member.name, type)
-    }
-
-    /// Writes, and makes what the table lacks for it.
-    func commit(_ operation: WriteOperation, in table: Table) async throws -> WriteOutcome {
-        let outcome: WriteOutcome
-        do {
-            outcome = try await store.write(operation, in: table)
-        } catch let error as SchemaError {
-            throw ServerError.badRequest(error.description)
-        }
-        if let grown = outcome.grown { catalog.put(grown) }
-        if outcome.decision.changesRow { metrics.wroteRow() }
-        return outcome
     }
 }

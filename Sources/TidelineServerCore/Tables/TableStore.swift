@@ -43,12 +43,17 @@ package protocol TableStore: Sendable {
     /// The row with this id, tombstones too, or nil; also nil when it is outside the view.
     func read(_ id: String, view: QueryExpression?, in table: Table) async throws -> StoredRow?
 
-    /// Decides with ``WriteOperation/decide(stored:)`` and writes, in one transaction.
+    /// The same row with all that the database keeps of it.
+    func image(_ id: String, view: QueryExpression?, in table: Table) async throws -> RowImage?
+
+    /// Plans with ``WritePlanner`` and writes, in one transaction; many batches may share one.
     ///
-    /// What the table lacks in the database is made in that transaction, when something is written.
+    /// What a table lacks in the database is made in that transaction, when something is written; it
+    /// is a refusal when the database has something else in its place.
     ///
-    /// - Throws: ``SchemaError`` when the database has something else in its place.
-    func write(_ operation: WriteOperation, in table: Table) async throws -> WriteOutcome
+    /// - Returns: What became of each group, in their order.
+    /// - Throws: When nothing of the batch is done.
+    func write(_ batch: WriteBatch) async throws -> [GroupOutcome]
 
     /// The name of the state of the database, another one after a restore from a backup.
     func epoch() async throws -> String
@@ -85,12 +90,22 @@ package struct WriteOutcome: Sendable {
     package var decision: WriteDecision
     /// The row after the write, or the row that stood against it.
     package var row: StoredRow?
+    /// Why it was refused for what it would have written.
+    package var refusal: ServerError?
+    /// Whether a conflict handler had a row written in the place of a delete.
+    package var isInPlaceOfDelete = false
     /// The table as the database has it now, when the write made it or columns of it.
     package var grown: TableDefinition?
 
     package init(_ decision: WriteDecision, row: StoredRow? = nil) {
         self.decision = decision
         self.row = row
+    }
+
+    package static func refused(_ error: ServerError) -> WriteOutcome {
+        var outcome = WriteOutcome(.refused)
+        outcome.refusal = error
+        return outcome
     }
 }
 

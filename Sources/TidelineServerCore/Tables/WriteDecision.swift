@@ -1,7 +1,6 @@
 // WriteDecision: what a write does to a row, decided from what the row is now.
 //
-// Pure. A backend calls it inside its transaction with the stored row's state, carries the
-// decision out, and hands decision and row back; TableRoutes turns them into a status.
+// Pure. WritePlanner makes the image of the row of it; TableRoutes turns it into a status.
 
 package import TidelineCore
 
@@ -58,6 +57,9 @@ package struct WriteOperation: Sendable {
     package var softDelete = true
     /// What a failed `If-Match`, or a version in the body that is not the stored one, does.
     package var conflict = ConflictRule.reject
+    /// Whether a conflict handler put it in the place of a delete, whose caller is told that the row
+    /// is there still.
+    package var isInPlaceOfDelete = false
     /// Whether the columns that are absent are taken from their defaults.
     package var fillsDefaults: Bool { kind == .insert || kind == .replace }
 
@@ -113,6 +115,8 @@ package enum WriteDecision: Hashable, Sendable {
     case testFailed
     /// Not done: the row is not any more what the write was decided by.
     case outdated
+    /// Refused for what it would have written; the outcome says why.
+    case refused
 
     /// Whether something is written.
     package var changesRow: Bool {
@@ -121,6 +125,9 @@ package enum WriteDecision: Hashable, Sendable {
         default: false
         }
     }
+
+    /// Whether the caller has what they asked for.
+    package var isSuccess: Bool { changesRow || self == .keepStored }
 }
 
 extension WriteOperation.Basis {

@@ -1,0 +1,75 @@
+// HookedGroup: the way of a group of writes through the hooks of their tables.
+//
+//     before each -> transaction -> (conflict -> transaction) -> after each
+//
+// What a hook was shown is what it decides about: a write is bound to the version that was shown,
+// and the group begins anew when the row has another one by then.
+
+import TidelineCore
+
+struct HookedGroup: Sendable {
+    private let service: TableService
+    private let writes: [PreparedWrite]
+
+    /// How often a group begins anew before its caller is told to try later.
+    private static let attemptsMax = 10
+
+    init(_ service: TableService, _ writes: [PreparedWrite]) {
+        self.service = service
+        self.writes = writes
+    }
+
+    /// Runs the hooks, and writes.
+    func run() async -> GroupOutcome {
+        for _ in 0..<Self.attemptsMax {
+            if let outcome = await attempt() { return outcome }
+        }
+        let error = ServerError.busy(
+            "The row is written to too often for its hooks; try again shortly."
+        )
+        return .failed(at: nil, error)
+    }
+
+    /// Nil when a row is not any more what a hook was shown.
+    private func attempt() async -> GroupOutcome? {
+        let hooked = writes.map { HookedWrite(service, $0) }
+        var operations: [WriteOperation] = []
+        for (place, write) in writes.enumerated() {
+            do {
+                operations.append(try await hooked[place].prepared(write.operation))
+            } catch {
+                return .failed(at: place, error)
+            }
+        }
+        var resolved: Set<Int> = []
+        while true {
+            let group = zip(operations, writes).map { WriteBatch.Write($0, in: $1.table) }
+            let outcomes = await service.commit(WriteBatch([WriteBatch.Group(group)]))
+            let outcome = outcomes.first ?? .notReached
+            switch outcome {
+            case .done(let outcomes):
+                for (place, outcome) in outcomes.enumerated() {
+                    await hooked[place].after(operations[place], outcome)
+                }
+                return outcome
+            case .refused(let place, let refused):
+                if refused.decision == .outdated { return nil }
+                // A handler is asked once about each write.
+                guard resolved.insert(place).inserted else { return outcome }
+                do {
+                    let next = try await hooked[place].resolveConflict(
+                        of: operations[place],
+                        refused,
+                        policy: writes[place].operation.conflict,
+                        mayReplaceDelete: writes.count == 1
+                    )
+                    guard let next else { return outcome }
+                    operations[place] = next
+                } catch {
+                    return .failed(at: place, error)
+                }
+            default: return outcome
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+// RowImage: a row as a database keeps it: what writes are planned on and what they leave.
+
+import Foundation
+package import TidelineCore
+
+/// All values of a row; times in microseconds.
+package struct RowImage: Hashable, Sendable {
+    package var id: String
+    /// By column.
+    package var values: [SQLValue]
+    package var createdAt: Int64
+    package var updatedAt: Int64
+    package var version: Int64
+    package var isDeleted: Bool
+
+    package init(
+        id: String,
+        values: [SQLValue],
+        createdAt: Int64,
+        updatedAt: Int64,
+        version: Int64,
+        isDeleted: Bool
+    ) {
+        self.id = id
+        self.values = values
+        self.createdAt = createdAt
+        self.updatedAt = updatedAt
+        self.version = version
+        self.isDeleted = isDeleted
+    }
+
+    /// The columns in their order, then the system columns.
+    var allValues: [SQLValue] {
+        values + [
+            .text(id), .integer(createdAt), .integer(updatedAt), .integer(version),
+            .integer(isDeleted ? 1 : 0),
+        ]
+    }
+
+    /// Whether the row is in a view; nil is the view of all.
+    package func isVisible(in view: QueryExpression?, of table: Table) -> Bool {
+        guard let view else { return true }
+        let all = allValues
+        return FilterEvaluator.matches(view) { name in
+            guard let place = table.place(of: name) else { return .null }
+            return SQLFunctions.value(all[place], as: ExpressionType(table.member(place).type))
+        }
+    }
+
+    /// The row as the wire has it.
+    package func stored(in table: Table) -> StoredRow {
+        StoredRow(
+            json: json(in: table),
+            state: RowState(version: version, updatedAt: updatedAt, isDeleted: isDeleted)
+        )
+    }
+
+    /// The same bytes as a list has for the row.
+    private func json(in table: Table) -> [UInt8] {
+        var writer = JSONWriter(capacity: 512)
+        writer.raw("{\"id\":")
+        writer.string(id)
+        for (place, column) in table.columns.enumerated() {
+            writer.raw(table.jsonNames[place])
+            writer.stored(values[place], of: column.type)
+        }
+        writer.raw(",\"createdAt\":")
+        writer.date(Timestamp(microseconds: createdAt))
+        writer.raw(",\"updatedAt\":")
+        writer.date(Timestamp(microseconds: updatedAt))
+        writer.raw(",\"version\":\"")
+        writer.raw(RowVersion.text(version))
+        writer.raw("\",\"deleted\":")
+        writer.bool(isDeleted)
+        writer.byte("}")
+        return writer.bytes
+    }
+}
+
+extension JSONWriter {
+    /// A stored value of a column of this type.
+    fileprivate mutating func stored(_ value: SQLValue, of type: ColumnType) {
+        switch value {
+        case .null, .program: null()
+        case .integer(let number) where type == .boolean: bool(number != 0)
+        case .integer(let number) where type == .dateTime: date(Timestamp(microseconds: number))
+        case .integer(let number): integer(number)
+        case .real(let number): self.number(number)
+        case .text(let text) where type == .decimal || type == .json: raw(text)
+        case .text(let text): string(text)
+        case .blob(let data): string(data.base64EncodedString())
+        }
+    }
+}
+
+extension SQLValue {
+    /// The value as it comes back from a database, which knows one zero.
+    var kept: SQLValue { if case .real(0) = self { .real(0) } else { self } }
+}

@@ -1,0 +1,201 @@
+// TableWrites: the verbs that change rows, in three steps:
+//
+//     prepare: request -> write          perform: writes -> outcomes          answer: outcome -> answer
+//
+// A batch prepares all its writes, performs them together, and answers each.
+
+import TidelineCore
+
+/// A write that may be done, with the request that it came by.
+struct PreparedWrite: Sendable {
+    let call: TableCall
+    let write: WriteBatch.Write
+
+    var operation: WriteOperation { write.operation }
+    var table: Table { write.table }
+}
+
+extension TableService {
+    /// Answers one request that changes a row.
+    func write(
+        _ call: TableCall,
+        table name: String,
+        id: String?
+    ) async throws -> ServerResponse {
+        let write = try await prepare(call, table: name, id: id)
+        let outcomes = await perform([PreparedGroup([write])])
+        switch outcomes.first {
+        case .done(let writes)? where !writes.isEmpty: return try answer(write, writes[0])
+        case .refused(_, let outcome)?: return try answer(write, outcome)
+        case .failed(_, let error)?: throw error
+        default: throw ServerError.notCommitted
+        }
+    }
+
+    // MARK: - Preparing
+
+    /// Reads a request that changes a row: permission, body, conditions, view.
+    ///
+    /// Nothing of the row is read. What throws is the request's answer.
+    func prepare(
+        _ call: TableCall,
+        table name: String,
+        id: String?
+    ) async throws -> PreparedWrite {
+        if let id { try Self.check(id: id) }
+        try checkPermission(call, name, isRow: id != nil)
+        var write =
+            switch (call.request.method, id) {
+            case ("POST", nil): try insert(call, name)
+            case ("PUT", _): try change(call, .replace, name, id)
+            case ("DELETE", let id?): try remove(call, try table(named: name), id)
+            case ("POST", let id?): try undelete(call, try table(named: name), id)
+            default: try change(call, .merge, name, id)
+            }
+        write.operation.view = try await view(of: write.table, for: call.user, at: call.now)
+        write.operation.staysInView = write.table.hooks?.rowFilter != nil
+        setOwner(&write.operation, call.user, write.table)
+        return PreparedWrite(call: call, write: write)
+    }
+
+    private func insert(_ call: TableCall, _ name: String) throws -> WriteBatch.Write {
+        try checkBody(call)
+        var table = try tableForInsert(named: name)
+        var body = RowBody.empty(table)
+        if !call.request.body.isEmpty || call.generation == .datasync {
+            (body, table) = try self.body(call.request.body, for: table)
+        }
+        if call.generation == .classic { try Self.refuseReserved(body) }
+        var id = body.id ?? ""
+        if id.isEmpty { id = settings.environment.makeID() } else { try Self.check(id: id) }
+        try table.checkAbsent(body.values)
+        var operation = WriteOperation(.insert, id: id)
+        operation.values = body.values
+        return WriteBatch.Write(operation, in: table)
+    }
+
+    private func change(
+        _ call: TableCall,
+        _ kind: WriteOperation.Kind,
+        _ name: String,
+        _ pathID: String?
+    ) throws -> WriteBatch.Write {
+        let isPatch =
+            kind == .merge && call.generation == .datasync
+            && call.head.bodyType == .patch
+        try checkBody(call, isPatch: isPatch)
+        var table = try self.table(named: name)
+        var body: RowBody
+        var patch: JSONPatch?
+        if isPatch {
+            let read = try self.patch(call.request.body, for: table)
+            try checkTests(read, call, table)
+            body = read.claims
+            patch = read
+        } else {
+            (body, table) = try self.body(call.request.body, for: table)
+        }
+        guard let id = pathID ?? body.id else {
+            throw ServerError.badRequest("The row's id is missing in path and body.")
+        }
+        if pathID == nil { try Self.check(id: id) }
+        let isOther = body.id.map { !$0.utf8.elementsEqual(id.utf8) } ?? false
+        // There it is one of the claims about the stored row, which has to be found first.
+        let isClaim = kind == .merge && call.generation == .datasync
+        if isOther && !isClaim {
+            throw ServerError.badRequest("The id in the body is not that of the path.")
+        }
+        if kind == .replace { try table.checkAbsent(body.values) }
+        var operation = WriteOperation(kind, id: id)
+        operation.values = body.values
+        operation.patch = patch
+        operation.includesDeleted = call.includesDeleted
+        operation.softDelete = table.definition.softDelete
+        operation.conflict = conflictRule(of: table, for: call.user)
+        operation.conditions = try Preconditions(call.head.conditions)
+        if kind == .replace { operation.deleted = body.deleted ?? false }
+        if call.generation == .classic {
+            if kind == .merge { try Self.refuseReserved(body) }
+            operation.expectedVersion = body.version
+        } else if kind == .merge {
+            operation.deleted = body.deleted
+            operation.claimsOther = isOther || body.hasNullClaim
+            operation.claimedVersion = body.version
+            operation.claimedUpdatedAt = try body.updatedAt.map(Self.claimedTime)
+        }
+        if operation.deleted == true { try checkDelete(call, table) }
+        return WriteBatch.Write(operation, in: table)
+    }
+
+    private func remove(
+        _ call: TableCall,
+        _ table: Table,
+        _ id: String
+    ) throws -> WriteBatch.Write {
+        var operation = WriteOperation(.delete, id: id)
+        operation.conditions = try Preconditions(call.head.conditions)
+        operation.softDelete = table.definition.softDelete
+        operation.conflict = conflictRule(of: table, for: call.user)
+        return WriteBatch.Write(operation, in: table)
+    }
+
+    private func undelete(
+        _ call: TableCall,
+        _ table: Table,
+        _ id: String
+    ) throws -> WriteBatch.Write {
+        var operation = WriteOperation(.undelete, id: id)
+        operation.conflict = conflictRule(of: table, for: call.user)
+        operation.conditions = try Preconditions(call.head.conditions)
+        return WriteBatch.Write(operation, in: table)
+    }
+
+    // MARK: - Answering
+
+    /// The answer to a write by what became of it.
+    func answer(_ write: PreparedWrite, _ outcome: WriteOutcome) throws -> ServerResponse {
+        let (call, operation, table) = (write.call, write.operation, write.table)
+        switch outcome.decision {
+        case .missing: throw ServerError.noSuchRow
+        case .taken: return ServerResponse(status: 409)
+        case .gone: throw tombstone(call)
+        case .systemChange: throw ServerError.systemChange
+        case .outdated, .merge: throw ServerError.notCommitted
+        case .refused: throw outcome.refusal ?? ServerError.notCommitted
+        case .remove: return ServerResponse(status: 204)
+        case .update where outcome.isInPlaceOfDelete: return conflict(412, outcome, call, table)
+        case .update where operation.kind == .delete: return ServerResponse(status: 204)
+        case .exists, .versionMismatch, .testFailed: return conflict(409, outcome, call, table)
+        case .preconditionFailed: return conflict(412, outcome, call, table)
+        case .insert:
+            var answer = rowAnswer(201, outcome.row)
+            answer.headers.append("Location", location(call, table.name, operation.id))
+            return answer
+        case .update, .keepStored:
+            let isShown = outcome.decision != .keepStored && operation.kind == .replace
+            let row =
+                isShown || mayRead(table, call.user) ? outcome.row : outcome.row?.stub(operation.id)
+            return rowAnswer(operation.kind == .undelete ? 201 : 200, row)
+        }
+    }
+
+    /// The stored row, but for a caller who may not read it.
+    private func conflict(
+        _ status: Int,
+        _ outcome: WriteOutcome,
+        _ call: TableCall,
+        _ table: Table
+    ) -> ServerResponse {
+        rowAnswer(status, mayRead(table, call.user) ? outcome.row : nil)
+    }
+
+    private static func claimedTime(_ text: String) throws -> Int64 {
+        guard let stamp = Timestamp(text) else { throw ServerError.systemChange }
+        return stamp.microseconds
+    }
+
+    private static func refuseReserved(_ body: RowBody) throws {
+        guard let name = body.reserved.first else { return }
+        throw ServerError.badRequest("Member '\(name)' is set by the server; leave it out.")
+    }
+}

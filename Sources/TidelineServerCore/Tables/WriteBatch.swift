@@ -1,0 +1,107 @@
+// WriteBatch: writes that go to a database together; the unit of a TableStore. A single write is a
+// batch of one.
+
+/// Groups of writes, done in their order in one transaction.
+package struct WriteBatch: Sendable {
+    package struct Write: Sendable {
+        package var operation: WriteOperation
+        package var table: Table
+
+        package init(_ operation: WriteOperation, in table: Table) {
+            self.operation = operation
+            self.table = table
+        }
+    }
+
+    /// Writes of which all are done or none.
+    package struct Group: Sendable {
+        package var writes: [Write]
+        /// Earlier groups of the batch without whose success this one is not done.
+        package var dependsOn: [Int]
+
+        package init(_ writes: [Write], dependsOn: [Int] = []) {
+            self.writes = writes
+            self.dependsOn = dependsOn
+        }
+    }
+
+    package var groups: [Group]
+    /// Whether nothing is done after the first group that failed.
+    package var stopsAtFailure: Bool
+
+    package init(_ groups: [Group], stopsAtFailure: Bool = false) {
+        self.groups = groups
+        self.stopsAtFailure = stopsAtFailure
+    }
+
+    /// How many writes it has.
+    package var count: Int { groups.reduce(0) { $0 + $1.writes.count } }
+}
+
+/// What became of a group.
+package enum GroupOutcome: Sendable {
+    /// Every write of it was a success; one outcome for each.
+    case done([WriteOutcome])
+    /// This write was refused; nothing of the group is done.
+    case refused(at: Int, WriteOutcome)
+    /// It could not be done, by this write or nil by none of them; nothing of the group is done.
+    case failed(at: Int?, any Error)
+    /// Not begun: a group that it depends on has no success.
+    case dependencyFailed
+    /// Not begun: the batch ended before it.
+    case notReached
+
+    package var isDone: Bool { if case .done = self { true } else { false } }
+}
+
+/// The way through a batch: which group is next, and which are passed over.
+package struct BatchProgress: Sendable {
+    private let batch: WriteBatch
+    /// Of the groups that were passed already.
+    package private(set) var outcomes: [GroupOutcome] = []
+    private var isStopped = false
+
+    package init(_ batch: WriteBatch) {
+        self.batch = batch
+        outcomes.reserveCapacity(batch.groups.count)
+    }
+
+    /// The place of the next group to be done, nil at the end.
+    package mutating func next() -> Int? {
+        while outcomes.count < batch.groups.count {
+            let place = outcomes.count
+            if isStopped {
+                outcomes.append(.notReached)
+                continue
+            }
+            let isReady = batch.groups[place].dependsOn.allSatisfy { earlier in
+                outcomes.indices.contains(earlier) && outcomes[earlier].isDone
+            }
+            if isReady { return place }
+            ended(.dependencyFailed)
+        }
+        return nil
+    }
+
+    /// The groups from the next one up to `end`, as a batch of their own.
+    package func part(upTo end: Int) -> WriteBatch {
+        let start = outcomes.count
+        var part = batch
+        part.groups = batch.groups[start..<end].map { group in
+            var group = group
+            group.dependsOn = group.dependsOn.compactMap { earlier in
+                if earlier >= start { return earlier - start }
+                // What nothing is at has no success.
+                return outcomes[earlier].isDone ? nil : .max
+            }
+            return group
+        }
+        return part
+    }
+
+    /// Takes what became of the group that `next` named.
+    package mutating func ended(_ outcome: GroupOutcome) {
+        outcomes.append(outcome)
+        if !outcome.isDone, batch.stopsAtFailure { isStopped = true }
+    }
+}

@@ -1,0 +1,58 @@
+// WriteGroups: performs groups of prepared writes: in one call of the store, or through hooks.
+
+import TidelineCore
+
+/// Prepared writes of which all are done or none.
+struct PreparedGroup: Sendable {
+    var writes: [PreparedWrite]
+    /// Earlier groups without whose success this one is not done.
+    var dependsOn: [Int]
+
+    init(_ writes: [PreparedWrite], dependsOn: [Int] = []) {
+        self.writes = writes
+        self.dependsOn = dependsOn
+    }
+
+    var hasHooks: Bool { writes.contains { $0.table.hooks?.surroundWrites == true } }
+}
+
+extension TableService {
+    /// Performs groups in their order.
+    ///
+    /// Neighbours without hooks go to the store together, in one transaction. A group with hooks goes
+    /// alone, because its hooks look at the row before and may run again.
+    func perform(_ groups: [PreparedGroup], stopsAtFailure: Bool = false) async -> [GroupOutcome] {
+        let whole = WriteBatch(
+            groups.map { WriteBatch.Group($0.writes.map(\.write), dependsOn: $0.dependsOn) },
+            stopsAtFailure: stopsAtFailure
+        )
+        guard groups.contains(where: \.hasHooks) else { return await commit(whole) }
+        var progress = BatchProgress(whole)
+        while let start = progress.next() {
+            if groups[start].hasHooks {
+                progress.ended(await HookedGroup(self, groups[start].writes).run())
+                continue
+            }
+            let end = groups[start...].firstIndex(where: \.hasHooks) ?? groups.count
+            for outcome in await commit(progress.part(upTo: end)) { progress.ended(outcome) }
+        }
+        return progress.outcomes
+    }
+
+    /// Writes, and makes what the tables lack for it.
+    func commit(_ batch: WriteBatch) async -> [GroupOutcome] {
+        let outcomes: [GroupOutcome]
+        do {
+            outcomes = try await store.write(batch)
+        } catch {
+            return batch.groups.map { _ in .failed(at: nil, error) }
+        }
+        for case .done(let writes) in outcomes {
+            for outcome in writes {
+                if let grown = outcome.grown { catalog.put(grown) }
+                if outcome.decision.changesRow { metrics.wroteRow() }
+            }
+        }
+        return outcomes
+    }
+}

@@ -1,0 +1,19 @@
+// BatchJob: a batch that waits for the writer, with what this backend derived from its tables.
+
+import TidelineServerCore
+
+struct BatchJob: Sendable {
+    struct Write: Sendable {
+        let operation: WriteOperation
+        let table: SQLiteTable
+    }
+
+    let batch: WriteBatch
+    /// The writes of the batch's groups.
+    let groups: [[Write]]
+    let answer: CheckedContinuation<[GroupOutcome], any Error>
+
+    func forEachTable(_ body: (SQLiteTable) -> Void) {
+        for group in groups { for write in group { body(write.table) } }
+    }
+}
