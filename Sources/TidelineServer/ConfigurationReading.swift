@@ -56,9 +56,9 @@ extension ServerConfiguration {
         let bytes = 1024...(1 << 30)
         let allowed = [
             "pageBytes", "rowBytes", "queryTime", "writeQueue", "mergeBases", "patchSteps",
-            "ledgerDays", "ledgerBytes", "batchRequests", "batchBytes", "batchAnswerBytes",
-            "bodyBytes", "headerBytes", "connections", "headerTime", "requestTime", "idleTime",
-            "handlerTime",
+            "changeDays", "ledgerDays", "ledgerBytes", "batchRequests", "batchBytes",
+            "batchAnswerBytes", "bodyBytes", "headerBytes", "connections", "headerTime",
+            "requestTime", "idleTime", "handlerTime",
             "answerTime", "drainTime", "lingerTime", "lingerBytes", "bodiesBytes",
         ]
         for (name, node) in node.object(allowed: allowed) {
@@ -75,6 +75,7 @@ extension ServerConfiguration {
             case "ledgerDays": Self.put(node.integer(1...3650), &limits.ledgerDays)
             case "ledgerBytes":
                 Self.put(node.integer((1 << 20)...(1 << 40)), &limits.ledgerBytes)
+            case "changeDays": Self.put(node.integer(1...36_500), &limits.changeDays)
             case "patchSteps": Self.put(node.integer(1...100_000), &limits.patchSteps)
             case "bodyBytes": Self.put(node.integer(bytes), &http.bodyBytesMax)
             case "headerBytes": Self.put(node.integer(4096...(1 << 20)), &http.headerBytesMax)

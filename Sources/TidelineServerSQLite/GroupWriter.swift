@@ -141,7 +141,7 @@ final class GroupWriter: Sendable {
 
     /// Returns when there is work, or with true when it is time to look for tombstones.
     private func waitForWork() -> Bool {
-        let hasTombstones = state.withLock { !$0.purge.days.isEmpty }
+        let hasTombstones = state.withLock { !$0.purge.logDays.isEmpty }
         guard hasTombstones else {
             wake.wait()
             return false
@@ -152,11 +152,11 @@ final class GroupWriter: Sendable {
     // MARK: - Tombstones
 
     /// From now on looks for old tombstones of these tables.
-    func purge(tombstonesOf tables: [TableDefinition], ties: (String) -> TieCounts) {
+    func purge(tombstonesOf tables: [TableDefinition], heads: (String) -> TableHead) {
         let hasTombstones = state.withLock { state in
-            state.purge.take(tables, ties: ties)
+            state.purge.take(tables, changeDays: limits.changeDays, heads: heads)
             state.isPurgeNew = true
-            return !state.purge.days.isEmpty
+            return !state.purge.logDays.isEmpty
         }
         if hasTombstones { wake.signal() }
     }
@@ -241,8 +241,8 @@ final class GroupWriter: Sendable {
         _ database: Database,
         each: (() throws -> GroupOutcome) throws -> GroupOutcome
     ) throws -> [[GroupOutcome]] {
-        try database.transaction {
-            var writes = RowWrites(database, limits: limits, now: now)
+        var writes = RowWrites(database, limits: limits, now: now)
+        let results = try database.transaction {
             let results = try jobs.map { job in
                 var progress = BatchProgress(job.batch)
                 while let place = progress.next() {
@@ -253,5 +253,7 @@ final class GroupWriter: Sendable {
             try writes.finish()
             return results
         }
+        writes.advanceClocks()
+        return results
     }
 }

@@ -105,6 +105,15 @@ struct RowBytes: ~Copyable {
         byte(UInt8(ascii: "}"))
     }
 
+    /// Writes that the row with the id in this column is gone for the caller.
+    mutating func removed(_ statement: Statement, id column: Int32, isDeleted: Bool) {
+        word("{\"@removed\":{\"reason\":\"")
+        word(isDeleted ? "deleted" : "changed")
+        word("\"},\"id\":")
+        string(statement.cell(column).utf8)
+        byte(UInt8(ascii: "}"))
+    }
+
     private mutating func value(_ form: CellForm, _ statement: Statement, _ index: Int32) {
         let cell = statement.cell(index)
         guard !cell.isNull else { return word("null") }

@@ -16,6 +16,8 @@ extension RowWrites {
             return try database.savepoint {
                 let grown = try SchemaChange(database: database, now: now)
                     .grow(table.table.definition)
+                let clock = try KnownClock.read(table.name, database)
+                table.head.clock.raiseHorizon(to: clock.horizon)
                 var outcome = try perform(operation, in: table)
                 guard outcome.decision.changesRow else { throw Undone(outcome: outcome) }
                 outcome.grown = grown

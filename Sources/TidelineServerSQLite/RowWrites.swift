@@ -29,6 +29,7 @@ struct RowWrites {
     private var ledgerPuts = 0
     private var stamps: [String: Int64] = [:]
     private var moved: Set<String> = []
+    private var clocks: [String: KnownClock] = [:]
 
     init(_ database: Database, limits: ServerLimits, now: @escaping @Sendable () -> Int64) {
         self.database = database
@@ -156,13 +157,23 @@ struct RowWrites {
         case .update(let image, let columns, let old):
             table.head.ties.rowLeaves(old.updatedAt)
             if table.keepsBases { try bases.keep(old, of: table) }
+            if table.log.isNeeded(for: old, image) {
+                try table.log.keep(
+                    old.id,
+                    stamp: stamp.value,
+                    isDeleted: image.isDeleted,
+                    database
+                )
+            }
             try update(image, columns, table)
             take(stamp, table)
         case .remove(let old):
             table.head.ties.rowLeaves(old.updatedAt)
+            try table.log.keep(old.id, stamp: stamp.value, isDeleted: true, database)
             let statement = try database.prepare(table.delete)
             statement.bind(1, text: old.id)
             try statement.run()
+            take(stamp, table)
             if table.keepsBases { try MergeBases.drop(old.id, of: table.name, database) }
         }
         return true
@@ -223,6 +234,7 @@ struct RowWrites {
         if stamp.endsCount { table.head.isCounted.store(false, ordering: .sequentiallyConsistent) }
         stamps[table.clock] = stamp.value
         moved.insert(table.clock)
+        clocks[table.clock] = table.head.clock
     }
 
     /// The last step before the commit: writes the clocks of the tables that were written to, and
@@ -234,6 +246,12 @@ struct RowWrites {
                 .text(name), .integer(stamps[name] ?? 0),
             ])
         }
+    }
+
+    /// The first step after the commit, before anybody is answered: a read that begins after an
+    /// answer has to see its write.
+    func advanceClocks() {
+        for (name, clock) in clocks { clock.advance(to: stamps[name] ?? 0) }
     }
 }
 

@@ -11,6 +11,7 @@ final class TableHead: Sendable {
     /// another.
     let isCounted = Atomic(false)
     let ties = TieCounts()
+    let clock = KnownClock()
 }
 
 final class SQLiteTable: Sendable {
@@ -21,6 +22,7 @@ final class SQLiteTable: Sendable {
     let clock: String
     /// Whether the rows that writes replace are kept, to merge by.
     let keepsBases: Bool
+    let log: ChangeLog
     /// The columns of a row in the order of the wire: id, columns, other system columns.
     let cells: [CellColumn]
     /// All cells of a row as JSON.
@@ -41,6 +43,7 @@ final class SQLiteTable: Sendable {
         clock = table.name.lowercased()
         name = table.name
         keepsBases = table.definition.conflict == .merge
+        log = ChangeLog(table)
         let columns = table.columns
         let all = columns + SystemColumn.definitions
         let id = columns.count

@@ -91,7 +91,7 @@ package final class SQLiteTableStore: TableStore {
         for step in steps {
             log.write(step.isNotable ? .info : .debug, "tables", ["change": step.description])
         }
-        writer.purge(tombstonesOf: definitions) { head(of: $0).ties }
+        writer.purge(tombstonesOf: stored) { head(of: $0) }
         return stored
     }
 
@@ -114,6 +114,24 @@ package final class SQLiteTableStore: TableStore {
             return try await read(isSmall: true) { try RowWrites.row(id, table, $0) }
         }
         return try await read(isSmall: true) { try RowView(table, view).row(id, $0) }
+    }
+
+    package func clock(of table: Table) async throws -> TableClock {
+        let table = derived(table)
+        if let known = table.head.clock.known { return known }
+        let read = try await read(isSmall: true) { try KnownClock.read(table.name, $0) }
+        return table.head.clock.learn(read)
+    }
+
+    package func changes(_ request: ChangeRequest, in table: Table) async throws -> ChangePage {
+        let read = ChangesRead(request, derived(table))
+        let isSmall = request.rowsMax <= Self.smallRowsMax && !request.wantsCount
+        return try await self.read(isSmall: isSmall) { try read.run($0) }
+    }
+
+    package func digest(_ request: DigestRequest, in table: Table) async throws -> TableDigest {
+        let read = DigestRead(request, derived(table))
+        return try await self.read(isSmall: false) { try read.run($0) }
     }
 
     package func image(

@@ -36,6 +36,8 @@ struct SchemaChange {
                 let merged = try bring(table, from: place.map { stored[$0] }, by: own)
                 if let place { stored[place] = merged } else { stored.append(merged) }
             }
+            // Also of tables that are not declared: files of older formats have no logs.
+            for table in stored { try ChangeLog.prepare(table, database) }
             return (stored, steps)
         }
     }
@@ -72,6 +74,9 @@ struct SchemaChange {
     /// Makes the server's own tables.
     func open() throws {
         try database.execute(ServerSchema.tables)
+        if try database.integer(ServerSchema.hasHorizon) == 0 {
+            try database.execute(ServerSchema.addHorizon)
+        }
         try database.execute(ServerSchema.state)
         try database.execute(ServerSchema.bases)
         try database.execute(ServerSchema.ledger)
@@ -132,6 +137,7 @@ struct SchemaChange {
         try rows.giveNewVersions(now: now)
         var merged = table
         merged.schema.columns = columns
+        try ChangeLog.prepare(merged, database)
         return merged
     }
 

@@ -19,8 +19,18 @@ enum ServerSchema {
         CREATE TABLE IF NOT EXISTS "tideline_tables" (
             "name"    TEXT    NOT NULL PRIMARY KEY COLLATE NOCASE,
             "stamp"   INTEGER NOT NULL DEFAULT 0,
-            "columns" TEXT    NOT NULL
+            "columns" TEXT    NOT NULL,
+            "horizon" INTEGER NOT NULL DEFAULT 0
         ) STRICT
+        """
+
+    /// Since format 5; before it nobody knew what was forgotten.
+    static let addHorizon = """
+        ALTER TABLE "tideline_tables" ADD COLUMN "horizon" INTEGER NOT NULL DEFAULT 0
+        """
+
+    static let hasHorizon = """
+        SELECT count(*) FROM pragma_table_info('tideline_tables') WHERE "name" = 'horizon'
         """
 
     /// What belongs to no table: `epoch`, which names this state of the database.
@@ -56,6 +66,14 @@ enum ServerSchema {
 
     static let putStamp = """
         UPDATE "tideline_tables" SET "stamp" = ?2 WHERE "name" = ?1
+        """
+
+    static let readClock = """
+        SELECT "stamp", "horizon" FROM "tideline_tables" WHERE "name" = ?1
+        """
+
+    static let raiseHorizon = """
+        UPDATE "tideline_tables" SET "horizon" = max("horizon", ?2) WHERE "name" = ?1
         """
 
     static let hasTable = """

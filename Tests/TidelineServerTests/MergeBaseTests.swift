@@ -194,7 +194,13 @@ import TidelineServerSQLite
             let made = await old.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
             await old.store.stop()
             try Database(path: path)
-                .execute("DROP TABLE \"tideline_bases\"; PRAGMA user_version = 3")
+                .execute(
+                    """
+                    DROP TABLE "tideline_bases";
+                    ALTER TABLE "tideline_tables" DROP COLUMN "horizon";
+                    PRAGMA user_version = 3
+                    """
+                )
             let door = try await Door([Self.table()], path: path)
             #expect(await Self.patch(door, #"{"text":"y"}"#).status == 200)
             let tag = made.headers["ETag"] ?? ""

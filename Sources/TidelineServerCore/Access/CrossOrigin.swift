@@ -97,7 +97,7 @@ package struct CrossOrigin: Sendable {
     /// What a page may read of an answer beside its body.
     private static let exposedHeaders =
         "Allow, ETag, Last-Modified, Link, Location, Preference-Applied, Repeatability-Result, "
-        + "Retry-After, Tideline-Epoch, WWW-Authenticate, X-Request-ID"
+        + "Retry-After, Tideline-Epoch, Tideline-Horizon, WWW-Authenticate, X-Request-ID"
 
     /// For how many seconds a browser keeps what a preflight said.
     private static let maxAge = "300"

@@ -61,35 +61,6 @@ extension TableDefinition {
 }
 
 extension TableService {
-    /// What of the table the user may see, as a filter that every statement has; nil for all.
-    ///
-    /// `now` is the moment of the request.
-    func view(
-        of table: Table,
-        for user: User?,
-        at now: Int64
-    ) async throws -> QueryExpression? {
-        let owned = try ownerView(of: table, for: user)
-        guard let rowFilter = table.hooks?.rowFilter, let filter = try await rowFilter(user) else {
-            return owned
-        }
-        let filtered = try filter.expression(in: table.definition.schema, now: now)
-        return owned.map { QueryExpression(.all([$0, filtered])) } ?? filtered
-    }
-
-    private func ownerView(of table: Table, for user: User?) throws -> QueryExpression? {
-        guard let owner = table.definition.owner else { return nil }
-        // The permissions let nobody else get here.
-        guard let user else { throw ServerError.notSignedIn }
-        return QueryExpression(
-            .compare(
-                .eq,
-                QueryExpression(.field(owner)),
-                QueryExpression(.value(.string(user.id)))
-            )
-        )
-    }
-
     /// Refuses a caller without a token where the access needs one.
     func require(_ access: TablePermissions.Access, _ user: User?) throws {
         if access == .authenticated && user == nil { throw ServerError.notSignedIn }

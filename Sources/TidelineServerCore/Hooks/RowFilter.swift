@@ -15,6 +15,13 @@ public struct RowFilter: Sendable, ExpressibleByStringInterpolation {
     /// A value that has no literal.
     private var fault: ODataError?
 
+    /// What names the view to devices that ask for changes; nil to take the condition's text.
+    ///
+    /// A device that holds rows of a view with another name starts over. Set it where the text is
+    /// another one for each request though it means the same rows, and change it where the same
+    /// text comes to mean other rows.
+    public var fingerprint: String?
+
     /// A condition without values.
     public init(stringLiteral text: String) {
         self.text = text
@@ -74,10 +81,17 @@ public struct RowFilter: Sendable, ExpressibleByStringInterpolation {
         }
     }
 
-    /// The condition on a table's columns.
-    func expression(in schema: TableSchema, now: Int64) throws -> QueryExpression {
+    /// The condition on a table's columns, and whether it asks for the time.
+    func expression(
+        in schema: TableSchema,
+        now: Int64
+    ) throws -> (condition: QueryExpression, callsNow: Bool) {
         if let fault { throw fault }
-        return try FilterChecker(schema: schema, now: Timestamp(microseconds: now).date)
-            .filter(try ODataParser.filter(text, dialect: .v4))
+        let filter = try ODataParser.filter(text, dialect: .v4)
+        let checker = FilterChecker(schema: schema, now: Timestamp(microseconds: now).date)
+        return (try checker.filter(filter), filter.calls(.now))
     }
+
+    /// What tells this view from others.
+    var identity: String { fingerprint.map { "name " + $0 } ?? "text " + text }
 }

@@ -7,6 +7,7 @@ package struct ListOptions: Sendable {
     package var order: String?
     package var select: String?
     package var token: String?
+    package var deltaToken: String?
     package var top: Int?
     package var skip = 0
     package var wantsCount = false
@@ -16,7 +17,9 @@ package struct ListOptions: Sendable {
         var seen: Set<String> = []
         for parameter in parameters.all where parameter.name.utf8.first == UInt8(ascii: "$") {
             let name = parameter.name.lowercased()
-            guard Self.known.contains(name) else { throw Self.unknown(parameter.name) }
+            let isKnown =
+                Self.known.contains(name) || name == "$deltatoken" && generation == .datasync
+            guard isKnown else { throw Self.unknown(parameter.name) }
             guard seen.insert(name).inserted else {
                 throw ServerError.badRequest("Option '\(name)' comes twice.")
             }
@@ -29,6 +32,7 @@ package struct ListOptions: Sendable {
             case "$orderby": order = value
             case "$select": select = value
             case "$skiptoken": token = value
+            case "$deltatoken": deltaToken = value
             case "$top": top = try Self.number(value, name)
             case "$skip": skip = try Self.number(value, name)
             case "$count":

@@ -6,8 +6,8 @@ package struct ListPlan: Sendable {
     package var request = ListRequest()
     /// The page size that the caller's preference led to.
     package private(set) var pageSizeApplied: Int?
-    private let generation: Generation
-    private let options: ListOptions
+    let generation: Generation
+    let options: ListOptions
     /// Whether the query asks for the time, so that its plan holds for one request.
     private(set) var dependsOnTime = false
     /// What the keys yield that decide the order, the id last.
@@ -15,6 +15,12 @@ package struct ListPlan: Sendable {
 
     /// Whether the page begins with the first row.
     var isFirstPage: Bool { options.token == nil && options.skip == 0 }
+
+    /// Whether what changes after the list can be told: rows must not come and go by the time
+    /// alone, and nothing is left out at its start or all of it.
+    var canTrackChanges: Bool {
+        generation == .datasync && !dependsOnTime && options.skip == 0 && options.top != 0
+    }
 
     /// Nil when a dynamic schema lacks a column that the query names: nothing can match.
     package init?(
@@ -28,15 +34,13 @@ package struct ListPlan: Sendable {
     ) throws {
         self.generation = generation
         self.options = options
-        let topMax = table.definition.maxTop ?? (generation == .classic ? 1000 : 128_000)
+        let topMax = Self.topMax(table, generation)
         if let top = options.top, top > topMax {
             throw ServerError.badRequest("Option '$top' may be at most \(topMax) (maxTop).")
         }
         var size = table.definition.pageSize ?? (generation == .classic ? 50 : 100)
-        if generation == .datasync, let pageSizeWanted {
-            size = min(pageSizeWanted, topMax)
-            pageSizeApplied = size
-        }
+        pageSizeApplied = Self.applied(pageSizeWanted, table, generation)
+        size = pageSizeApplied ?? size
         request.rowsMax =
             generation == .classic ? options.top ?? size : min(options.top ?? size, size)
         request.bytesMax = limits.pageBytes
@@ -58,6 +62,16 @@ package struct ListPlan: Sendable {
             }
             request.after = keys
         }
+    }
+
+    private static func topMax(_ table: Table, _ generation: Generation) -> Int {
+        table.definition.maxTop ?? (generation == .classic ? 1000 : 128_000)
+    }
+
+    /// The page size that a caller's preference leads to.
+    static func applied(_ wanted: Int?, _ table: Table, _ generation: Generation) -> Int? {
+        guard generation == .datasync else { return nil }
+        return wanted.map { min($0, topMax(table, generation)) }
     }
 
     private mutating func readTexts(_ table: Table, now: Int64) throws(ODataError) {
@@ -126,46 +140,5 @@ package struct ListPlan: Sendable {
             rows: 0,
             count: options.wantsCount ? 0 : nil
         )
-    }
-
-    /// The parameters of the link to the rows behind `page`, or nil when there is none.
-    package func nextParameters(
-        after page: ListPage,
-        of parameters: QueryParameters
-    ) -> [QueryParameters.Parameter]? {
-        guard let keys = page.next else { return nil }
-        var top = options.top.map { $0 - page.rows }
-        if top == 0 {
-            // A datasync caller has all it asked for; a classic one pages by links of one size.
-            guard generation == .classic else { return nil }
-            top = options.top
-        }
-        var result: [QueryParameters.Parameter] = []
-        for parameter in parameters.all {
-            if ASCII.equal(parameter.name, "$skip") || ASCII.equal(parameter.name, "$skiptoken") {
-                continue
-            }
-            if ASCII.equal(parameter.name, "$top"), let top {
-                result.append(.init(name: parameter.name, value: String(top)))
-            } else {
-                result.append(parameter)
-            }
-        }
-        result.append(.init(name: "$skiptoken", value: PageToken.encode(keys)))
-        return result
-    }
-}
-
-extension QueryParameters.Parameter {
-    /// A percent-encoded query string, without the question mark.
-    package static func query(_ parameters: [QueryParameters.Parameter]) -> String {
-        var text: [UInt8] = []
-        for parameter in parameters {
-            if !text.isEmpty { text.append(UInt8(ascii: "&")) }
-            PercentCoding.encode(parameter.name, into: &text)
-            text.append(UInt8(ascii: "="))
-            PercentCoding.encode(parameter.value, into: &text)
-        }
-        return String(decoding: text, as: UTF8.self)
     }
 }

@@ -9,6 +9,11 @@ package struct Preferences: Hashable, Sendable {
     package private(set) var continuesOnError: Bool?
     /// That preference as it came.
     package private(set) var continuesOnErrorText = ""
+    /// The name under which the changes of a list were asked for (OData 4.01 part 1, 8.2.8.8).
+    private var trackingName: String?
+
+    /// Whether the caller wants to be told what changes after a list.
+    package var tracksChanges: Bool { trackingName != nil }
 
     package init() {}
 
@@ -17,6 +22,12 @@ package struct Preferences: Hashable, Sendable {
         for preference in field.utf8.split(separator: UInt8(ascii: ",")) {
             let text = Substring(preference.prefix { $0 != UInt8(ascii: ";") })
             let parts = text.split(separator: "=", maxSplits: 1).map(Self.trimmed)
+            if trackingName == nil, parts.count == 1,
+                ASCII.equal(parts[0], "odata.track-changes")
+                    || ASCII.equal(parts[0], "track-changes")
+            {
+                trackingName = parts[0].lowercased()
+            }
             // The first one counts.
             readContinuesOnError(parts)
             guard parts.count == 2, pageSize == nil,
@@ -38,8 +49,14 @@ package struct Preferences: Hashable, Sendable {
         continuesOnErrorText = name.lowercased() + (parts.count > 1 ? "=" + value.lowercased() : "")
     }
 
-    /// The value of `Preference-Applied` for pages of at most `rows`.
-    package func applied(pageSize rows: Int) -> String { "\(pageSizeName)=\(rows)" }
+    /// The value of `Preference-Applied` for pages of at most `rows`, and for a list whose changes
+    /// are told; nil where nothing was asked for or done.
+    package func applied(pageSize rows: Int?, tracksChanges: Bool) -> String? {
+        var parts: [String] = []
+        if tracksChanges, let trackingName { parts.append(trackingName) }
+        if let rows, !pageSizeName.isEmpty { parts.append("\(pageSizeName)=\(rows)") }
+        return parts.isEmpty ? nil : parts.joined(separator: ", ")
+    }
 
     private static func trimmed(_ text: Substring) -> Substring {
         var text = text

@@ -154,6 +154,7 @@ package struct RequestHandler: Sendable {
             allowed = service.methods(ofEndpoint: path).joined(separator: ", ")
             guard !allowed.isEmpty || request.isPreflight else { throw ServerError.noSuchPath }
         case .table(let table): allowed = service.allowedMethods(table, isRow: false, .classic)
+        case .row(_, TableService.digestName): allowed = "GET"
         case .row(let table, _): allowed = service.allowedMethods(table, isRow: true, .classic)
         }
         return ServerResponse(status: 200, headers: ["Allow": allowed])

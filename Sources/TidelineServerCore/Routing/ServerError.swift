@@ -53,6 +53,38 @@ package struct ServerError: Error, Sendable {
 
     package static let gone = ServerError(410, "The row was deleted.")
 
+    private static func linkIsOver(_ reason: String, code: String) -> ServerError {
+        ServerError(
+            410,
+            "\(reason) since this link was made. Ask for the whole list again.",
+            code: code
+        )
+    }
+
+    package static let deltaExpired = linkIsOver(
+        "Deletes were forgotten",
+        code: "deltaExpired"
+    )
+
+    package static let epochChanged = linkIsOver(
+        "The database was put back to an earlier state",
+        code: "epochChanged"
+    )
+
+    package static let schemaChanged = linkIsOver(
+        "The table's columns have changed",
+        code: "schemaChanged"
+    )
+
+    package static let viewChanged = linkIsOver(
+        "What you may see of the table has changed",
+        code: "viewChanged"
+    )
+
+    package static let notADeltaLink = badRequest(
+        "Option '$deltatoken' is not from a link of this query."
+    )
+
     package static func methodNotAllowed(_ allowed: String) -> ServerError {
         ServerError(
             405,

@@ -7,6 +7,9 @@ package enum RowVersion {
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
     private static let alphabet = Array("\(alphabetText)".utf8)
 
+    /// How many characters a version has.
+    static let size = 12
+
     /// Writes the twelve characters of a version.
     package static func write(_ stamp: Int64, to target: UnsafeMutablePointer<UInt8>) {
         let bits = UInt64(bitPattern: stamp)

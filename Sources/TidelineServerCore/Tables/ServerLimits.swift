@@ -31,6 +31,12 @@ public struct ServerLimits: Hashable, Sendable {
     /// The most bytes of the ledger; the oldest writes are dropped first.
     public var ledgerBytes = 1 << 30
 
+    /// How many days it is known what was deleted for good, or left somebody's view; a table's
+    /// `tombstoneDays` goes before.
+    ///
+    /// A device that asks for changes after a longer time starts over.
+    public var changeDays = 90
+
     /// The defaults.
     public init() {}
 }

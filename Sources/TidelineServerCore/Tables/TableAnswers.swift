@@ -37,20 +37,25 @@ extension TableService {
         )
     }
 
+    /// What every answer about many rows has.
+    var listHeaders: HTTPFields { ["Content-Type": Self.json, "Tideline-Epoch": epoch] }
+
     /// A page with its count and its way on.
     func listAnswer(
         _ call: TableCall,
         _ table: String,
         _ page: consuming ListPage,
-        _ next: [QueryParameters.Parameter]?
+        _ links: ListLinks,
+        _ clock: TableClock?
     ) -> ServerResponse {
         metrics.sent(rows: page.rows)
         var writer = JSONWriter(capacity: 0)
         // Moved, not copied: the page has room for its end.
         writer.bytes = page.bytes
         page.bytes = []
-        var headers: HTTPFields = ["Content-Type": Self.json, "Tideline-Epoch": epoch]
-        let query = next.map(QueryParameters.Parameter.query)
+        var headers = listHeaders
+        if let horizon = clock?.horizonText { headers.append("Tideline-Horizon", horizon) }
+        let query = links.next.map(QueryParameters.Parameter.query)
         writer.byte("]")
         switch call.generation {
         case .classic:
@@ -74,6 +79,10 @@ extension TableService {
                 )
             } else {
                 writer.null()
+            }
+            if let delta = links.delta {
+                writer.raw(",\"@odata.deltaLink\":")
+                writer.string(QueryParameters.Parameter.query(delta))
             }
             writer.byte("}")
         }

@@ -1,5 +1,6 @@
 // TableDefinition: a table as the configuration declares it; Table: the same, made ready.
 
+import Synchronization
 public import TidelineCore
 
 /// A table of the server: its columns and its rules.
@@ -87,6 +88,8 @@ package final class Table: Sendable {
     package let hooks: TableHooks?
     /// What the database has of it.
     private let made: Made
+    /// Made when it is first asked for.
+    private let schemaFingerprint = Mutex<Fingerprint?>(nil)
 
     /// What a database has of a table.
     package enum Made: Sendable {
@@ -133,6 +136,17 @@ package final class Table: Sendable {
 
     package var name: String { definition.name }
     package var columns: [ColumnDefinition] { definition.schema.columns }
+
+    /// Another one for other columns: what a device holds of them is something else then.
+    var fingerprint: Fingerprint {
+        schemaFingerprint.withLock { kept in
+            if let kept { return kept }
+            let columns = columns.map { "\($0.name) \($0.type)" }.sorted()
+            let made = Fingerprint([name.lowercased(), definition.owner ?? ""] + columns)
+            kept = made
+            return made
+        }
+    }
 
     /// Whether something of it has to be made before it can be written to.
     package var isWanting: Bool { if case .whole = made { false } else { true } }

@@ -35,6 +35,7 @@ extension TableService {
         table name: String,
         id: String? = nil
     ) async throws -> ServerResponse {
+        if let id, id == Self.digestName { return try await digest(call, name) }
         if !call.isRead { return try await write(call, table: name, id: id) }
         if let id { try Self.check(id: id) }
         try checkPermission(call, name, isRow: id != nil)
@@ -46,62 +47,12 @@ extension TableService {
         if let fault = ItemID.fault(in: id) {
             throw ServerError.badRequest("The id cannot be used: \(fault).")
         }
+        guard id != digestName else {
+            throw ServerError.badRequest("The id cannot be used: '\(digestName)' is no row.")
+        }
     }
 
     // MARK: - Reading
-
-    private func list(_ call: TableCall, _ name: String) async throws -> ServerResponse {
-        guard let table = catalog.table(named: name) else {
-            let options = try ListOptions(call.parameters, generation: call.generation)
-            guard settings.dynamicSchema, TableDefinition.nameFault(name) == nil else {
-                throw ServerError.noSuchTable
-            }
-            return listAnswer(call, name, ListPlan.emptyPage(options, call.generation), nil)
-        }
-        guard var plan = try plan(call, table) else {
-            let options = try ListOptions(call.parameters, generation: call.generation)
-            return listAnswer(call, name, ListPlan.emptyPage(options, call.generation), nil)
-        }
-        // Plans are kept by the text of the query, for all users.
-        plan.request.view = try await view(of: table, for: call.user, at: call.now)
-        try await beforeRead(call, table, nil)
-        let page = try await store.list(plan.request, in: table)
-        await afterRead(call, table, nil, rows: page.rows)
-        let next = plan.nextParameters(after: page, of: call.parameters)
-        var answer = listAnswer(call, table.name, page, next)
-        if let size = plan.pageSizeApplied {
-            answer.headers.append(
-                "Preference-Applied",
-                call.head.preferences.applied(pageSize: size)
-            )
-        }
-        return answer
-    }
-
-    /// Nil when nothing can match.
-    private func plan(_ call: TableCall, _ table: Table) throws -> ListPlan? {
-        let query = ListPlans.Query(
-            table: ObjectIdentifier(table),
-            text: call.request.query,
-            generation: call.generation,
-            pageSizeWanted: call.head.preferences.pageSize,
-            includesDeleted: call.includesDeleted
-        )
-        if let known = plans.plan(query) { return known }
-        let plan = try ListPlan(
-            try ListOptions(call.parameters, generation: call.generation),
-            table: table,
-            generation: call.generation,
-            pageSizeWanted: query.pageSizeWanted,
-            limits: settings.limits,
-            isDynamic: settings.dynamicSchema,
-            now: call.now
-        )
-        guard var plan else { return nil }
-        plan.request.includesDeleted = call.includesDeleted
-        plans.keep(&plan, for: query, of: table)
-        return plan
-    }
 
     private func read(
         _ call: TableCall,

@@ -24,6 +24,22 @@ package protocol TableStore: Sendable {
     /// One page.
     func list(_ request: ListRequest, in table: Table) async throws -> ListPage
 
+    /// How far the table has come: at least to every write that has returned.
+    ///
+    /// It costs next to nothing where the database is known not to change by others.
+    func clock(of table: Table) async throws -> TableClock
+
+    /// What changed after a time, in the order of the commits, from one state of the database.
+    ///
+    /// A row that is in the view: itself where it fits the filter and is not deleted, else as
+    /// removed. A row that was in the view and is not any more: as removed.
+    ///
+    /// - Throws: ``ServerError/epochChanged`` for a time that has not been yet.
+    func changes(_ request: ChangeRequest, in table: Table) async throws -> ChangePage
+
+    /// Count and hash of rows, from one state of the database.
+    func digest(_ request: DigestRequest, in table: Table) async throws -> TableDigest
+
     /// The row with this id, tombstones too, or nil; also nil when it is outside the view.
     func read(_ id: String, view: QueryExpression?, in table: Table) async throws -> StoredRow?
 

@@ -1,0 +1,74 @@
+// ChangePage: what a database tells of a table's changes; and the clock that they are told by.
+
+package import TidelineCore
+
+/// How far a table has come.
+package struct TableClock: Hashable, Sendable {
+    /// The time of the last write in microseconds; 0 before the first.
+    package var stamp: Int64
+    /// The time of the last delete, or departure from a view, that is forgotten; 0 when none is.
+    package var horizon: Int64
+
+    package init(stamp: Int64 = 0, horizon: Int64 = 0) {
+        self.stamp = stamp
+        self.horizon = horizon
+    }
+
+    /// The horizon on the wire, cut after the last delete that is gone; nil when none is.
+    var horizonText: String? {
+        guard horizon > 0 else { return nil }
+        let milliseconds = horizon / 1000 + 1
+        return Timestamp(microseconds: milliseconds * 1000).text
+    }
+}
+
+/// What is asked of a table's changes.
+package struct ChangeRequest: Sendable {
+    /// What the caller may see; nil for all.
+    package var view: QueryExpression?
+    package var filter: QueryExpression?
+    /// Places among columns and system columns; nil for all.
+    package var select: [Int]?
+    /// Changes up to this time are known.
+    package var after: Int64
+    /// At least 1.
+    package var rowsMax: Int
+    package var bytesMax: Int
+    package var wantsCount = false
+    /// The bytes before the first change.
+    package var opening: [UInt8] = []
+
+    package init(after: Int64, rowsMax: Int, bytesMax: Int) {
+        self.after = after
+        self.rowsMax = rowsMax
+        self.bytesMax = bytesMax
+    }
+}
+
+/// Some changes, in the order of their commits.
+package struct ChangePage: Sendable {
+    /// The opening and the changes, separated by commas; without an end.
+    package var bytes: [UInt8]
+    /// How many changes these are.
+    package var rows: Int
+    /// The number of changes on this page and those behind it, when asked for.
+    package var count: Int64?
+    /// The time of the last change when more follow.
+    package var next: Int64?
+    /// The clock in the state that the page was read from.
+    package var clock: TableClock
+
+    package init(
+        bytes: [UInt8],
+        rows: Int,
+        count: Int64? = nil,
+        next: Int64? = nil,
+        clock: TableClock
+    ) {
+        self.bytes = bytes
+        self.rows = rows
+        self.count = count
+        self.next = next
+        self.clock = clock
+    }
+}

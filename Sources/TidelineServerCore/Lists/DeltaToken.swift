@@ -1,0 +1,106 @@
+// DeltaToken: what a link to the changes of a list knows, as the opaque `$deltatoken`.
+//
+// A link can be changed by who holds it, and that does no harm: it is read strictly, and what it
+// leads to is read again through permission and view. It carries no right and no content.
+
+import TidelineCore
+
+/// What a link was made for; where one of these is another today, its changes cannot be told.
+package struct DeltaScope: Hashable, Sendable {
+    /// The state of the database.
+    package var epoch: Fingerprint
+    /// The table's columns.
+    package var schema: Fingerprint
+    /// Who sees what.
+    package var view: Fingerprint
+
+    package init(epoch: Fingerprint, schema: Fingerprint, view: Fingerprint) {
+        self.epoch = epoch
+        self.schema = schema
+        self.view = view
+    }
+
+    /// Why a link of the scope `other` leads nowhere; nil when it does lead on.
+    package func refusal(of other: DeltaScope) -> ServerError? {
+        if other.epoch != epoch { return .epochChanged }
+        if other.schema != schema { return .schemaChanged }
+        return other.view == view ? nil : .viewChanged
+    }
+}
+
+/// The first 64 bits of a hash.
+package struct Fingerprint: Hashable, Sendable {
+    package var bits: UInt64
+
+    package init(bits: UInt64) { self.bits = bits }
+
+    /// The texts are told apart by their bytes and by where one ends.
+    package init(_ texts: [String]) {
+        var hash = SHA256()
+        for text in texts {
+            hash.update(Array("\(text.utf8.count):".utf8))
+            hash.update(Array(text.utf8))
+        }
+        bits = hash.finish().prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+    }
+}
+
+package struct DeltaToken: Hashable, Sendable {
+    /// What a link goes on with.
+    package enum Phase: UInt8, Sendable {
+        /// The pages of the first list.
+        case list = 1
+        /// The changes since.
+        case changes = 2
+    }
+
+    package var phase: Phase
+    package var scope: DeltaScope
+    /// The time of the table up to which the caller has all.
+    package var stamp: Int64
+
+    package init(_ phase: Phase, _ scope: DeltaScope, stamp: Int64) {
+        self.phase = phase
+        self.scope = scope
+        self.stamp = stamp
+    }
+
+    private static let format: UInt8 = 1
+    private static let size = 34
+
+    /// 46 characters.
+    package var text: String {
+        var bytes = [Self.format, phase.rawValue]
+        bytes.reserveCapacity(Self.size)
+        let numbers = [
+            scope.epoch.bits, scope.schema.bits, scope.view.bits, UInt64(bitPattern: stamp),
+        ]
+        for number in numbers {
+            for shift in stride(from: UInt64(56), through: 0, by: -8) {
+                bytes.append(UInt8(truncatingIfNeeded: number >> shift))
+            }
+        }
+        return Base64URL.encode(bytes)
+    }
+
+    /// Nil for what is none of ours.
+    package init?(_ text: String) {
+        guard text.utf8.count <= 2 * Self.size, let bytes = Base64URL.decode(text.utf8),
+            bytes.count == Self.size, bytes[0] == Self.format,
+            let phase = Phase(rawValue: bytes[1])
+        else { return nil }
+        func number(_ place: Int) -> UInt64 {
+            let start = 2 + 8 * place
+            return bytes[start..<start + 8].reduce(0) { $0 << 8 | UInt64($1) }
+        }
+        let stamp = Int64(bitPattern: number(3))
+        guard stamp >= 0 else { return nil }
+        self.phase = phase
+        self.stamp = stamp
+        scope = DeltaScope(
+            epoch: Fingerprint(bits: number(0)),
+            schema: Fingerprint(bits: number(1)),
+            view: Fingerprint(bits: number(2))
+        )
+    }
+}

@@ -1,0 +1,70 @@
+// DigestRoute: GET /tables/{table}/$digest.
+
+import TidelineCore
+
+extension TableService {
+    /// The segment behind a table that is no row.
+    static let digestName = "$digest"
+
+    func digest(_ call: TableCall, _ name: String) async throws -> ServerResponse {
+        guard call.request.method == "GET" else { throw ServerError.methodNotAllowed("GET") }
+        try checkPermission(call, name, isRow: true)
+        let table = try table(named: name)
+        var request = DigestRequest()
+        let filter = try digestFilter(call)
+        if let filter {
+            let now = Timestamp(microseconds: call.now).date
+            let checker = FilterChecker(schema: table.definition.schema, now: now)
+            do {
+                let dialect: ODataDialect = call.generation == .classic ? .v3 : .v4
+                request.filter = try checker.filter(
+                    try ODataParser.filter(filter, dialect: dialect)
+                )
+            } catch {
+                throw ServerError.badRequest(error.message, position: error.position)
+            }
+        }
+        request.after = try bound(call.parameters.values("after"), "after")
+        request.upTo = try bound(call.parameters.values("upto"), "upTo")
+        request.view = try await view(of: table, for: call.user, at: call.now)
+        try await beforeRead(call, table, nil)
+        let digest = try await store.digest(request, in: table)
+        await afterRead(call, table, nil, rows: 0)
+        var writer = JSONWriter()
+        digest.write(to: &writer)
+        var headers = listHeaders
+        let clock = try await store.clock(of: table)
+        if let horizon = clock.horizonText { headers.append("Tideline-Horizon", horizon) }
+        return ServerResponse(status: 200, headers: headers, body: writer.bytes)
+    }
+
+    private func digestFilter(_ call: TableCall) throws -> String? {
+        var filter: String?
+        for parameter in call.parameters.all where parameter.name.utf8.first == UInt8(ascii: "$") {
+            guard ASCII.equal(parameter.name, "$filter") else {
+                throw ServerError.badRequest(
+                    "A digest takes the options $filter, after and upTo only."
+                )
+            }
+            guard filter == nil else {
+                throw ServerError.badRequest("Option '$filter' comes twice.")
+            }
+            guard !parameter.value.isEmpty else {
+                throw ServerError.badRequest("Option '$filter' has no value.")
+            }
+            filter = parameter.value
+        }
+        return filter
+    }
+
+    private func bound(_ values: [String], _ name: String) throws -> String? {
+        guard let id = values.first else { return nil }
+        guard values.count == 1 else {
+            throw ServerError.badRequest("Option '\(name)' comes twice.")
+        }
+        if let fault = ItemID.fault(in: id) {
+            throw ServerError.badRequest("Option '\(name)' is no id: \(fault).")
+        }
+        return id
+    }
+}

@@ -1,0 +1,84 @@
+// ListLinks: how a list goes on: to the rows behind a page, or to what changes after the last one.
+
+import TidelineCore
+
+struct ListLinks: Sendable {
+    typealias Parameters = [QueryParameters.Parameter]
+
+    /// To the rows behind the page; nil when there are none.
+    var next: Parameters?
+    /// To the changes after the list.
+    var delta: Parameters?
+}
+
+extension ListPlan {
+    /// The parameters of the link to the rows behind `page`, or nil when there is none.
+    ///
+    /// A list whose changes are told is always whole: there `$top` bounds a page and not the list.
+    func nextParameters(
+        after page: ListPage,
+        of parameters: QueryParameters,
+        token: DeltaToken? = nil
+    ) -> ListLinks.Parameters? {
+        guard let keys = page.next else { return nil }
+        var top = options.top.map { token == nil ? $0 - page.rows : $0 }
+        if top == 0 {
+            // A datasync caller has all it asked for; a classic one pages by links of one size.
+            guard generation == .classic else { return nil }
+            top = options.top
+        }
+        var result = parameters.withoutPosition
+        if let top {
+            for place in result.indices where ASCII.equal(result[place].name, "$top") {
+                result[place].value = String(top)
+            }
+        }
+        result.append(.init(name: "$skiptoken", value: PageToken.encode(keys)))
+        if let token { result.append(.init(name: "$deltatoken", value: token.text)) }
+        return result
+    }
+
+    /// The question after what changed behind `after`, in the caller's view.
+    func changes(after stamp: Int64, view: QueryExpression?) -> ChangeRequest {
+        var changes = ChangeRequest(
+            after: stamp,
+            rowsMax: max(1, request.rowsMax),
+            bytesMax: request.bytesMax
+        )
+        changes.view = view
+        changes.filter = request.filter
+        changes.select = request.select
+        changes.wantsCount = request.wantsCount
+        changes.opening = request.opening
+        return changes
+    }
+}
+
+extension QueryParameters {
+    /// All but those that say where a page begins.
+    fileprivate var withoutPosition: [Parameter] {
+        all.filter { parameter in
+            !ASCII.equal(parameter.name, "$skip") && !ASCII.equal(parameter.name, "$skiptoken")
+                && !ASCII.equal(parameter.name, "$deltatoken")
+        }
+    }
+
+    /// The parameters of a link to the changes that a token tells of.
+    func link(_ token: DeltaToken) -> [Parameter] {
+        withoutPosition + [Parameter(name: "$deltatoken", value: token.text)]
+    }
+}
+
+extension QueryParameters.Parameter {
+    /// A percent-encoded query string, without the question mark.
+    package static func query(_ parameters: [QueryParameters.Parameter]) -> String {
+        var text: [UInt8] = []
+        for parameter in parameters {
+            if !text.isEmpty { text.append(UInt8(ascii: "&")) }
+            PercentCoding.encode(parameter.name, into: &text)
+            text.append(UInt8(ascii: "="))
+            PercentCoding.encode(parameter.value, into: &text)
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+}

@@ -1,0 +1,214 @@
+// ListRoutes: lists of a table, and what changes after one: request -> plan -> page -> links.
+//
+//     list          S := the table's clock, then the first page
+//     its pages     carry S in their links
+//     its end       a link to the changes after S: rows that changed while pages were read come again
+//     the changes   in the order of the commits; a page ends at the stamp of its last change
+//     their end     a link to the changes after the clock of the state that was read
+//
+// A row that is written gets a new stamp, so it moves behind all that was told: no page misses it.
+
+import TidelineCore
+
+/// What a list whose changes are told knows on all its pages.
+private struct ChangeTracking {
+    var scope: DeltaScope
+    /// The table's clock before the first page.
+    var stamp: Int64
+
+    func token(_ phase: DeltaToken.Phase) -> DeltaToken {
+        DeltaToken(phase, scope, stamp: stamp)
+    }
+}
+
+extension TableService {
+    func list(_ call: TableCall, _ name: String) async throws -> ServerResponse {
+        guard let table = catalog.table(named: name) else {
+            guard settings.dynamicSchema, TableDefinition.nameFault(name) == nil else {
+                throw ServerError.noSuchTable
+            }
+            return try emptyList(call, name)
+        }
+        let link = try deltaToken(call)
+        if let link, link.phase == .changes { return try await changes(call, table, link) }
+        let isTracked =
+            link != nil || call.generation == .datasync && call.head.preferences.tracksChanges
+        guard var plan = try plan(call, table, isTracked: isTracked) else {
+            return try emptyList(call, name)
+        }
+        // Plans are kept by the text of the query, for all users.
+        let view = try await callerView(of: table, for: call.user, at: call.now)
+        plan.request.view = view.condition
+        try await beforeRead(call, table, nil)
+        var tracking: ChangeTracking?
+        if isTracked { tracking = try await self.tracking(link, table, plan, view) }
+        if isTracked && tracking == nil {
+            plan.request.includesDeleted = call.includesDeleted
+            plan.request.kept = nil
+        }
+        let page = try await store.list(plan.request, in: table)
+        await afterRead(call, table, nil, rows: page.rows)
+        // Behind the page: what was forgotten before it was read is told.
+        let clock = try await store.clock(of: table)
+        if let tracking, clock.horizon > tracking.stamp { throw ServerError.deltaExpired }
+        var links = ListLinks()
+        links.next = plan.nextParameters(
+            after: page,
+            of: call.parameters,
+            token: tracking?.token(.list)
+        )
+        if links.next == nil {
+            links.delta = tracking.map { call.parameters.link($0.token(.changes)) }
+        }
+        var answer = listAnswer(call, table.name, page, links, clock)
+        answer.applies(call, plan.pageSizeApplied, tracksChanges: tracking != nil)
+        return answer
+    }
+
+    /// The list of a table or with a column that a dynamic schema does not have yet.
+    private func emptyList(_ call: TableCall, _ name: String) throws -> ServerResponse {
+        let options = try ListOptions(call.parameters, generation: call.generation)
+        let page = ListPlan.emptyPage(options, call.generation)
+        return listAnswer(call, name, page, ListLinks(), nil)
+    }
+
+    /// Nil when nothing can match.
+    private func plan(_ call: TableCall, _ table: Table, isTracked: Bool) throws -> ListPlan? {
+        let query = ListPlans.Query(
+            table: ObjectIdentifier(table),
+            text: call.request.query,
+            generation: call.generation,
+            pageSizeWanted: call.head.preferences.pageSize,
+            // Who holds nothing yet needs no tombstones; later they are told as removed.
+            includesDeleted: call.includesDeleted && !isTracked
+        )
+        if let known = plans.plan(query) { return known }
+        let plan = try ListPlan(
+            try ListOptions(call.parameters, generation: call.generation),
+            table: table,
+            generation: call.generation,
+            pageSizeWanted: query.pageSizeWanted,
+            limits: settings.limits,
+            isDynamic: settings.dynamicSchema,
+            now: call.now
+        )
+        guard var plan else { return nil }
+        plan.request.includesDeleted = query.includesDeleted
+        if !isTracked || plan.canTrackChanges { plans.keep(&plan, for: query, of: table) }
+        return plan
+    }
+
+    // MARK: - Changes
+
+    /// The token of a link to changes, or of a page of a list that will have one; nil without one.
+    private func deltaToken(_ call: TableCall) throws -> DeltaToken? {
+        guard call.generation == .datasync else { return nil }
+        let texts = call.parameters.values("$deltatoken")
+        guard let text = texts.first else { return nil }
+        guard texts.count == 1, let token = DeltaToken(text) else {
+            throw ServerError.notADeltaLink
+        }
+        return token
+    }
+
+    /// What links to the changes of a view are made for.
+    private func scope(_ table: Table, _ view: CallerView) -> DeltaScope {
+        DeltaScope(
+            epoch: Fingerprint([epoch]),
+            schema: table.fingerprint,
+            view: view.fingerprint
+        )
+    }
+
+    /// Nil where changes cannot be told: then the preference is not applied.
+    private func tracking(
+        _ link: DeltaToken?,
+        _ table: Table,
+        _ plan: ListPlan,
+        _ view: CallerView
+    ) async throws -> ChangeTracking? {
+        let isPossible = plan.canTrackChanges && !view.dependsOnTime
+        let scope = scope(table, view)
+        guard let link else {
+            guard isPossible else { return nil }
+            return ChangeTracking(scope: scope, stamp: try await store.clock(of: table).stamp)
+        }
+        if let refusal = scope.refusal(of: link.scope) { throw refusal }
+        guard isPossible else { throw ServerError.notADeltaLink }
+        return ChangeTracking(scope: scope, stamp: link.stamp)
+    }
+
+    /// A page of what changed after a link.
+    private func changes(
+        _ call: TableCall,
+        _ table: Table,
+        _ link: DeltaToken
+    ) async throws -> ServerResponse {
+        let options = try ListOptions(call.parameters, generation: call.generation)
+        guard options.token == nil else { throw ServerError.notADeltaLink }
+        let view = try await callerView(of: table, for: call.user, at: call.now)
+        try await beforeRead(call, table, nil)
+        let scope = scope(table, view)
+        if let refusal = scope.refusal(of: link.scope) { throw refusal }
+        let known = try await store.clock(of: table)
+        if known.stamp == link.stamp {
+            await afterRead(call, table, nil, rows: 0)
+            var links = ListLinks()
+            links.delta = call.parameters.link(link)
+            let page = ListPlan.emptyPage(options, call.generation)
+            var answer = listAnswer(call, table.name, page, links, known)
+            let size = call.head.preferences.pageSize
+            answer.applies(
+                call,
+                ListPlan.applied(size, table, call.generation),
+                tracksChanges: true
+            )
+            return answer
+        }
+        let plan = try ListPlan(
+            options,
+            table: table,
+            generation: call.generation,
+            pageSizeWanted: call.head.preferences.pageSize,
+            limits: settings.limits,
+            isDynamic: settings.dynamicSchema,
+            now: call.now
+        )
+        guard let plan, plan.canTrackChanges else { throw ServerError.notADeltaLink }
+        var page = try await store.changes(
+            plan.changes(after: link.stamp, view: view.condition),
+            in: table
+        )
+        guard page.clock.horizon <= link.stamp else { throw ServerError.deltaExpired }
+        await afterRead(call, table, nil, rows: page.rows)
+        let token = DeltaToken(.changes, scope, stamp: page.next ?? page.clock.stamp)
+        var links = ListLinks()
+        if page.next != nil {
+            links.next = call.parameters.link(token)
+        } else {
+            links.delta = call.parameters.link(token)
+        }
+        let bytes = page.bytes
+        // The answer grows in the page's memory.
+        page.bytes = []
+        let list = ListPage(bytes: bytes, rows: page.rows, count: page.count)
+        var answer = listAnswer(call, table.name, list, links, page.clock)
+        answer.applies(call, plan.pageSizeApplied, tracksChanges: true)
+        return answer
+    }
+}
+
+extension ServerResponse {
+    /// Says which preferences were followed.
+    fileprivate mutating func applies(
+        _ call: TableCall,
+        _ pageSize: Int?,
+        tracksChanges: Bool
+    ) {
+        let applied = call.head.preferences.applied(
+            pageSize: pageSize,
+            tracksChanges: tracksChanges
+        )
+        if let applied { headers.append("Preference-Applied", applied) }
+    }
+}

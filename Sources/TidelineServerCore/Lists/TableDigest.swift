@@ -1,0 +1,134 @@
+// TableDigest: count and hash of the rows that a caller sees, so that two sides find where they
+// differ in a few small answers.
+
+package import TidelineCore
+
+/// Which rows are hashed: those that are not deleted.
+package struct DigestRequest: Sendable {
+    /// What the caller may see; nil for all.
+    package var view: QueryExpression?
+    package var filter: QueryExpression?
+    /// Only ids behind this one, in the order of their bytes.
+    package var after: String?
+    /// Only ids up to this one.
+    package var upTo: String?
+    package var rangesMax = 16
+
+    package init() {}
+}
+
+package struct TableDigest: Hashable, Sendable {
+    /// Some of the rows, in the byte order of their ids.
+    package struct Range: Hashable, Sendable {
+        /// The id before the first; nil for none.
+        package var after: String?
+        /// The last id; nil for no end.
+        package var upTo: String?
+        package var count: Int64
+        /// In lower-case hexadecimal digits.
+        package var digest: String
+    }
+
+    package var count: Int64
+    package var digest: String
+    /// One behind the other, without a gap; at least one.
+    package var ranges: [Range]
+
+    func write(to writer: inout JSONWriter) {
+        writer.raw("{")
+        Self.write(count, digest, &writer)
+        writer.raw(",\"ranges\":[")
+        for (place, range) in ranges.enumerated() {
+            writer.raw(place == 0 ? "{\"after\":" : ",{\"after\":")
+            if let after = range.after { writer.string(after) } else { writer.null() }
+            writer.raw(",\"upTo\":")
+            if let upTo = range.upTo { writer.string(upTo) } else { writer.null() }
+            writer.raw(",")
+            Self.write(range.count, range.digest, &writer)
+            writer.raw("}")
+        }
+        writer.raw("]}")
+    }
+
+    private static func write(_ count: Int64, _ digest: String, _ writer: inout JSONWriter) {
+        writer.raw("\"count\":")
+        writer.integer(count)
+        writer.raw(",\"digest\":")
+        writer.string(digest)
+    }
+}
+
+/// Hashes rows as they come, in the byte order of their ids: `id`, 0x00, `version`, 0x0A of each.
+package struct DigestBuilder {
+    private let request: DigestRequest
+    private let total: Int64
+    private var all = SHA256()
+    private var part = SHA256()
+    private var lines: [UInt8] = []
+    private var count: Int64 = 0
+    private var partCount: Int64 = 0
+    private var ranges: [TableDigest.Range] = []
+    private var after: String?
+
+    /// `total` is the number of rows that will come.
+    package init(_ request: DigestRequest, total: Int64) {
+        self.request = request
+        self.total = total
+        after = request.after
+        lines.reserveCapacity(Self.linesMax + 1024)
+    }
+
+    private static let linesMax = 8192
+
+    /// Takes the next row.
+    package mutating func take(id: UnsafeBufferPointer<UInt8>, version: Int64) {
+        lines.append(contentsOf: id)
+        lines.append(0)
+        let start = lines.count
+        lines.append(contentsOf: repeatElement(0, count: RowVersion.size))
+        lines.withUnsafeMutableBufferPointer { lines in
+            if let base = lines.baseAddress { RowVersion.write(version, to: base + start) }
+        }
+        lines.append(0x0A)
+        count += 1
+        partCount += 1
+        if lines.count > Self.linesMax { mix() }
+        // The last range has no end but that of the request.
+        let parts = Int64(ranges.count + 1)
+        guard parts < request.rangesMax, count < total, count >= bound(parts) else { return }
+        endRange(upTo: String(decoding: id, as: UTF8.self))
+    }
+
+    /// How many rows the first ranges have.
+    private func bound(_ ranges: Int64) -> Int64 {
+        let (whole, rest) = total.quotientAndRemainder(dividingBy: Int64(request.rangesMax))
+        return max(ranges, whole * ranges + min(rest, ranges))
+    }
+
+    private mutating func mix() {
+        all.update(lines)
+        part.update(lines)
+        lines.removeAll(keepingCapacity: true)
+    }
+
+    private mutating func endRange(upTo id: String?) {
+        mix()
+        ranges.append(
+            TableDigest.Range(
+                after: after,
+                upTo: id,
+                count: partCount,
+                digest: part.finishHex()
+            )
+        )
+        part = SHA256()
+        partCount = 0
+        after = id
+    }
+
+    /// All rows have come.
+    package mutating func finish() -> TableDigest {
+        endRange(upTo: request.upTo)
+        return TableDigest(count: count, digest: all.finishHex(), ranges: ranges)
+    }
+}

@@ -1,0 +1,146 @@
+// ChangeLog: rows as they were before they went for good, or may have left somebody's view.
+//
+// A row that is there says itself what became of it. One that was deleted for good, got another
+// owner, or may not fit a filter of code any more says nothing to those who saw it before. So its
+// former state is kept for a time, in the transaction of the write and under its stamp: of a table
+// with a filter of code all columns, of others the owner alone. The view of whoever asks is
+// evaluated on it as it is on rows, so nobody is told an id that they could not have seen.
+
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+/// What of a table is logged, and how.
+struct ChangeLog: Sendable {
+    /// Whether every change of a row is logged: who sees it is decided by code.
+    let takesUpdates: Bool
+    private let insert: String
+    private let owner: Int?
+
+    init(_ table: Table) {
+        takesUpdates = table.hooks?.rowFilter != nil
+        owner = table.ownerPlace
+        let all = table.columns + SystemColumn.definitions
+        var kept: [String] = []
+        if takesUpdates {
+            kept = all.map(\.name).filter { $0 != SystemColumn.id }
+        } else if let owner {
+            kept = [all[owner].name]
+        }
+        let names = (["id"] + kept).map(ServerSchema.quoted).joined(separator: ", ")
+        insert = """
+            INSERT INTO \(ServerSchema.quoted(ServerSchema.logName(table.name)))
+            ("tideline_stamp", "tideline_deleted", \(names))
+            SELECT ?2, ?3, \(names) FROM \(ServerSchema.quoted(table.name)) WHERE "id" = ?1
+            """
+    }
+
+    /// Whether a change of a row may take it out of a view.
+    ///
+    /// A tombstone was told as one already.
+    func isNeeded(for old: RowImage, _ new: RowImage) -> Bool {
+        guard !old.isDeleted else { return false }
+        return takesUpdates || owner.map { old.values[$0] != new.values[$0] } ?? false
+    }
+
+    /// Keeps the row as it is before the write with this stamp.
+    func keep(_ id: String, stamp: Int64, isDeleted: Bool, _ database: Database) throws {
+        let statement = try database.prepare(insert)
+        statement.bind(1, text: id)
+        statement.bind(2, integer: stamp)
+        statement.bind(3, integer: isDeleted ? 1 : 0)
+        try statement.run()
+    }
+
+    // MARK: - The table of the log
+
+    /// Makes the log, with the columns of its table; where they changed it begins anew, for links
+    /// from before lead nowhere then.
+    static func prepare(_ table: TableDefinition, _ database: Database) throws {
+        let log = ServerSchema.logName(table.name)
+        let wanted = table.schema.columns.map {
+            "\($0.name.lowercased()) \(ServerSchema.affinity($0.type))"
+        }
+        let statement = try database.prepare(ServerSchema.columnsOfLog)
+        defer { statement.reset() }
+        try statement.bind([.text(log)])
+        var found: [String] = []
+        while try statement.step() {
+            found.append("\(statement.text(0).lowercased()) \(statement.text(1))")
+        }
+        statement.reset()
+        let isThere = !found.isEmpty
+        guard !isThere || Set(found.dropFirst(ServerSchema.logColumns)) != Set(wanted) else {
+            return
+        }
+        if isThere {
+            try forget(table.name, upTo: .max, rows: .max, database)
+            try database.execute("DROP TABLE \(ServerSchema.quoted(log))")
+        }
+        try database.execute(ServerSchema.createLog(table))
+    }
+
+    /// Forgets what is older, and raises the horizon for it.
+    ///
+    /// - Returns: How many states were forgotten, and the stamp of the last.
+    @discardableResult
+    static func forget(
+        _ table: String,
+        upTo end: Int64,
+        rows: Int,
+        _ database: Database
+    ) throws -> (count: Int, last: Int64) {
+        let statement = try database.prepare(ServerSchema.forget(table))
+        defer { statement.reset() }
+        try statement.bind([.integer(end), .integer(Int64(rows))])
+        var count = 0
+        var last: Int64 = 0
+        while try statement.step() {
+            last = max(last, statement.integer(0))
+            count += 1
+        }
+        guard count > 0 else { return (0, 0) }
+        try database.prepare(ServerSchema.raiseHorizon).run([.text(table), .integer(last)])
+        return (count, last)
+    }
+}
+
+extension ServerSchema {
+    /// The log of a table; no name of a table has a point.
+    static func logName(_ table: String) -> String { "tideline_log.\(table)" }
+
+    /// How many columns of a log stand before those of its table.
+    static let logColumns = 7
+
+    static func createLog(_ table: TableDefinition) -> String {
+        let columns = table.schema.columns.map {
+            ",\n    \(quoted($0.name)) \(affinity($0.type))"
+        }
+        return """
+            CREATE TABLE \(quoted(logName(table.name))) (
+                "tideline_stamp"   INTEGER PRIMARY KEY,
+                "tideline_deleted" INTEGER NOT NULL,
+                "id"               TEXT NOT NULL,
+                "createdAt"        INTEGER,
+                "updatedAt"        INTEGER,
+                "version"          INTEGER,
+                "deleted"          INTEGER\(columns.joined())
+            )
+            """
+    }
+
+    static let columnsOfLog = """
+        SELECT "name", "type" FROM pragma_table_info(?1) ORDER BY "cid"
+        """
+
+    static func forget(_ table: String) -> String {
+        let log = quoted(logName(table))
+        return """
+            DELETE FROM \(log) WHERE "tideline_stamp" IN (
+                SELECT "tideline_stamp" FROM \(log) WHERE "tideline_stamp" < ?1
+                ORDER BY "tideline_stamp" LIMIT ?2
+            )
+            RETURNING "tideline_stamp"
+            """
+    }
+}

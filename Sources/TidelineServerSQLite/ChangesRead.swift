@@ -1,0 +1,143 @@
+// ChangesRead: what changed in a table after a time: rows, and what is gone for the caller.
+
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+struct ChangesRead {
+    private let table: SQLiteTable
+    private let request: ChangeRequest
+    private let renderer: FilterRenderer
+
+    init(_ request: ChangeRequest, _ table: SQLiteTable) {
+        self.table = table
+        self.request = request
+        renderer = FilterRenderer(schema: table.table.definition.schema, dateUnit: .microseconds)
+    }
+
+    /// Clock, changes and their number are of one state of the table.
+    func run(_ database: Database) throws -> ChangePage {
+        try database.snapshot {
+            let clock = try KnownClock.read(table.name, database)
+            // A database that is behind the link was put back to an earlier state.
+            guard request.after <= clock.stamp else { throw ServerError.epochChanged }
+            var page = try changes(clock, database)
+            if request.wantsCount { page.count = try count(database) }
+            return page
+        }
+    }
+
+    private func changes(_ clock: TableClock, _ database: Database) throws -> ChangePage {
+        let (sql, form, places) = rows
+        let written = try database.prepare(sql.text(for: .sqlite))
+        defer { written.reset() }
+        try written.bind(sql.bindings)
+        let log = departures
+        let left = try database.prepare(log.text(for: .sqlite))
+        defer { left.reset() }
+        try left.bind(log.bindings)
+        var json = RowBytes(capacity: 256 + min(request.rowsMax, 1000) * 256)
+        json.append(request.opening)
+        var rows = 0
+        var last: Int64?
+        /// A row may have left a view more than once.
+        var told: Set<String> = []
+        var hasWritten = try written.step()
+        var hasLeft = try left.step()
+        while hasWritten || hasLeft {
+            let stampOfWritten = hasWritten ? written.integer(places + Self.stamp) : .max
+            let stampOfLeft = hasLeft ? left.integer(Self.logStamp) : .max
+            let isLeft = stampOfLeft < stampOfWritten
+            if isLeft, !told.insert(left.text(Self.logID)).inserted {
+                last = stampOfLeft
+                hasLeft = try left.step()
+                continue
+            }
+            if rows == request.rowsMax {
+                return ChangePage(bytes: json.bytes, rows: rows, next: last, clock: clock)
+            }
+            let end = json.count
+            if rows > 0 { json.byte(UInt8(ascii: ",")) }
+            if isLeft {
+                let isDeleted = left.integer(Self.logDeleted) != 0
+                json.removed(left, id: Self.logID, isDeleted: isDeleted)
+            } else if written.integer(places + Self.matches) != 0 {
+                json.row(form, written)
+            } else {
+                let isDeleted = written.integer(places + Self.deleted) != 0
+                json.removed(written, id: places + Self.id, isDeleted: isDeleted)
+            }
+            if rows > 0, json.count - request.opening.count > request.bytesMax {
+                json.cut(to: end)
+                return ChangePage(bytes: json.bytes, rows: rows, next: last, clock: clock)
+            }
+            rows += 1
+            last = min(stampOfWritten, stampOfLeft)
+            if isLeft { hasLeft = try left.step() } else { hasWritten = try written.step() }
+        }
+        return ChangePage(bytes: json.bytes, rows: rows, clock: clock)
+    }
+
+    // MARK: - Statements
+
+    /// Where the columns behind the cells are.
+    private static let id: Int32 = 0
+    private static let stamp: Int32 = 1
+    private static let deleted: Int32 = 2
+    private static let matches: Int32 = 3
+
+    /// Where they are in the log.
+    private static let logStamp: Int32 = 0
+    private static let logDeleted: Int32 = 1
+    private static let logID: Int32 = 2
+
+    /// The rows of the view that changed, with the number of their cells.
+    private var rows: (sql: SQL, form: RowForm, cells: Int32) {
+        var cells = Array(table.cells.indices)
+        if let select = request.select {
+            cells = select.compactMap { table.places.firstIndex(of: $0) }
+        }
+        let form = request.select == nil ? table.form : RowForm(cells.map { table.cells[$0] })
+        let names = cells.map { table.cells[$0].quoted + ", " }.joined()
+        var sql: SQL = "SELECT \(SQL(verbatim: names))\"id\", \"updatedAt\", \"deleted\", "
+        sql.append("\"deleted\" = 0")
+        if let filter = request.filter {
+            sql.append(" AND (\(renderer.strictCondition(VersionLiterals.replace(in: filter))))")
+        }
+        sql.append(" FROM \(Identifier(table.name))\(changed)")
+        sql.append(" ORDER BY \"updatedAt\"")
+        sql.append(" LIMIT \(SQLValue.integer(Int64(request.rowsMax) + 1))")
+        return (sql, form, Int32(cells.count))
+    }
+
+    /// The rows of the view that were written after the time.
+    private var changed: SQL {
+        var sql: SQL = " WHERE \"updatedAt\" > \(SQLValue.integer(request.after))"
+        if let view = request.view { sql.append(" AND (\(renderer.condition(view)))") }
+        return sql
+    }
+
+    /// What was in the view after the time and is not any more, and says nothing itself.
+    private var departures: SQL {
+        "SELECT \"tideline_stamp\", \"tideline_deleted\", \"id\"\(departed) ORDER BY \"tideline_stamp\""
+    }
+
+    private var departed: SQL {
+        let log = Identifier(ServerSchema.logName(table.name))
+        let view = request.view.map { " AND (\(renderer.condition($0)))" as SQL } ?? SQL()
+        var sql: SQL = " FROM \(log)"
+        sql.append(" WHERE \"tideline_stamp\" > \(SQLValue.integer(request.after))\(view)")
+        // The view of the inner query is that of the row as it is now.
+        sql.append(" AND NOT EXISTS (SELECT 1 FROM \(Identifier(table.name)) AS \"tideline_now\"")
+        sql.append(" WHERE \"tideline_now\".\"id\" = \(log).\"id\"\(view))")
+        return sql
+    }
+
+    private func count(_ database: Database) throws -> Int64 {
+        let written: SQL = "SELECT count(*) FROM \(Identifier(table.name))\(changed)"
+        let left: SQL = "SELECT count(DISTINCT \"id\")\(departed)"
+        return try [written, left].reduce(0) { count, sql in
+            try count + (database.integer(sql.text(for: .sqlite), sql.bindings) ?? 0)
+        }
+    }
+}

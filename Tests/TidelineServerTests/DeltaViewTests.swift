@@ -1,0 +1,285 @@
+// Delta links of callers who do not see all: what leaves a view is told, and nothing else.
+
+import Foundation
+import Synchronization
+import Testing
+import TidelineCore
+import TidelineServerCore
+import TidelineServerSQLite
+
+@Suite struct DeltaViewTests {
+    private static let tracked: HTTPFields = ["Prefer": "odata.track-changes"]
+
+    private static func headers(_ user: String) throws -> HTTPFields {
+        try Tokens.headers(user)
+    }
+
+    private static func send(
+        _ door: Door,
+        _ user: String,
+        _ method: String,
+        _ path: String,
+        _ body: String? = nil
+    ) async throws -> ServerResponse {
+        await door.send(method, "/tables/TodoItem" + path, body, headers: try headers(user))
+    }
+
+    private static func owned(softDelete: Bool) async throws -> Door {
+        var table = Door.todo
+        table.owner = "userId"
+        table.softDelete = softDelete
+        return try await Door([table], authenticator: try Tokens.authenticator())
+    }
+
+    /// Rows of the team of who asks, as the app's code says.
+    private static func teamed(
+        softDelete: Bool = true,
+        fingerprint: String? = nil
+    ) async throws -> Door {
+        var table = Door.todo
+        table.softDelete = softDelete
+        table.schema.columns.append(ColumnDefinition("team", .string))
+        var hooks = TableHooks()
+        hooks.rowFilter = { user in
+            guard let user, user.id != "root" else { return nil }
+            var filter: RowFilter = "team eq \(user.id) or team eq 'all'"
+            filter.fingerprint = fingerprint
+            return filter
+        }
+        return try await Door(
+            [table],
+            authenticator: try Tokens.authenticator(),
+            hooks: ["TodoItem": hooks]
+        )
+    }
+
+    @Test(arguments: [true, false])
+    func deletesAreToldToTheirOwnerOnly(softDelete: Bool) async throws {
+        let door = try await Self.owned(softDelete: softDelete)
+        for (user, id) in [("anna", "a"), ("anna", "c"), ("bert", "b")] {
+            let made = try await Self.send(door, user, "POST", "", #"{"id":"\#(id)"}"#)
+            #expect(made.status == 201)
+        }
+        var anna = DeltaPuller(door, headers: try Self.headers("anna"))
+        var bert = DeltaPuller(door, headers: try Self.headers("bert"))
+        try await anna.pull()
+        try await bert.pull()
+        #expect(try await Self.send(door, "anna", "DELETE", "/a").status == 204)
+        #expect(try await Self.send(door, "bert", "DELETE", "/b").status == 204)
+        try await anna.pull()
+        try await bert.pull()
+        #expect(anna.told == ["a deleted"] && bert.told == ["b deleted"])
+        // The id of a row that is gone for good is free for others.
+        guard !softDelete else { return }
+        #expect(try await Self.send(door, "anna", "DELETE", "/c").status == 204)
+        #expect(try await Self.send(door, "bert", "POST", "", #"{"id":"c"}"#).status == 201)
+        try await anna.pull()
+        try await bert.pull()
+        #expect(anna.told == ["c deleted"] && bert.told == ["c"])
+        #expect(try await Self.send(door, "bert", "DELETE", "/c").status == 204)
+        try await anna.pull()
+        #expect(anna.told.isEmpty)
+    }
+
+    @Test func linksOfOthersLeadNowhere() async throws {
+        let door = try await Self.owned(softDelete: true)
+        _ = try await Self.send(door, "anna", "POST", "", #"{"id":"a"}"#)
+        var anna = DeltaPuller(door, headers: try Self.headers("anna"))
+        try await anna.pull()
+        let link = "?" + (anna.link ?? "")
+        let other = try await Self.send(door, "bert", "GET", link)
+        #expect(other.status == 410 && other.code == "viewChanged" && !other.text.contains("\"a\""))
+        #expect(await door.send("GET", "/tables/TodoItem" + link).status == 401)
+    }
+
+    @Test(arguments: [true, false])
+    func whatLeavesAFilterOfCodeIsTold(softDelete: Bool) async throws {
+        let door = try await Self.teamed(softDelete: softDelete)
+        func post(_ id: String, _ team: String) async throws {
+            let body = #"{"id":"\#(id)","team":"\#(team)"}"#
+            #expect(try await Self.send(door, "root", "POST", "", body).status == 201)
+        }
+        func move(_ id: String, _ team: String) async throws {
+            let body = #"{"team":"\#(team)"}"#
+            #expect(try await Self.send(door, "root", "PATCH", "/" + id, body).status == 200)
+        }
+        for (id, team) in [("a", "red"), ("b", "red"), ("c", "blue"), ("d", "all")] {
+            try await post(id, team)
+        }
+        var red = DeltaPuller(door, headers: try Self.headers("red"))
+        var blue = DeltaPuller(door, headers: try Self.headers("blue"))
+        var root = DeltaPuller(door, headers: try Self.headers("root"))
+        try await red.pull()
+        try await blue.pull()
+        try await root.pull()
+        #expect(red.rows.keys.sorted() == ["a", "b", "d"])
+        try await move("a", "blue")
+        try await move("d", "nobody")
+        try await move("d", "still nobody")
+        try await move("c", "blue")
+        #expect(try await Self.send(door, "red", "DELETE", "/b").status == 204)
+        try await post("e", "nobody")
+        try await move("e", "never seen")
+        try await red.pull()
+        try await blue.pull()
+        try await root.pull()
+        #expect(Set(red.told) == ["a changed", "d changed", "b deleted"])
+        #expect(Set(blue.told) == ["a", "d changed", "c"])
+        for puller in [red, blue, root] { #expect(puller.rows == (try await puller.fresh())) }
+        // There and back again.
+        try await move("a", "red")
+        try await move("a", "blue")
+        try await red.pull()
+        #expect(red.told == ["a changed"])
+        try await move("a", "red")
+        try await red.pull()
+        #expect(red.told == ["a"])
+    }
+
+    @Test func aViewOfCodeHasAName() async throws {
+        let door = try await Self.teamed()
+        var red = DeltaPuller(door, headers: try Self.headers("red"))
+        try await red.pull()
+        let link = "?" + (red.link ?? "")
+        #expect(try await Self.send(door, "red", "GET", link).status == 200)
+        #expect(try await Self.send(door, "root", "GET", link).code == "viewChanged")
+    }
+
+    /// Its text, unless it says another one.
+    @Test func fingerprints() async throws {
+        let filter = Mutex<RowFilter>("rank eq 0")
+        var hooks = TableHooks()
+        hooks.rowFilter = { _ in filter.withLock { $0 } }
+        let door = try await Door(hooks: ["TodoItem": hooks])
+        func follows(
+            _ one: (RowFilter, String?),
+            _ other: (RowFilter, String?)
+        ) async -> Bool {
+            func set(_ view: (RowFilter, String?)) {
+                filter.withLock { filter in
+                    filter = view.0
+                    filter.fingerprint = view.1
+                }
+            }
+            set(one)
+            let list = await door.send("GET", "/tables/TodoItem", headers: Self.tracked)
+            set(other)
+            let answer = await door.send("GET", "/tables/TodoItem?" + (list.deltaLink ?? "x"))
+            #expect(answer.status == 200 || answer.code == "viewChanged")
+            return answer.status == 200
+        }
+        #expect(await follows(("rank eq \(1)", nil), ("rank eq \(1)", nil)))
+        #expect(await !follows(("rank eq \(1)", nil), ("rank eq \(2)", nil)))
+        #expect(await follows(("rank eq \(1)", "v1"), ("rank eq \(2)", "v1")))
+        #expect(await !follows(("rank eq \(1)", "v1"), ("rank eq \(1)", "v2")))
+        #expect(await !follows(("rank eq \(1)", "rank eq 1"), ("rank eq \(1)", nil)))
+    }
+
+    /// A view that the time alone changes cannot be followed.
+    @Test func viewsThatAskForTheTime() async throws {
+        var hooks = TableHooks()
+        hooks.rowFilter = { _ in "updatedAt le now()" }
+        let door = try await Door(hooks: ["TodoItem": hooks])
+        let list = await door.send(
+            "GET",
+            "/tables/TodoItem?__includeDeleted=true",
+            headers: Self.tracked
+        )
+        #expect(list.status == 200 && list.deltaLink == nil)
+        #expect(list.headers["Preference-Applied"] == nil)
+    }
+
+    @Test func logsAreForgottenInTime() async throws {
+        let clock = TestClock()
+        var table = Door.todo
+        table.softDelete = false
+        var limits = ServerLimits()
+        limits.changeDays = 2
+        let door = try await Door([table], clock: clock, limits: limits)
+        for id in ["a", "b"] {
+            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+        }
+        var puller = DeltaPuller(door)
+        try await puller.pull()
+        let link = "/tables/TodoItem?" + (puller.link ?? "")
+        _ = await door.send("DELETE", "/tables/TodoItem/a")
+        clock.move(by: 86_400_000_000)
+        _ = await door.send("DELETE", "/tables/TodoItem/b")
+        try await door.store.purgeTombstones()
+        try await puller.pull()
+        #expect(puller.told == ["a deleted", "b deleted"])
+        clock.move(by: 86_400_000_000 + 60_000_000)
+        try await door.store.purgeTombstones()
+        let expired = await door.send("GET", link)
+        #expect(expired.status == 410 && expired.code == "deltaExpired")
+        let last = await door.send("GET", "/tables/TodoItem?" + (puller.link ?? ""))
+        #expect(last.status == 200 && last.headers["Tideline-Horizon"] != nil)
+    }
+
+    /// Random writes of several callers: whoever follows links has what a new list has.
+    @Test(arguments: [1, 2, 3, 4, 5, 6])
+    func followersHaveWhatAListHas(_ seed: UInt64) async throws {
+        var chance = SeededChance(seed)
+        let isSoft = seed % 2 == 0
+        let isOwned = seed % 3 == 0
+        let door =
+            try await isOwned
+            ? Self.owned(softDelete: isSoft) : Self.teamed(softDelete: isSoft)
+        let users = isOwned ? ["anna", "bert"] : ["red", "blue", "root"]
+        let filters = ["", "$filter=rank lt 3", "$filter=complete eq false&$orderby=text desc"]
+        var pullers: [(query: String, puller: DeltaPuller)] = []
+        for user in users {
+            for filter in filters {
+                let puller = DeltaPuller(door, headers: try Self.headers(user))
+                pullers.append((filter + "&$top=\(1 + chance.below(4))", puller))
+            }
+        }
+        func write() async throws {
+            let user = users[chance.below(users.count)]
+            let id = "r\(chance.below(12))"
+            let team = ["red", "blue", "all", "none"][chance.below(4)]
+            let members =
+                #""rank":\#(chance.below(6)),"complete":\#(chance.below(2) == 0)"#
+                + (isOwned ? "" : #","team":"\#(team)""#)
+            switch chance.below(6) {
+            case 0, 1:
+                _ = try await Self.send(door, user, "POST", "", "{\"id\":\"\(id)\",\(members)}")
+            case 2: _ = try await Self.send(door, user, "DELETE", "/" + id)
+            case 3:
+                _ = try await Self.send(door, user, "PATCH", "/" + id, #"{"deleted":false}"#)
+            default: _ = try await Self.send(door, user, "PATCH", "/" + id, "{\(members)}")
+            }
+        }
+        for _ in 0..<12 {
+            for _ in 0..<chance.below(12) { try await write() }
+            for place in pullers.indices where chance.below(3) > 0 {
+                var budget = 3
+                try await pullers[place].puller.pull(pullers[place].query) { _ in
+                    guard budget > 0 else { return }
+                    budget -= 1
+                    try await write()
+                }
+            }
+        }
+        for place in pullers.indices {
+            let query = pullers[place].query
+            try await pullers[place].puller.pull(query)
+            // Without the bound of a page, which would be one of the list here.
+            let whole = query.split(separator: "&").filter { !$0.hasPrefix("$top") }
+            let fresh = try await pullers[place].puller.fresh(whole.joined(separator: "&"))
+            #expect(pullers[place].puller.rows == fresh, "seed \(seed), \(query)")
+        }
+    }
+}
+
+/// Numbers from a seed.
+struct SeededChance {
+    private var state: UInt64
+
+    init(_ seed: UInt64) { state = seed }
+
+    mutating func below(_ bound: Int) -> Int {
+        state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+        return Int(truncatingIfNeeded: state >> 33) % bound
+    }
+}
