@@ -51,12 +51,14 @@ package struct ListPlan: Sendable {
         }
         if generation == .classic { request.tie = tie }
         if let token = options.token {
-            guard let keys = PageToken.decode(token, keyTypes) else {
+            switch PageToken(token, keyTypes) {
+            case .keys(let keys): request.after = keys
+            case .mark(let mark): request.mark = mark
+            case nil:
                 throw ServerError.badRequest(
                     "Option '$skiptoken' is not from a next link of this query."
                 )
             }
-            request.after = keys
         }
     }
 
@@ -134,6 +136,7 @@ package struct ListPlan: Sendable {
         of parameters: QueryParameters
     ) -> [QueryParameters.Parameter]? {
         guard let keys = page.next else { return nil }
+        let token = PageToken(keys, version: page.nextVersion)
         var top = options.top.map { $0 - page.rows }
         if top == 0 {
             // A datasync caller has all it asked for; a classic one pages by links of one size.
@@ -151,7 +154,7 @@ package struct ListPlan: Sendable {
                 result.append(parameter)
             }
         }
-        result.append(.init(name: "$skiptoken", value: PageToken.encode(keys)))
+        result.append(.init(name: "$skiptoken", value: token.text))
         return result
     }
 }

@@ -23,6 +23,12 @@ struct TableCall: Sendable {
         generation = try head.generation(parameters)
         includesDeleted = parameters.includesDeleted || head.includesDeleted
     }
+
+    /// Among whom this one takes turns.
+    var caller: ReadCaller {
+        if let user { return .user(user.id) }
+        return request.connection == 0 ? .nobody : .connection(request.connection)
+    }
 }
 
 extension TableService {
@@ -69,6 +75,7 @@ extension TableService {
         }
         // Plans are kept by the text of the query, for all users.
         plan.request.view = try await view(of: table, for: call.user, at: call.now)
+        plan.request.caller = call.caller
         try await beforeRead(call, table, nil)
         let page = try await store.list(plan.request, in: table)
         await afterRead(call, table, nil, rows: page.rows)
