@@ -109,6 +109,7 @@ extension HTTPWorker {
     private func handle(_ connection: HTTPConnection) {
         var request = connection.parser.takeRequest()
         request.id = naming.ids.id(request.headers)
+        request.connection = Int(connection.socket)
         connection.id = request.id
         connection.isLast = !connection.parser.keepsAlive
         connection.phase = .handling

@@ -29,7 +29,8 @@ package final class Database: @unchecked Sendable {
     }
 
     private let handle: OpaquePointer
-    private var statements: [String: Statement] = [:]
+    private var statements = GenerationCache<String, Statement>(countMax: statementsMax)
+    private var logObserver: LogObserver?
     private let deadline = QueryDeadline()
 
     /// Opens a file, or makes it; WAL, `synchronous=FULL`.
@@ -68,7 +69,7 @@ package final class Database: @unchecked Sendable {
     }
 
     deinit {
-        for statement in statements.values { statement.finalize() }
+        statements.removeAll()
         sqlite3_close_v2(handle)
     }
 
@@ -89,16 +90,12 @@ package final class Database: @unchecked Sendable {
 
     /// A prepared statement, kept for the next use of the same text.
     package func prepare(_ sql: String) throws -> Statement {
-        if let statement = statements[sql] {
+        if let statement = statements.value(sql) {
             statement.reset()
             return statement
         }
-        if statements.count >= Self.statementsMax {
-            for statement in statements.values { statement.finalize() }
-            statements.removeAll()
-        }
         let statement = try prepareOnce(sql)
-        statements[sql] = statement
+        statements.put(statement, for: sql)
         return statement
     }
 
@@ -111,8 +108,8 @@ package final class Database: @unchecked Sendable {
     /// in many transactions and is copied once.
     private static let checkpointPages = 4000
 
-    /// The most statements kept prepared; filters differ without bound, so the cache is emptied.
-    private static let statementsMax = 256
+    /// The most statements of a generation that are kept prepared: filters differ without bound.
+    private static let statementsMax = 128
 
     private func prepareOnce(_ sql: String) throws -> Statement {
         var pointer: OpaquePointer?
@@ -210,6 +207,37 @@ package final class Database: @unchecked Sendable {
     /// If not, the machine was busy with others, and it may have the time later.
     package var workedPastItsTime: Bool { deadline.wasWork }
 
+    /// How many statements are kept prepared.
+    package var statementsKept: Int { statements.count }
+
+    /// Leaves the write-ahead log to somebody else: from now on its size in pages is told after each
+    /// commit, and no commit copies it to the database.
+    package func observeLog(_ observe: @escaping @Sendable (_ pages: Int) -> Void) {
+        let observer = LogObserver(observe)
+        sqlite3_wal_hook(
+            handle,
+            { context, _, _, pages in
+                guard let context else { return SQLITE_OK }
+                Unmanaged<LogObserver>.fromOpaque(context).takeUnretainedValue()
+                    .observe(Int(pages))
+                return SQLITE_OK
+            },
+            Unmanaged.passUnretained(observer).toOpaque()
+        )
+        logObserver = observer
+    }
+
+    /// Copies the write-ahead log to the database.
+    ///
+    /// - Returns: Nil when somebody who reads or writes was in the way for longer than this
+    ///   connection waits, or the pages of the log and how many of them are in the database.
+    package func checkpoint(_ mode: CheckpointMode) throws -> (pages: Int, copied: Int)? {
+        let statement = try prepare("PRAGMA wal_checkpoint(\(mode.rawValue))")
+        defer { statement.reset() }
+        guard try statement.step(), statement.integer(0) == 0 else { return nil }
+        return (Int(statement.integer(1)), Int(statement.integer(2)))
+    }
+
     /// Tells the observer each row written through this connection.
     package func observeWrites(_ observer: TableWriteObserver) {
         sqlite3_update_hook(
@@ -222,6 +250,20 @@ package final class Database: @unchecked Sendable {
             Unmanaged.passUnretained(observer).toOpaque()
         )
     }
+}
+
+/// How a write-ahead log is copied.
+package enum CheckpointMode: String, Sendable {
+    /// What can be copied while others read and write.
+    case passive = "PASSIVE"
+    /// All of it, so that the next commit begins at its start; writers wait.
+    case restart = "RESTART"
+}
+
+private final class LogObserver: Sendable {
+    let observe: @Sendable (Int) -> Void
+
+    init(_ observe: @escaping @Sendable (Int) -> Void) { self.observe = observe }
 }
 
 /// The tables written since it was last asked; lives as long as its connection.

@@ -19,10 +19,7 @@ final class QueryDeadline {
     private var bytesLeft = bytesBetweenLooks
 
     func set(_ limit: Duration, since start: QueryStart?) {
-        let (seconds, attoseconds) = limit.components
-        self.limit =
-            UInt64(clamping: seconds) &* 1_000_000_000
-            &+ UInt64(clamping: attoseconds / 1_000_000_000)
+        self.limit = limit.nanoseconds
         workedBefore = Self.threadWork
         end = (start ?? QueryStart()).nanoseconds &+ self.limit
     }
@@ -61,8 +58,20 @@ final class QueryDeadline {
 
 /// When somebody began to wait for a query.
 package struct QueryStart: Sendable {
-    let nanoseconds: UInt64
+    package let nanoseconds: UInt64
 
     /// Now.
     package init() { nanoseconds = DispatchTime.now().uptimeNanoseconds }
+
+    /// The uptime in nanoseconds when so long has passed.
+    package func adding(_ time: Duration) -> UInt64 { nanoseconds &+ time.nanoseconds }
+}
+
+extension Duration {
+    /// Nanoseconds; none when it is negative.
+    fileprivate var nanoseconds: UInt64 {
+        let (seconds, attoseconds) = components
+        return UInt64(clamping: seconds) &* 1_000_000_000
+            &+ UInt64(clamping: attoseconds / 1_000_000_000)
+    }
 }

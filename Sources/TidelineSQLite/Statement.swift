@@ -9,7 +9,7 @@ import SQLite3
 import CSQLite
 #endif
 
-/// A prepared statement of one connection; belongs to the connection's cache.
+/// A prepared statement of one connection; ends when nobody has it any more.
 package final class Statement {
     private let pointer: OpaquePointer
     private unowned let database: Database
@@ -19,9 +19,7 @@ package final class Statement {
         self.database = database
     }
 
-    func finalize() {
-        sqlite3_finalize(pointer)
-    }
+    deinit { sqlite3_finalize(pointer) }
 
     /// Binds values from the first placeholder on.
     package func bind(_ values: [SQLValue]) throws {

@@ -7,7 +7,7 @@ import TidelineServerCore
 extension ServerConfiguration {
     private static let keys = [
         "listen", "database", "publicURL", "authentication", "cors", "dynamicSchema", "tables",
-        "limits", "log",
+        "limits", "log", "readers",
     ]
 
     /// `directory` is where relative names of files begin; nil for that of the process.
@@ -23,6 +23,8 @@ extension ServerConfiguration {
             case "tables": tables = TableReading.tables(node)
             case "limits": readLimits(node)
             case "log": readLog(node)
+            case "readers":
+                if let count = node.integer(2...256) { readers = count }
             case "authentication": readAuthentication(node, directory: directory)
             default: readCrossOrigin(node)
             }
@@ -55,10 +57,10 @@ extension ServerConfiguration {
     private mutating func readLimits(_ node: ConfigurationNode) {
         let bytes = 1024...(1 << 30)
         let allowed = [
-            "pageBytes", "rowBytes", "queryTime", "writeQueue", "mergeBases", "patchSteps",
-            "changeDays", "ledgerDays", "ledgerBytes", "batchRequests", "batchBytes",
-            "batchAnswerBytes", "bodyBytes", "headerBytes", "connections", "headerTime",
-            "requestTime", "idleTime", "handlerTime",
+            "pageBytes", "rowBytes", "queryTime", "logBytes", "writeQueue", "mergeBases",
+            "patchSteps", "changeDays", "ledgerDays", "ledgerBytes", "batchRequests",
+            "batchBytes", "batchAnswerBytes", "bodyBytes", "headerBytes", "connections",
+            "headerTime", "requestTime", "idleTime", "handlerTime",
             "answerTime", "drainTime", "lingerTime", "lingerBytes", "bodiesBytes",
         ]
         for (name, node) in node.object(allowed: allowed) {
@@ -66,6 +68,7 @@ extension ServerConfiguration {
             case "pageBytes": Self.put(node.integer(bytes), &limits.pageBytes)
             case "rowBytes": Self.put(node.integer(bytes), &limits.rowBytes)
             case "queryTime": Self.put(node.seconds(), &limits.queryTime)
+            case "logBytes": Self.put(node.integer((1 << 20)...(1 << 40)), &limits.logBytes)
             case "writeQueue": Self.put(node.integer(1...1_000_000), &limits.writeQueue)
             case "batchRequests":
                 Self.put(node.integer(1...100_000), &limits.batchRequests)

@@ -80,6 +80,9 @@ public struct ServerConfiguration: Sendable {
     public var hooks: [String: TableHooks] = [:]
     /// What the server answers under `/api`.
     public var endpoints: [Endpoint] = []
+    /// How many reads of the database run beside the event loops, at least 2; nil for one for each
+    /// core of the machine.
+    public var readers: Int?
     /// The bounds of requests on tables.
     public var limits = ServerLimits()
     /// The bounds of connections.

@@ -136,6 +136,7 @@ public final class TidelineServer: Sendable {
         var options = SQLiteTableStore.Options()
         options.limits = configuration.limits
         options.log = log
+        if let readers = configuration.readers { options.readers = readers }
         switch configuration.database {
         case .sqlite(let path):
             return try SQLiteTableStore(path: path, options: options)

@@ -39,6 +39,7 @@ final class GroupWriter: Sendable {
     private let state = Mutex(State())
     private let wake = DispatchSemaphore(value: 0)
     private let limits: ServerLimits
+    private let tombstoneInterval: Duration
     private let now: @Sendable () -> Int64
     private let log: ServerLog
     /// The connection of the inline mode.
@@ -48,10 +49,12 @@ final class GroupWriter: Sendable {
         _ database: Database,
         inline: Bool,
         limits: ServerLimits,
+        tombstoneInterval: Duration,
         now: @escaping @Sendable () -> Int64,
         log: ServerLog
     ) {
         self.limits = limits
+        self.tombstoneInterval = tombstoneInterval
         self.now = now
         self.log = log
         inlineDatabase = Mutex(inline ? database : nil)
@@ -122,9 +125,10 @@ final class GroupWriter: Sendable {
     }
 
     private func run(_ database: Database) {
-        var isPurgeDue = true
+        // The uptime from which on tombstones are looked for, whatever else there is to do.
+        var purgeDue: UInt64 = 0
         while true {
-            if !isPurgeDue { isPurgeDue = waitForWork() }
+            waitForWork(until: purgeDue)
             let (queue, isStopped, isPurgeNew) = state.withLock { state in
                 defer {
                     state.queue = []
@@ -135,18 +139,19 @@ final class GroupWriter: Sendable {
             }
             perform(queue, database)
             if isStopped { return }
-            if isPurgeDue || isPurgeNew { isPurgeDue = purge(database) }
+            if isPurgeNew || DispatchTime.now().uptimeNanoseconds >= purgeDue {
+                // What is left comes behind the writes that wait.
+                let isMoreLeft = purge(database)
+                purgeDue = QueryStart().adding(isMoreLeft ? .zero : tombstoneInterval)
+            }
         }
     }
 
-    /// Returns when there is work, or with true when it is time to look for tombstones.
-    private func waitForWork() -> Bool {
+    /// Returns when there is work, or when it is time to look for tombstones.
+    private func waitForWork(until purgeDue: UInt64) {
         let hasTombstones = state.withLock { !$0.purge.logDays.isEmpty }
-        guard hasTombstones else {
-            wake.wait()
-            return false
-        }
-        return wake.wait(timeout: .now() + .seconds(TombstonePurge.interval)) == .timedOut
+        guard hasTombstones else { return wake.wait() }
+        _ = wake.wait(timeout: DispatchTime(uptimeNanoseconds: purgeDue))
     }
 
     // MARK: - Tombstones

@@ -8,13 +8,32 @@ import TidelineServerCore
 struct ListRead {
     let table: SQLiteTable
     let request: ListRequest
+    /// Nil while the place where the page begins has to be read.
+    private let statement: ListStatement?
 
     init(_ request: ListRequest, _ table: SQLiteTable) {
         self.table = table
         self.request = request
+        statement = request.mark == nil ? Self.statement(request, table) : nil
+    }
+
+    private init(_ request: ListRequest, _ table: SQLiteTable, _ statement: ListStatement) {
+        self.table = table
+        self.request = request
+        self.statement = statement
+    }
+
+    /// What stands for the statement among those whose costs are known; empty when it is not known
+    /// before the database was asked.
+    var knownText: String {
+        guard let statement else { return "" }
+        return request.wantsCount ? "count " + statement.text : statement.text
     }
 
     func run(_ database: Database) throws -> ListPage {
+        if statement == nil, let mark = request.mark {
+            return try begun(at: mark, database).run(database)
+        }
         guard let tie = request.tie else { return try page(database, offset: request.offset) }
         let ties = table.head.ties
         let mark = ties.mark()
@@ -27,6 +46,21 @@ struct ListRead {
             if let last = page.lastUpdatedAt { ties.watch(last, since: mark) }
             return page
         }
+    }
+
+    /// The same page by the keys of the row that it begins behind.
+    private func begun(at mark: PageMark, _ database: Database) throws -> ListRead {
+        let sql = ListRenderer(request, table).keys(of: mark)
+        let statement = try database.prepare(sql.text(for: .sqlite))
+        defer { statement.reset() }
+        try statement.bind(sql.bindings)
+        var request = request
+        if try statement.step() {
+            request.mark = nil
+            request.after = (0..<statement.columnCount).map(statement.value)
+            return ListRead(request, table)
+        }
+        return ListRead(request, table, Self.statement(request, table))
     }
 
     /// The page, and the count where it is wanted.
@@ -42,7 +76,7 @@ struct ListRead {
     }
 
     /// The statement, rendered once for a plan that is kept.
-    private func statement() throws -> ListStatement {
+    private static func statement(_ request: ListRequest, _ table: SQLiteTable) -> ListStatement {
         let kept = request.kept?.value as? ListStatement
         if let kept, request.view == nil, kept.view.isEmpty { return kept }
         let renderer = ListRenderer(request, table)
@@ -56,7 +90,7 @@ struct ListRead {
         var json = RowBytes(capacity: 256 + min(request.rowsMax, 1000) * 256)
         json.append(request.opening)
         guard request.rowsMax > 0 else { return ListPage(bytes: json.bytes, rows: 0) }
-        let made = try self.statement()
+        let made = statement ?? Self.statement(request, table)
         let statement = try database.prepare(made.text)
         defer { statement.reset() }
         try statement.bind(
@@ -64,25 +98,36 @@ struct ListRead {
         )
         var rows = 0
         var next: [SQLValue]?
+        var version: Int64?
         var last: Int64?
+        var hasMore = false
         while try statement.step() {
             if rows == request.rowsMax {
-                return ListPage(bytes: json.bytes, rows: rows, next: next, lastUpdatedAt: last)
+                hasMore = true
+                break
             }
             let end = json.count
             if rows > 0 { json.byte(UInt8(ascii: ",")) }
             json.row(made.form, statement)
             if rows > 0, json.count - request.opening.count > request.bytesMax {
                 json.cut(to: end)
-                return ListPage(bytes: json.bytes, rows: rows, next: next, lastUpdatedAt: last)
+                hasMore = true
+                break
             }
             rows += 1
             if request.tie != nil { last = statement.integer(made.keyPlaces[0]) }
             // Keys are read only where the page may end.
             if rows == request.rowsMax || json.count > request.bytesMax / 2 {
                 next = made.keyPlaces.map(statement.value)
+                version = made.versionPlace.map(statement.integer)
             }
         }
-        return ListPage(bytes: json.bytes, rows: rows, lastUpdatedAt: last)
+        return ListPage(
+            bytes: json.bytes,
+            rows: rows,
+            next: hasMore ? next : nil,
+            nextVersion: hasMore ? version : nil,
+            lastUpdatedAt: last
+        )
     }
 }

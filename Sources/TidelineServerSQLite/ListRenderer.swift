@@ -1,5 +1,6 @@
 // ListRenderer: the statement of a page, from what a list asks.
 
+import Foundation
 import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
@@ -11,6 +12,8 @@ struct ListStatement: Sendable {
     let form: RowForm
     /// Where the keys of the order are among the columns.
     let keyPlaces: [Int32]
+    /// Where the version is, when a key may be too long for a link.
+    let versionPlace: Int32?
     /// The condition of who asked, empty without one.
     let view: SQL
     /// Where the values of the view are among the bindings.
@@ -55,7 +58,7 @@ struct ListRenderer {
     var page: ListStatement {
         let cells = cells
         let form = request.select == nil ? table.form : RowForm(cells.map { table.cells[$0] })
-        let (columns, keyPlaces) = columns(cells)
+        let (columns, keyPlaces, versionPlace) = columns(cells)
         var sql: SQL = "SELECT \(columns) FROM \(Identifier(table.name))"
         sql.append(condition(pages: true))
         sql.append(" ORDER BY \(renderer.orderBy(request.order))")
@@ -68,6 +71,7 @@ struct ListRenderer {
             bindings: sql.bindings,
             form: form,
             keyPlaces: keyPlaces,
+            versionPlace: versionPlace,
             view: view,
             viewPlace: columns.bindings.count
         )
@@ -90,9 +94,7 @@ struct ListRenderer {
         if !view.isEmpty { parts.append(view) }
         // Before the filter: of two bounds on one column SQLite takes the first to seek by, and with
         // the filter's it would read again all that the pages before had.
-        if pages, let values = afterValues {
-            parts.append("(\(keyset.condition(after: values)))")
-        }
+        if pages, let begin { parts.append("(\(begin))") }
         if let filter = request.filter {
             parts.append("(\(renderer.condition(VersionLiterals.replace(in: filter))))")
         }
@@ -104,8 +106,8 @@ struct ListRenderer {
         return select.compactMap { table.places.firstIndex(of: $0) }
     }
 
-    /// The cells, and behind them those keys of the row that are no cells; and where each key is.
-    private func columns(_ cells: [Int]) -> (sql: SQL, keys: [Int32]) {
+    /// The cells, and behind them what else a link may need of the row; and where that is.
+    private func columns(_ cells: [Int]) -> (sql: SQL, keys: [Int32], version: Int32?) {
         let names =
             request.select == nil
             ? table.cellNames : cells.map { table.cells[$0].quoted }.joined(separator: ", ")
@@ -122,14 +124,70 @@ struct ListRenderer {
             count += 1
             return Int32(count - 1)
         }
-        return (sql, keys)
+        guard keyset.keys.contains(where: { !$0.isID && PageToken.mayBeLong(type(of: $0)) }) else {
+            return (sql, keys, nil)
+        }
+        if let place = cells.firstIndex(where: { table.cells[$0].form == .version }) {
+            return (sql, keys, Int32(place))
+        }
+        sql.append(count > 0 ? ", \"version\"" : "\"version\"")
+        return (sql, keys, Int32(count))
     }
 
-    /// The keys of the page before as values of their expressions.
-    private var afterValues: [Value]? {
-        guard let after = request.after, after.count == keyset.keys.count else { return nil }
-        let schema = table.table.definition.schema
-        return zip(after, keyset.keys).map { Value($0, as: $1.expression.type(in: schema)) }
+    private func type(of key: SortKey) -> ExpressionType {
+        key.expression.type(in: table.table.definition.schema)
+    }
+
+    // MARK: - Where a page begins
+
+    /// The keys of the row that a link names by its id, while it is as it was; seen through the
+    /// caller's view, as its place says something of it.
+    func keys(of mark: PageMark) -> SQL {
+        let keys = keyset.keys.map { renderer.value($0.expression) }.joined(separator: ", ")
+        var sql: SQL = "SELECT \(keys) FROM \(Identifier(table.name))"
+        sql.append(" WHERE \"id\" = \(.text(mark.id)) AND \"version\" = \(.integer(mark.version))")
+        if !view.isEmpty { sql.append(" AND \(view)") }
+        return sql
+    }
+
+    /// The condition on the rows behind the page before.
+    private var begin: SQL? {
+        if let after = request.after, after.count == keyset.keys.count {
+            let values = zip(after, keyset.keys).map { Value($0, as: type(of: $1)) }
+            return keyset.condition(after: values)
+        }
+        return request.mark.map(begin)
+    }
+
+    /// The same where the row of the link is not as it was: all rows that may be behind its place.
+    private func begin(_ mark: PageMark) -> SQL {
+        var keys = Array(request.order.prefix(mark.keys.count))
+        var values = zip(mark.keys, keys).map { Value($0, as: type(of: $1)) }
+        if let prefix = mark.prefix, keys.count < request.order.count {
+            let key = request.order[keys.count]
+            let bound = key.isAscending ? prefix : Self.successor(of: prefix)
+            if let bound {
+                keys.append(key)
+                values.append(Value(bound, as: type(of: key)))
+            }
+        }
+        // Before every id.
+        values.append(.string(""))
+        return KeysetRenderer(renderer, order: keys).condition(after: values)
+    }
+
+    /// The least value after all that begin so; nil if there is none.
+    private static func successor(of prefix: SQLValue) -> SQLValue? {
+        switch prefix {
+        case .text(let text): FilterRenderer.successor(of: text).map { .text($0) }
+        case .blob(let bytes):
+            bytes.lastIndex { $0 != 0xFF }.map { place in
+                var end = bytes[...place]
+                end[place] += 1
+                return .blob(Data(end))
+            }
+        default: nil
+        }
     }
 }
 

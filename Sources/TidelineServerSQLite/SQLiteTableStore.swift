@@ -1,8 +1,9 @@
-// SQLiteTableStore: tables in one SQLite file: a writer thread and a few readers.
+// SQLiteTableStore: tables in one SQLite file: a writer thread and readers.
 //
 // A small read is tried on the caller's thread first, which is that of its connection's event loop,
 // with a bound of about a millisecond of SQLite's work: most end far below it, and the change to a
-// reader's thread and back costs as much as they do. What passes the bound starts anew on a reader.
+// reader's thread and back costs as much as they do. What passes the bound starts anew on a reader,
+// and for some seconds its statement begins there.
 
 import Foundation
 import Synchronization
@@ -16,7 +17,10 @@ package final class SQLiteTableStore: TableStore {
         /// One connection that works on the caller's thread, for tests that need one order.
         package var inline = false
         package var limits = ServerLimits()
-        package var readers = min(ProcessInfo.processInfo.activeProcessorCount, 4)
+        /// How many reads run beside the event loops, at least two.
+        package var readers = max(ProcessInfo.processInfo.activeProcessorCount, 2)
+        /// How often the writer looks for old tombstones.
+        package var tombstoneInterval: Duration = .seconds(600)
         package var now = ServerEnvironment.live.now
         package var log = ServerLog.silent
 
@@ -25,11 +29,12 @@ package final class SQLiteTableStore: TableStore {
 
     private let writer: GroupWriter
     /// Nil in inline mode, which reads on the writing connection.
-    private let readers: DatabaseThreads?
-    /// Those of `readers`, to interrupt them.
-    private let connections: [Database]
-    /// The connections of small reads; nil in inline mode.
+    private let readers: ReadThreads?
+    /// The connections of small reads on the threads of callers; nil in inline mode.
     private let brief: LentDatabases?
+    /// Nil in inline mode, which has no log.
+    private let writeAheadLog: WriteAheadLog?
+    private let costs = Mutex(ReadCosts())
     private let tables = Mutex<[String: SQLiteTable]>([:])
     private let heads = Mutex<[String: TableHead]>([:])
     private let isStopped = Mutex(false)
@@ -56,13 +61,14 @@ package final class SQLiteTableStore: TableStore {
             database,
             inline: options.inline,
             limits: options.limits,
+            tombstoneInterval: options.tombstoneInterval,
             now: options.now,
             log: options.log
         )
         guard !options.inline else {
             readers = nil
-            connections = []
             brief = nil
+            writeAheadLog = nil
             return
         }
         let open: @Sendable () throws -> Database = {
@@ -71,23 +77,46 @@ package final class SQLiteTableStore: TableStore {
             _ = try database.integer("SELECT count(*) FROM sqlite_schema")
             return database
         }
-        let count = max(1, options.readers)
-        connections = try DatabaseError.naming(path) { try (0..<count).map { _ in try open() } }
-        readers = DatabaseThreads(connections, name: "tideline-reader")
-        let ready = try DatabaseError.naming(path) { try (0..<count).map { _ in try open() } }
+        let count = max(2, options.readers)
+        let (connections, ready, copier) = try DatabaseError.naming(path) {
+            (
+                try (0..<count).map { _ in try open() },
+                try (0..<count).map { _ in try open() },
+                try Database(
+                    path: path,
+                    mode: .existing,
+                    busyMilliseconds: WriteAheadLog.busyMilliseconds
+                )
+            )
+        }
+        let readers = ReadThreads(connections)
+        self.readers = readers
         brief = LentDatabases(ready: ready, open: open)
+        writeAheadLog = try DatabaseError.naming(path) {
+            try WriteAheadLog(
+                of: database,
+                copiedBy: copier,
+                bytesMax: options.limits.logBytes,
+                log: options.log
+            ) { readers.interrupt() }
+        }
     }
 
     package func prepare(
         _ definitions: [TableDefinition],
         isComplete: Bool
     ) async throws -> [TableDefinition] {
-        let (stored, steps) = try await writer.run { [now, path] database in
+        let (stored, steps, stamps) = try await writer.run { [now, path] database in
             try DatabaseError.naming(path) {
-                try SchemaChange(database: database, now: now)
+                let (stored, steps) = try SchemaChange(database: database, now: now)
                     .prepare(definitions, isComplete: isComplete)
+                let stamps = try stored.map {
+                    try database.integer(ServerSchema.readStamp, [.text($0.name)]) ?? 0
+                }
+                return (stored, steps, stamps)
             }
         }
+        for (table, stamp) in zip(stored, stamps) { head(of: table.name).ties.begin(after: stamp) }
         for step in steps {
             log.write(step.isNotable ? .info : .debug, "tables", ["change": step.description])
         }
@@ -98,7 +127,12 @@ package final class SQLiteTableStore: TableStore {
     package func list(_ request: ListRequest, in table: Table) async throws -> ListPage {
         let read = ListRead(request, derived(table))
         let isSmall = request.rowsMax <= Self.smallRowsMax && !request.wantsCount
-        return try await self.read(isSmall: isSmall) { try read.run($0) }
+        let begin = ReadBegin(
+            isSmall ? .loop : .brief,
+            of: request.caller,
+            statement: read.knownText
+        )
+        return try await self.read(begin) { try read.run($0) }
     }
 
     /// The most rows of a page that is tried on the caller's thread.
@@ -111,27 +145,28 @@ package final class SQLiteTableStore: TableStore {
     ) async throws -> StoredRow? {
         let table = derived(table)
         guard let view else {
-            return try await read(isSmall: true) { try RowWrites.row(id, table, $0) }
+            return try await read(ReadBegin()) { try RowWrites.row(id, table, $0) }
         }
-        return try await read(isSmall: true) { try RowView(table, view).row(id, $0) }
+        return try await read(ReadBegin()) { try RowView(table, view).row(id, $0) }
     }
 
     package func clock(of table: Table) async throws -> TableClock {
         let table = derived(table)
         if let known = table.head.clock.known { return known }
-        let read = try await read(isSmall: true) { try KnownClock.read(table.name, $0) }
+        let read = try await read(ReadBegin()) { try KnownClock.read(table.name, $0) }
         return table.head.clock.learn(read)
     }
 
     package func changes(_ request: ChangeRequest, in table: Table) async throws -> ChangePage {
         let read = ChangesRead(request, derived(table))
         let isSmall = request.rowsMax <= Self.smallRowsMax && !request.wantsCount
-        return try await self.read(isSmall: isSmall) { try read.run($0) }
+        let begin = ReadBegin(isSmall ? .loop : .brief, of: request.caller)
+        return try await self.read(begin) { try read.run($0) }
     }
 
     package func digest(_ request: DigestRequest, in table: Table) async throws -> TableDigest {
         let read = DigestRead(request, derived(table))
-        return try await self.read(isSmall: false) { try read.run($0) }
+        return try await self.read(ReadBegin(.brief, of: request.caller)) { try read.run($0) }
     }
 
     package func image(
@@ -140,13 +175,13 @@ package final class SQLiteTableStore: TableStore {
         in table: Table
     ) async throws -> RowImage? {
         let derived = derived(table)
-        let image = try await read(isSmall: true) { try RowWrites.image(id, derived, $0) }
+        let image = try await read(ReadBegin()) { try RowWrites.image(id, derived, $0) }
         return image.flatMap { $0.isVisible(in: view, of: table) ? $0 : nil }
     }
 
     package func isNew(_ key: RepeatKey) async throws -> Bool {
         let (limits, now) = (limits, now())
-        return try await read(isSmall: true) { database in
+        return try await read(ReadBegin()) { database in
             let found = try Ledger(database: database, limits: limits).lookUp(key, now: now)
             guard case .new = found else { return false }
             return true
@@ -188,6 +223,8 @@ package final class SQLiteTableStore: TableStore {
 
     package var writeQueueLength: Int { writer.queueLength }
 
+    package var logBytes: Int { Int(clamping: ServerFile.size(of: path + "-wal") ?? 0) }
+
     package func stop() async {
         let wasStopped = isStopped.withLock { stopped in
             defer { stopped = true }
@@ -196,7 +233,8 @@ package final class SQLiteTableStore: TableStore {
         guard !wasStopped else { return }
         readers?.stop()
         // Whoever asked has been answered, or is gone.
-        for database in connections { database.interrupt() }
+        readers?.interrupt()
+        await writeAheadLog?.stop()
         do {
             try await writer.run { try $0.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
         } catch {
@@ -230,25 +268,52 @@ package final class SQLiteTableStore: TableStore {
         }
     }
 
+    // MARK: - Reading
+
+    /// Where a read begins, and for whom.
+    private struct ReadBegin {
+        var lane: ReadLane
+        var caller: ReadCaller
+        /// The text of its statement, as far as it is known; empty for what is always short.
+        var statement: String
+
+        init(
+            _ lane: ReadLane = .loop,
+            of caller: ReadCaller = .nobody,
+            statement: String = ""
+        ) {
+            self.lane = lane
+            self.caller = caller
+            self.statement = statement
+        }
+    }
+
+    /// How long a read may be that is not known to be long, on a reader.
+    private static let briefTime: Duration = .milliseconds(25)
+
     /// Reads for `limits.queryTime` at most.
     private func read<Result: Sendable>(
-        isSmall: Bool,
+        _ begin: ReadBegin,
         _ body: @escaping @Sendable (Database) throws -> Result
     ) async throws -> Result {
         guard !isStopped.withLock({ $0 }) else { throw ServerError.stopping }
-        let queryTime = queryTime
         do {
-            if isSmall, let result = try readBriefly(body) { return result }
-            guard let readers else { return try await writer.run(body) }
-            let start = QueryStart()
-            return try await readers.run { [self] database in
-                guard !isStopped.withLock({ $0 }) else { throw ServerError.stopping }
-                do {
-                    return try database.limitTime(queryTime, since: start) { try body(database) }
-                } catch let error as SQLiteError where error.isInterrupt {
-                    throw database.workedPastItsTime
-                        ? ServerError.queryTooExpensive : ServerError.queryTooSlow
+            guard let readers else {
+                return try await writer.run { [queryTime] database in
+                    do {
+                        return try database.limitTime(queryTime) { try body(database) }
+                    } catch let error as SQLiteError where error.isInterrupt {
+                        throw Self.refusal(database)
+                    }
                 }
+            }
+            let start = QueryStart()
+            let statement = begin.statement
+            let lane = statement.isEmpty ? begin.lane : max(begin.lane, knownLane(statement, start))
+            if lane == .loop, let result = try readBriefly(statement, body) { return result }
+            return try await readers.run(max(lane, .brief), of: begin.caller) {
+                [self] database, lane in
+                try read(database, lane, statement, start, body)
             }
         } catch let error as SQLiteError where error.isTooComplex {
             throw ServerError.queryTooComplex
@@ -259,8 +324,45 @@ package final class SQLiteTableStore: TableStore {
         }
     }
 
+    /// Reads on a reader; nil when a brief read took too long.
+    private func read<Result>(
+        _ database: Database,
+        _ lane: ReadLane,
+        _ statement: String,
+        _ start: QueryStart,
+        _ body: (Database) throws -> Result
+    ) throws -> Result? {
+        guard !isStopped.withLock({ $0 }) else { throw ServerError.stopping }
+        if lane == .brief, queryTime > Self.briefTime {
+            do {
+                return try database.limitTime(Self.briefTime) { try body(database) }
+            } catch let error as SQLiteError where error.isInterrupt {
+                exceeded(.brief, statement)
+                return nil
+            }
+        }
+        guard let writeAheadLog else { return nil }
+        do {
+            let result = try writeAheadLog.longRead(before: start.adding(queryTime)) {
+                try database.limitTime(queryTime, since: start) { try body(database) }
+            }
+            if let result { return result }
+        } catch let error as SQLiteError where error.isInterrupt {
+            throw isStopped.withLock({ $0 }) ? ServerError.stopping : Self.refusal(database)
+        }
+        throw isStopped.withLock({ $0 }) ? ServerError.stopping : ServerError.queryTooSlow
+    }
+
+    /// Why a query has no answer whose time is over.
+    private static func refusal(_ database: Database) -> ServerError {
+        database.workedPastItsTime ? .queryTooExpensive : .queryTooSlow
+    }
+
     /// Nil when the read takes longer than the caller's thread may be held up.
-    private func readBriefly<Result>(_ body: (Database) throws -> Result) throws -> Result? {
+    private func readBriefly<Result>(
+        _ statement: String,
+        _ body: (Database) throws -> Result
+    ) throws -> Result? {
         guard let brief else { return nil }
         do {
             // The first look at the clock ends it, after about a millisecond.
@@ -268,7 +370,18 @@ package final class SQLiteTableStore: TableStore {
                 try database.limitTime(.zero) { try body(database) }
             }
         } catch let error as SQLiteError where error.isInterrupt {
+            exceeded(.loop, statement)
             return nil
         }
+    }
+
+    private func knownLane(_ statement: String, _ now: QueryStart) -> ReadLane {
+        costs.withLock { $0.lane(of: statement, at: now.nanoseconds) }
+    }
+
+    private func exceeded(_ lane: ReadLane, _ statement: String) {
+        guard !statement.isEmpty else { return }
+        let now = QueryStart().nanoseconds
+        costs.withLock { $0.exceeded(lane, statement, at: now) }
     }
 }

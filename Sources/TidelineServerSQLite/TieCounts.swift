@@ -13,8 +13,13 @@
 //     list:  left() -> state of the table -> left() is still the same, else once more
 
 import Synchronization
+import TidelineSQLite
 
-/// Belongs to one table, and forgets with the server.
+/// Belongs to one table.
+///
+/// What left before the server started is not known, nor what left a
+/// millisecond that is not watched any more: there it is taken for all. Before the start for a day
+/// only: no pull is under way for longer.
 package final class TieCounts: Sendable {
     private struct State {
         /// By the millisecond, for those that a list ended in.
@@ -27,6 +32,16 @@ package final class TieCounts: Sendable {
         var departures = 0
         /// The departures whose transactions have ended.
         var settled = 0
+        /// The last millisecond that was watched and is not any more.
+        var forgotten = Int64.min
+        /// The last millisecond before the start, and until when it matters, as uptime.
+        var begun = Int64.min
+        var begunEnd: UInt64 = 0
+
+        func mayHaveLost(_ millisecond: Int64) -> Bool {
+            millisecond <= forgotten
+                || millisecond <= begun && QueryStart().nanoseconds < begunEnd
+        }
     }
 
     /// How many milliseconds are watched: one for each pull that is under way, and more.
@@ -36,9 +51,20 @@ package final class TieCounts: Sendable {
     /// More rows than a millisecond has.
     private static let all = Int(1000 / RowWrites.spacing)
 
+    /// Longer than a pull is under way.
+    private static let pullMax: Duration = .seconds(86_400)
+
     private let state = Mutex(State())
 
     package init() {}
+
+    /// Says that the table was written to before, until this time.
+    package func begin(after updatedAt: Int64) {
+        state.withLock { state in
+            state.begun = updatedAt / 1000
+            state.begunEnd = QueryStart().adding(Self.pullMax)
+        }
+    }
 
     /// The departures that a state of the table read from now on has for certain.
     package func mark() -> Int { state.withLock { $0.settled } }
@@ -47,11 +73,13 @@ package final class TieCounts: Sendable {
     package func watch(_ updatedAt: Int64, since mark: Int) {
         let millisecond = updatedAt / 1000
         state.withLock { state in
-            guard state.left[millisecond] == nil else { return }
+            guard state.left[millisecond] == nil, !state.mayHaveLost(millisecond) else { return }
             if state.watched.count < Self.watchedMax {
                 state.watched.append(millisecond)
             } else {
-                state.left[state.watched[state.nextWatched]] = nil
+                let oldest = state.watched[state.nextWatched]
+                state.left[oldest] = nil
+                state.forgotten = max(state.forgotten, oldest)
                 state.watched[state.nextWatched] = millisecond
                 state.nextWatched = (state.nextWatched + 1) % Self.watchedMax
             }
@@ -85,5 +113,9 @@ package final class TieCounts: Sendable {
     package func settle() { state.withLock { $0.settled = $0.departures } }
 
     /// How many rows have left the millisecond since a list ended in it.
-    package func left(_ millisecond: Int64) -> Int { state.withLock { $0.left[millisecond] ?? 0 } }
+    package func left(_ millisecond: Int64) -> Int {
+        state.withLock { state in
+            state.mayHaveLost(millisecond) ? Self.all : state.left[millisecond] ?? 0
+        }
+    }
 }

@@ -12,9 +12,7 @@ import TidelineServerCore
 
 struct TombstonePurge: Sendable {
     /// The most tombstones of a table that one run removes.
-    static let rowsMax = 500
-    /// How many seconds the writer waits for work before it looks for tombstones again.
-    static let interval = 600
+    static let rowsMax = 200
 
     /// The days that each table keeps its tombstones, by name; absent for ever.
     private(set) var days: [String: Int] = [:]

@@ -12,7 +12,7 @@ import TidelineServerCore
         let text = """
             {
               "listen": "[::1]:0", "database": "sqlite:x.db", "publicURL": "https://a.example/t/",
-              "dynamicSchema": true, "limits": { "pageBytes": 5000, "mergeBases": 7, "queryTime": 0.5, "bodyBytes": 9999 },
+              "dynamicSchema": true, "readers": 6, "limits": { "pageBytes": 5000, "logBytes": 9000000, "mergeBases": 7, "queryTime": 0.5, "bodyBytes": 9999 },
               "log": { "level": "debug", "format": "json", "requests": "info" },
               "tables": {
                 "TodoItem": {
@@ -35,6 +35,8 @@ import TidelineServerCore
         #expect(configuration.dynamicSchema)
         #expect(configuration.limits.pageBytes == 5000)
         #expect(configuration.limits.mergeBases == 7)
+        #expect(configuration.limits.logBytes == 9_000_000)
+        #expect(configuration.readers == 6)
         #expect(configuration.limits.queryTime == .milliseconds(500))
         #expect(configuration.http.bodyBytesMax == 9999)
         #expect(configuration.log.format == .json)
@@ -78,6 +80,7 @@ import TidelineServerCore
         (#"{"dynamicSchema":1}"#, "dynamicSchema: true or false is expected"),
         (#"{"limits":{"pageBytes":-1}}"#, "limits.pageBytes: a whole number from"),
         (#"{"limits":{"page":1}}"#, "limits.page: this key is unknown"),
+        (#"{"readers":1}"#, "readers: "), (#"{"limits":{"logBytes":9}}"#, "limits.logBytes: "),
         (#"{"limits":{"queryTime":"1s"}}"#, "limits.queryTime: a number of seconds"),
         (#"{"log":{"level":"loud"}}"#, "log.level: one of 'error', 'warning', 'info', 'debug'"),
         (#"{"tables":{"__x":{}}}"#, "tables.__x: the table's name cannot be used"),

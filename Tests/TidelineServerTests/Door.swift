@@ -49,6 +49,8 @@ struct Door: Sendable {
         dynamic: Bool = false,
         clock: TestClock = TestClock(),
         limits: ServerLimits = ServerLimits(),
+        readers: Int? = nil,
+        tombstoneInterval: Duration? = nil,
         makeID: (@Sendable () -> String)? = nil,
         log: ServerLog = .silent,
         exposesMetrics: Bool = true,
@@ -62,6 +64,8 @@ struct Door: Sendable {
         options.inline = path == nil
         options.limits = limits
         options.now = { clock.now() }
+        if let readers { options.readers = readers }
+        if let tombstoneInterval { options.tombstoneInterval = tombstoneInterval }
         store = try SQLiteTableStore(path: path ?? ":memory:", options: options)
         var settings = ServerSettings(tables: tables, dynamicSchema: dynamic)
         settings.limits = limits

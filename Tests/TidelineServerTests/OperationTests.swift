@@ -192,7 +192,7 @@ import TidelineServerSQLite
             #"tideline_request_seconds_bucket{route="insert",le="+Inf"} 4"#,
             #"tideline_request_seconds_count{route="insert"} 4"#,
             "tideline_rows_sent_total 3", "tideline_rows_written_total 4",
-            "tideline_write_queue_length 0",
+            "tideline_write_queue_length 0", "tideline_log_bytes 0",
         ] {
             #expect(answer.text.split(separator: "\n").contains(Substring(line)), "\(answer.text)")
         }

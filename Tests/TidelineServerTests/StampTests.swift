@@ -152,6 +152,38 @@ import TidelineServerSQLite
         }
     }
 
+    /// In memory, too, where reads are done on the writing connection.
+    @Test func aSlowQueryInMemoryIsEnded() async throws {
+        var limits = ServerLimits()
+        limits.queryTime = .nanoseconds(1)
+        let door = try await Door(limits: limits)
+        for index in 0..<400 {
+            _ = await door.send("POST", "/tables/TodoItem", #"{"text":"\(index)"}"#)
+        }
+        let filter = (0..<40).map { "indexof(text,'\($0)') eq 77" }.joined(separator: " or ")
+        let answer = await door.send("GET", "/tables/TodoItem?$filter=\(filter)")
+        #expect(answer.status == 400 || answer.status == 503)
+        #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
+    }
+
+    /// A statement that is used now and then stays, and one that is in use stays whole.
+    @Test func statementsInUseStayPrepared() throws {
+        let database = try Database(path: ":memory:")
+        let kept = try database.prepare("SELECT 1")
+        let running = try database.prepare(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3) SELECT i FROM n"
+        )
+        #expect(try running.step())
+        for number in 0..<2000 {
+            _ = try database.prepare("SELECT \(number) + 1")
+            if number % 100 == 0 { #expect(try database.prepare("SELECT 1") === kept) }
+            #expect(database.statementsKept <= 256)
+        }
+        #expect(try running.step() && running.integer(0) == 2)
+        #expect(try running.step() && running.integer(0) == 3)
+        #expect(try !running.step())
+    }
+
     /// One row is one step of the database: the functions look at the clock themselves.
     @Test func aSlowFunctionIsEnded() async throws {
         try await withTemporaryDirectory { directory in

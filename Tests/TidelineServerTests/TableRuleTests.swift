@@ -1,6 +1,7 @@
 // Rules of tables: permissions, conflicts, how long tombstones are kept.
 
 import Foundation
+import Synchronization
 import Testing
 import TidelineCore
 import TidelineServerCore
@@ -159,6 +160,44 @@ import TidelineServerSQLite
         #expect(await door.send("GET", "/tables/TodoItem/old").status == 404)
         #expect(await door.send("GET", "/tables/TodoItem/young").status == 410)
         #expect(await door.send("GET", "/tables/TodoItem/live").status == 200)
+    }
+
+    /// Writes that never pause do not put it off.
+    @Test func theWriterRemovesThemBesideWrites() async throws {
+        try await withTemporaryDirectory { directory in
+            let clock = TestClock()
+            var table = Door.todo
+            table.tombstoneDays = 1
+            let door = try await Door(
+                [table],
+                path: directory + "/a.db",
+                clock: clock,
+                tombstoneInterval: .milliseconds(5)
+            )
+            for id in 0..<10 {
+                _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\(id)"}"#)
+                _ = await door.send("DELETE", "/tables/TodoItem/\(id)")
+            }
+            clock.move(by: 2 * 86_400_000_000)
+            let isGone = Mutex(false)
+            let writers = (0..<4).map { number in
+                Task {
+                    var count = 0
+                    while !isGone.withLock({ $0 }), count < 5000 {
+                        let body = #"{"text":"\(number)"}"#
+                        _ = await door.send("POST", "/tables/TodoItem", body)
+                        count += 1
+                    }
+                    return count
+                }
+            }
+            while await door.send("GET", "/tables/TodoItem/9").status != 404 {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            isGone.withLock { $0 = true }
+            for writer in writers { #expect(await writer.value < 5000) }
+            await door.store.stop()
+        }
     }
 
     @Test func theWriterRemovesThemByItself() async throws {

@@ -134,7 +134,7 @@ package struct FilterRenderer {
     }
 
     /// The least text after all texts that begin so; nil if there is none.
-    static func successor(of prefix: String) -> String? {
+    package static func successor(of prefix: String) -> String? {
         var scalars = Array(prefix.unicodeScalars)
         while let last = scalars.popLast() {
             let next = last.value == 0xD7FF ? 0xE000 : last.value + 1

@@ -103,33 +103,24 @@ package final class Authenticator: Sendable {
 
 /// The tokens found right of late.
 ///
-/// There are two generations, of which the older one is dropped when the younger is full. Wrong
-/// tokens are never in it, so nobody without a right one can fill it.
+/// Wrong tokens are never in it, so nobody without a right one can fill it.
 struct TokenCache {
     /// The most tokens of a generation, and the longest: together they bound the memory.
     static let tokensMax = 1000
     static let tokenBytesMax = 4096
 
-    private var young: [String: CheckedToken] = [:]
-    private var old: [String: CheckedToken] = [:]
+    private var tokens = GenerationCache<String, CheckedToken>(countMax: tokensMax)
 
     mutating func user(of token: String, now: Int64) -> User? {
-        guard let found = young[token] ?? old[token] else { return nil }
+        guard let found = tokens.value(token) else { return nil }
         guard found.validFrom <= now, now < found.validUntil else {
-            young[token] = nil
-            old[token] = nil
+            tokens.remove(token)
             return nil
         }
-        if young[token] == nil { put(found, for: token) }
         return found.user
     }
 
     mutating func put(_ checked: CheckedToken, for token: String) {
-        guard token.utf8.count <= Self.tokenBytesMax else { return }
-        if young.count >= Self.tokensMax {
-            old = young
-            young = [:]
-        }
-        young[token] = checked
+        if token.utf8.count <= Self.tokenBytesMax { tokens.put(checked, for: token) }
     }
 }

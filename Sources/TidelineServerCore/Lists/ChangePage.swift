@@ -24,6 +24,7 @@ package struct TableClock: Hashable, Sendable {
 
 /// What is asked of a table's changes.
 package struct ChangeRequest: Sendable {
+    package var caller = ReadCaller.nobody
     /// What the caller may see; nil for all.
     package var view: QueryExpression?
     package var filter: QueryExpression?

@@ -11,6 +11,7 @@ extension TableService {
         try checkPermission(call, name, isRow: true)
         let table = try table(named: name)
         var request = DigestRequest()
+        request.caller = call.caller
         let filter = try digestFilter(call)
         if let filter {
             let now = Timestamp(microseconds: call.now).date

@@ -33,7 +33,8 @@ extension ListPlan {
                 result[place].value = String(top)
             }
         }
-        result.append(.init(name: "$skiptoken", value: PageToken.encode(keys)))
+        let place = PageToken(keys, version: page.nextVersion)
+        result.append(.init(name: "$skiptoken", value: place.text))
         if let token { result.append(.init(name: "$deltatoken", value: token.text)) }
         return result
     }

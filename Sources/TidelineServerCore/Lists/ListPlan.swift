@@ -55,12 +55,14 @@ package struct ListPlan: Sendable {
         }
         if generation == .classic { request.tie = tie }
         if let token = options.token {
-            guard let keys = PageToken.decode(token, keyTypes) else {
+            switch PageToken(token, keyTypes) {
+            case .keys(let keys): request.after = keys
+            case .mark(let mark): request.mark = mark
+            case nil:
                 throw ServerError.badRequest(
                     "Option '$skiptoken' is not from a next link of this query."
                 )
             }
-            request.after = keys
         }
     }
 

@@ -3,6 +3,7 @@
 // Devices ask the same first page, and small pages cost less than the reading of their options.
 
 import Synchronization
+import TidelineCore
 
 final class ListPlans: Sendable {
     struct Query: Hashable, Sendable {
@@ -23,15 +24,15 @@ final class ListPlans: Sendable {
         let plan: ListPlan
     }
 
-    /// Plans kept; all are dropped when there are more.
-    private static let countMax = 256
+    /// The most plans of a generation.
+    private static let countMax = 128
     private static let textBytesMax = 1024
 
-    private let plans = Mutex<[Query: Kept]>([:])
+    private let plans = Mutex(GenerationCache<Query, Kept>(countMax: countMax))
 
     func plan(_ query: Query) -> ListPlan? {
         guard query.hasOneSpelling else { return nil }
-        return plans.withLock { $0[query]?.plan }
+        return plans.withLock { $0.value(query)?.plan }
     }
 
     /// Keeps the plan unless it is one of very many: pages behind the first have a query each.
@@ -41,9 +42,6 @@ final class ListPlans: Sendable {
         else { return }
         plan.request.kept = KeptRendering()
         let kept = Kept(table: table, plan: plan)
-        plans.withLock { plans in
-            if plans.count >= Self.countMax { plans.removeAll() }
-            plans[query] = kept
-        }
+        plans.withLock { $0.put(kept, for: query) }
     }
 }

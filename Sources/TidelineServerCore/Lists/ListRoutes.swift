@@ -39,6 +39,7 @@ extension TableService {
         // Plans are kept by the text of the query, for all users.
         let view = try await callerView(of: table, for: call.user, at: call.now)
         plan.request.view = view.condition
+        plan.request.caller = call.caller
         try await beforeRead(call, table, nil)
         var tracking: ChangeTracking?
         if isTracked { tracking = try await self.tracking(link, table, plan, view) }
@@ -175,10 +176,9 @@ extension TableService {
             now: call.now
         )
         guard let plan, plan.canTrackChanges else { throw ServerError.notADeltaLink }
-        var page = try await store.changes(
-            plan.changes(after: link.stamp, view: view.condition),
-            in: table
-        )
+        var request = plan.changes(after: link.stamp, view: view.condition)
+        request.caller = call.caller
+        var page = try await store.changes(request, in: table)
         guard page.clock.horizon <= link.stamp else { throw ServerError.deltaExpired }
         await afterRead(call, table, nil, rows: page.rows)
         let token = DeltaToken(.changes, scope, stamp: page.next ?? page.clock.stamp)

@@ -1,31 +1,109 @@
-// PageToken: the keys of a page's last row, as the opaque `$skiptoken` of a next link.
+// PageToken: the place of a page's last row in an order, as the opaque `$skiptoken` of a next link.
+//
+// It is base64url of JSON: an array of the row's keys, or, where these are too long for a link, an
+// object with the row's id and version. Bytes are an array of one base64 text.
 
 import Foundation
 package import TidelineCore
 
-package enum PageToken {
-    /// Base64url of a JSON array; bytes are an array of one base64 text.
-    package static func encode(_ keys: [SQLValue]) -> String {
+package enum PageToken: Hashable, Sendable {
+    case keys([SQLValue])
+    case mark(PageMark)
+
+    /// The most bytes of keys that a token carries, 1 KB in base64.
+    private static let keysBytesMax = 768
+    /// The longest text or bytes that a mark carries whole, and how much of a longer one.
+    private static let shortMax = 64
+    private static let prefixMax = 128
+    /// The most keys that a mark carries.
+    private static let markKeysMax = 8
+
+    /// The token behind a row; without its version only by the keys, however long they are.
+    package init(_ keys: [SQLValue], version: Int64?) {
+        self = .keys(keys)
+        guard let version, case .text(let id)? = keys.last, json.count > Self.keysBytesMax else {
+            return
+        }
+        var mark = PageMark(id: id, version: version, keys: [], prefix: nil)
+        for key in keys.dropLast().prefix(Self.markKeysMax) {
+            if let prefix = Self.prefix(of: key) {
+                mark.prefix = prefix
+                break
+            }
+            mark.keys.append(key)
+        }
+        self = .mark(mark)
+    }
+
+    /// Nil for a short key.
+    private static func prefix(of key: SQLValue) -> SQLValue? {
+        switch key {
+        case .text(let text) where text.utf8.count > shortMax:
+            var end = text.utf8.index(
+                text.utf8.startIndex,
+                offsetBy: prefixMax,
+                limitedBy: text.utf8.endIndex
+            )
+            // Scalars stay whole.
+            while let place = end, place.samePosition(in: text.unicodeScalars) == nil {
+                end = text.utf8.index(before: place)
+            }
+            return .text(String(text.unicodeScalars[..<(end ?? text.endIndex)]))
+        case .blob(let bytes) where bytes.count > shortMax: return .blob(bytes.prefix(prefixMax))
+        default: return nil
+        }
+    }
+
+    // MARK: - Writing
+
+    /// As it stands in a link.
+    package var text: String { Base64URL.encode(json) }
+
+    private var json: [UInt8] {
         var writer = JSONWriter()
+        switch self {
+        case .keys(let keys): Self.write(keys, &writer)
+        case .mark(let mark):
+            writer.raw("{\"id\":")
+            writer.string(mark.id)
+            writer.raw(",\"version\":")
+            writer.integer(mark.version)
+            writer.raw(",\"keys\":")
+            Self.write(mark.keys, &writer)
+            if let prefix = mark.prefix {
+                writer.raw(",\"prefix\":")
+                Self.write(prefix, &writer)
+            }
+            writer.byte("}")
+        }
+        return writer.bytes
+    }
+
+    private static func write(_ keys: [SQLValue], _ writer: inout JSONWriter) {
         writer.byte("[")
         for (index, key) in keys.enumerated() {
             if index > 0 { writer.byte(",") }
-            switch key {
-            case .null, .program: writer.null()
-            case .integer(let value): writer.integer(value)
-            // Too large a number is read as infinity.
-            case .real(let value):
-                writer.raw(value.isFinite ? value.description : value > 0 ? "1e999" : "-1e999")
-            case .text(let value): writer.string(value)
-            case .blob(let value):
-                writer.byte("[")
-                writer.string(value.base64EncodedString())
-                writer.byte("]")
-            }
+            write(key, &writer)
         }
         writer.byte("]")
-        return Base64URL.encode(writer.bytes)
     }
+
+    private static func write(_ key: SQLValue, _ writer: inout JSONWriter) {
+        switch key {
+        case .null, .program: writer.null()
+        case .integer(let value): writer.integer(value)
+        // Too large a number is read as infinity.
+        case .real(let value):
+            writer.raw(value.isFinite ? value.description : value > 0 ? "1e999" : "-1e999")
+        case .text(let value): writer.string(value)
+        case .blob(let value):
+            writer.byte("[")
+            writer.string(value.base64EncodedString())
+            writer.byte("]")
+        }
+    }
+
+    // MARK: - Reading
 
     /// What a database yields for a key of an order: versions are numbers there.
     package static func type(of key: SortKey, in schema: TableSchema) -> ExpressionType {
@@ -33,14 +111,37 @@ package enum PageToken {
             ? .integer : key.expression.type(in: schema)
     }
 
-    /// The keys of a token, each of what its key of the order yields; nil when it is none of ours.
-    package static func decode(_ token: String, _ types: [ExpressionType]) -> [SQLValue]? {
-        guard let bytes = Base64URL.decode(token.utf8) else { return nil }
-        let keys = bytes.withUnsafeBufferPointer { try? read($0) }
-        guard let keys, keys.count == types.count, case .text = keys.last,
-            zip(keys, types).allSatisfy(fits)
-        else { return nil }
-        return keys
+    /// Whether rows can have a key of this type that is too long for a link.
+    package static func mayBeLong(_ type: ExpressionType) -> Bool {
+        switch type {
+        case .string, .enumeration, .binary: true
+        default: false
+        }
+    }
+
+    /// Reads a token for an order whose keys are of these types, the id last.
+    ///
+    /// Nil when no row of ours can have such keys.
+    package init?(_ text: String, _ types: [ExpressionType]) {
+        guard let bytes = Base64URL.decode(text.utf8) else { return nil }
+        guard let token = bytes.withUnsafeBufferPointer({ try? Self.read($0) }) else { return nil }
+        switch token {
+        case .keys(let keys):
+            guard keys.count == types.count, case .text = keys.last,
+                zip(keys, types).allSatisfy(Self.fits)
+            else { return nil }
+        case .mark(let mark):
+            let count = mark.keys.count
+            guard count < types.count, zip(mark.keys, types).allSatisfy(Self.fits) else {
+                return nil
+            }
+            if let prefix = mark.prefix {
+                guard count < types.count - 1, prefix != .null, Self.mayBeLong(types[count]),
+                    Self.fits(prefix, types[count])
+                else { return nil }
+            }
+        }
+        self = token
     }
 
     /// Whether a row of ours can have the key.
@@ -60,35 +161,72 @@ package enum PageToken {
         }
     }
 
-    private static func read(_ bytes: UnsafeBufferPointer<UInt8>) throws -> [SQLValue] {
+    private static func read(_ bytes: UnsafeBufferPointer<UInt8>) throws -> PageToken {
         var reader = JSONReader(bytes)
-        var keys: [SQLValue] = []
-        try reader.beginArray()
-        while try reader.nextElement() {
-            switch try reader.value() {
-            case .null: keys.append(.null)
-            case .string(let span): keys.append(.text(reader.text(span)))
-            case .number(let range):
-                if let value = reader.integer(range) {
-                    keys.append(.integer(value))
-                } else if let value = Double(reader.text(range)) {
-                    keys.append(.real(value))
-                } else {
-                    throw reader.failure("not a key")
-                }
-            case .array: keys.append(try blob(&reader))
-            case .bool, .object: throw reader.failure("not a key")
-            }
+        let token: PageToken
+        if case .object = try reader.value() {
+            token = .mark(try mark(&reader))
+        } else {
+            token = .keys(try keys(&reader))
         }
         try reader.end()
+        return token
+    }
+
+    private static func mark(_ reader: inout JSONReader) throws -> PageMark {
+        var mark = PageMark(id: "", version: 0, keys: [], prefix: nil)
+        var names = MemberNames()
+        try reader.beginObject()
+        while let name = try reader.nextMember() {
+            try names.insert(name, reader)
+            switch reader.text(name) {
+            case "id": mark.id = try text(&reader)
+            case "version":
+                guard case .integer(let version) = try key(&reader) else {
+                    throw reader.failure("not a version")
+                }
+                mark.version = version
+            case "keys": mark.keys = try keys(&reader)
+            case "prefix": mark.prefix = try key(&reader)
+            default: throw reader.failure("not a member of a mark")
+            }
+        }
+        return mark
+    }
+
+    private static func keys(_ reader: inout JSONReader) throws -> [SQLValue] {
+        var keys: [SQLValue] = []
+        try reader.beginArray()
+        while try reader.nextElement() { keys.append(try key(&reader)) }
         return keys
     }
 
-    private static func blob(_ reader: inout JSONReader) throws -> SQLValue {
-        try reader.beginArray()
-        guard try reader.nextElement(), case .string(let span) = try reader.value(),
-            let data = Data(base64Encoded: reader.text(span)), try !reader.nextElement()
-        else { throw reader.failure("not a key") }
-        return .blob(data)
+    private static func key(_ reader: inout JSONReader) throws -> SQLValue {
+        switch try reader.value() {
+        case .null: return .null
+        case .string(let span): return .text(reader.text(span))
+        case .number(let range):
+            if let value = reader.integer(range) { return .integer(value) }
+            guard let value = Double(reader.text(range)) else {
+                throw reader.failure("not a key")
+            }
+            return .real(value)
+        case .array:
+            try reader.beginArray()
+            guard try reader.nextElement() else { throw reader.failure("not a key") }
+            let base64 = try text(&reader)
+            guard let data = Data(base64Encoded: base64), try !reader.nextElement() else {
+                throw reader.failure("not a key")
+            }
+            return .blob(data)
+        case .bool, .object: throw reader.failure("not a key")
+        }
+    }
+
+    private static func text(_ reader: inout JSONReader) throws -> String {
+        guard case .string(let span) = try reader.value() else {
+            throw reader.failure("a text is expected")
+        }
+        return reader.text(span)
     }
 }

@@ -5,6 +5,7 @@ package import TidelineCore
 
 /// Which rows are hashed: those that are not deleted.
 package struct DigestRequest: Sendable {
+    package var caller = ReadCaller.nobody
     /// What the caller may see; nil for all.
     package var view: QueryExpression?
     package var filter: QueryExpression?

@@ -86,7 +86,10 @@ package struct RequestHandler: Sendable {
             return ServerResponse(
                 status: 200,
                 headers: ["Content-Type": "text/plain; version=0.0.4; charset=utf-8"],
-                body: service.metrics.text(writeQueue: service.store.writeQueueLength)
+                body: service.metrics.text(
+                    writeQueue: service.store.writeQueueLength,
+                    logBytes: service.store.logBytes
+                )
             )
         case .table, .row, .endpoint, .batch:
             return try await dispatch(route, request, user: try service.user(of: request))

@@ -17,6 +17,8 @@ public struct ServerRequest: Sendable {
     public var body: [UInt8]
     /// The name of the request in its answer and in the log; empty until it has one.
     public var id = ""
+    /// The connection that it came on; 0 for none.
+    package var connection = 0
 
     /// Makes a request.
     public init(

@@ -93,7 +93,7 @@ package final class ServerMetrics: Sendable {
     // MARK: - Writing
 
     /// The text format of Prometheus, version 0.0.4.
-    package func text(writeQueue: Int) -> [UInt8] {
+    package func text(writeQueue: Int, logBytes: Int) -> [UInt8] {
         var writer = JSONWriter(capacity: 16 << 10)
         Self.head(&writer, "tideline_requests_total", "counter", "Requests answered.")
         for operation in Operation.allCases {
@@ -116,6 +116,8 @@ package final class ServerMetrics: Sendable {
         Self.line(&writer, "tideline_rows_written_total", rowsWritten.current)
         Self.head(&writer, "tideline_write_queue_length", "gauge", "Writes that wait.")
         Self.line(&writer, "tideline_write_queue_length", writeQueue)
+        Self.head(&writer, "tideline_log_bytes", "gauge", "Size of the write-ahead log's file.")
+        Self.line(&writer, "tideline_log_bytes", logBytes)
         return writer.bytes
     }
 

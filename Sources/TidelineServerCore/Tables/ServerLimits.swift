@@ -11,6 +11,9 @@ public struct ServerLimits: Hashable, Sendable {
     public var rowBytes = 1 << 20
     /// How long one read of the database may run; longer is 503.
     public var queryTime: Duration = .seconds(10)
+    /// The size of the write-ahead log at which long reads that run are ended, to begin anew behind
+    /// those that wait; from half of it on, long reads wait before they begin.
+    public var logBytes = 48 << 20
     /// The most writes that wait for the database; more are 503.
     public var writeQueue = 10_000
     /// How many versions of each row are kept in tables whose conflicts are merged.

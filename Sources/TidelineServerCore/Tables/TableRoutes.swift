@@ -26,6 +26,12 @@ struct TableCall: Sendable {
         generation = try head.generation(parameters)
         includesDeleted = parameters.includesDeleted || head.includesDeleted
     }
+
+    /// Among whom this one takes turns.
+    var caller: ReadCaller {
+        if let user { return .user(user.id) }
+        return request.connection == 0 ? .nobody : .connection(request.connection)
+    }
 }
 
 extension TableService {

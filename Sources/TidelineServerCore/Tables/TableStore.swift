@@ -66,6 +66,9 @@ package protocol TableStore: Sendable {
     /// How many writes wait.
     var writeQueueLength: Int { get }
 
+    /// The size on the disk of what was written and is not yet where it stays.
+    var logBytes: Int { get }
+
     /// Finishes what is under way and closes the database; later calls are refused.
     func stop() async
 }
@@ -119,8 +122,18 @@ package struct WriteOutcome: Sendable {
     }
 }
 
+/// Whom a read is for, so that callers can take turns.
+package enum ReadCaller: Hashable, Sendable {
+    case nobody
+    /// By the id.
+    case user(String)
+    /// Without a token: by the connection.
+    case connection(Int)
+}
+
 /// What a list asks of a database.
 package struct ListRequest: Sendable {
+    package var caller = ReadCaller.nobody
     /// What the caller may see; nil for all.
     package var view: QueryExpression?
     package var filter: QueryExpression?
@@ -131,6 +144,8 @@ package struct ListRequest: Sendable {
     /// The keys of the row behind which the page begins: one for each of `order`, and the id
     /// behind them when it is not the last of them.
     package var after: [SQLValue]?
+    /// That row, where its keys are too long for a link; in the place of `after`.
+    package var mark: PageMark?
     package var offset = 0
     /// The millisecond of the first rows, in the lists of clients that go on from the millisecond of
     /// their last row by counting the rows of it: what they have of it is what `offset` passes over.
@@ -146,6 +161,26 @@ package struct ListRequest: Sendable {
     package var kept: KeptRendering?
 
     package init() {}
+}
+
+/// The row behind which a page begins, without the values of its long keys.
+///
+/// They are read again from the row. When that is not as it was, the page begins at the first row
+/// that may be behind the place where it was: rows may come twice, and none is left out.
+package struct PageMark: Hashable, Sendable {
+    package var id: String
+    package var version: Int64
+    /// The keys before the first long one.
+    package var keys: [SQLValue]
+    /// How the long key begins; nil when `keys` ends for its number.
+    package var prefix: SQLValue?
+
+    package init(id: String, version: Int64, keys: [SQLValue], prefix: SQLValue?) {
+        self.id = id
+        self.version = version
+        self.keys = keys
+        self.prefix = prefix
+    }
 }
 
 /// What a database made of a request.
@@ -168,6 +203,8 @@ package struct ListPage: Sendable {
     package var count: Int64?
     /// The keys of the last row when more rows follow.
     package var next: [SQLValue]?
+    /// The version of that row, where its keys may be long.
+    package var nextVersion: Int64?
     /// The time of the last row in microseconds, where `tie` was asked for.
     package var lastUpdatedAt: Int64?
 
@@ -176,12 +213,14 @@ package struct ListPage: Sendable {
         rows: Int,
         count: Int64? = nil,
         next: [SQLValue]? = nil,
+        nextVersion: Int64? = nil,
         lastUpdatedAt: Int64? = nil
     ) {
         self.bytes = bytes
         self.rows = rows
         self.count = count
         self.next = next
+        self.nextVersion = nextVersion
         self.lastUpdatedAt = lastUpdatedAt
     }
 }

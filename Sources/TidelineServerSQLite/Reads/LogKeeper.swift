@@ -1,0 +1,125 @@
+// LogKeeper: when the write-ahead log goes to the database, and which reads wait for that.
+//
+// Pure: pages and reads go in, one step comes out. A log that is in the database whole is begun anew
+// at its start, but only while nobody reads from it. So with reads that overlap for ever it would
+// grow for ever:
+//
+//     from copyBytes  the log is copied beside reads and writes, and begun anew between long reads
+//     from half       long reads that begin wait until it was begun anew
+//     from logBytes   long reads that run are ended; they begin anew behind those that wait
+//
+// Brief reads end by themselves, and are waited for.
+
+package struct LogKeeper: Sendable {
+    package enum Step: Hashable, Sendable {
+        /// Nothing, until a commit or the end of a read.
+        case rest
+        /// Copy what can be copied.
+        case copy
+        /// End the long reads.
+        case interrupt
+        /// Copy what is left, and have the log begun anew.
+        case restart
+    }
+
+    /// How often the log may not be begun anew, though nobody here reads for long, before others are
+    /// blamed.
+    private static let failuresMax = 3
+
+    private let bytesMax: Int
+    private let pageBytes: Int
+    private var pages = 0
+    /// The size of the log when it was last tried to copy it, and to begin it anew.
+    private var pagesAtCopy = 0
+    private var pagesAtRestart = 0
+    private var failures = 0
+    private var longReads = 0
+    /// Whether a long read ran at some time of the last try to begin the log anew.
+    private var hadLongRead = false
+    /// Whether another program reads the database for long: waiting for our own reads is no use.
+    package private(set) var isHeldByOthers = false
+    /// Whether long reads have to wait.
+    package private(set) var isClosed = false
+    /// How often long reads were ended.
+    package private(set) var interruptions = 0
+
+    package init(bytesMax: Int, pageBytes: Int) {
+        self.bytesMax = bytesMax
+        self.pageBytes = pageBytes + Self.headBytes
+    }
+
+    /// What a page has before it in the log.
+    private static let headBytes = 24
+
+    private var copyPages: Int { max(bytesMax / 3 / pageBytes, 1) }
+    /// How much the log grows between two steps of a kind.
+    private var stepPages: Int { max(copyPages / 4, 1) }
+
+    private var mayRestart: Bool {
+        guard failures > 0 else { return true }
+        // Each try holds up the writes: the longer others are in the way, the fewer.
+        let growth = failures < Self.failuresMax ? 0 : max(stepPages, pagesAtRestart / 4)
+        return pages >= pagesAtRestart + growth
+    }
+
+    /// The size of the log after the last commit.
+    package var bytes: Int { pages * pageBytes }
+
+    /// Whether there may be something to do after a commit.
+    package var isWanting: Bool { pages >= copyPages }
+
+    package mutating func committed(pages: Int) {
+        if pages < self.pages { begunAnew() }
+        self.pages = pages
+    }
+
+    /// A long read wants to begin; false when it has to wait.
+    package mutating func longReadBegins() -> Bool {
+        guard !isClosed else { return false }
+        longReads += 1
+        hadLongRead = true
+        return true
+    }
+
+    package mutating func longReadEnded() { longReads -= 1 }
+
+    package mutating func next() -> Step {
+        guard isWanting else { return .rest }
+        if isHeldByOthers, mayRestart { isHeldByOthers = false }
+        if bytes >= bytesMax / 2, !isHeldByOthers { isClosed = true }
+        if pagesAtCopy == 0 || pages - pagesAtCopy >= stepPages {
+            pagesAtCopy = pages
+            return .copy
+        }
+        if longReads == 0 {
+            guard mayRestart else { return .rest }
+            hadLongRead = false
+            return .restart
+        }
+        guard bytes >= bytesMax, isClosed else { return .rest }
+        interruptions += 1
+        return .interrupt
+    }
+
+    /// What became of a restart.
+    package mutating func restarted(_ isDone: Bool) {
+        guard !isDone else {
+            pages = 0
+            return begunAnew()
+        }
+        pagesAtRestart = pages
+        guard !hadLongRead else { return }
+        failures += 1
+        guard failures >= Self.failuresMax else { return }
+        isHeldByOthers = true
+        isClosed = false
+    }
+
+    private mutating func begunAnew() {
+        pagesAtCopy = 0
+        pagesAtRestart = 0
+        failures = 0
+        isHeldByOthers = false
+        isClosed = false
+    }
+}

@@ -1,0 +1,48 @@
+// ReadCosts: where the next read with a statement begins, from what the last ones of it cost.
+
+import TidelineCore
+
+/// Where a read runs; what is too long for one starts anew in the next.
+package enum ReadLane: Int, Comparable, Sendable {
+    /// On the thread of the caller's event loop, about a millisecond.
+    case loop
+    /// On a reader, some milliseconds.
+    case brief
+    /// On a reader that is not kept for brief reads, up to `limits.queryTime`.
+    case long
+
+    package static func < (left: ReadLane, right: ReadLane) -> Bool {
+        left.rawValue < right.rawValue
+    }
+}
+
+/// What is remembered of statements, by their text: the values in them may differ.
+package struct ReadCosts {
+    private struct Known {
+        var lane: ReadLane
+        /// Until when, in nanoseconds.
+        var end: UInt64
+    }
+
+    /// How long a statement is not tried again where it was too long.
+    package static let memory: UInt64 = 10_000_000_000
+    private static let statementsMax = 512
+
+    private var known = GenerationCache<String, Known>(countMax: statementsMax)
+
+    package init() {}
+
+    /// The lane that the statement should begin in.
+    package mutating func lane(of statement: String, at now: UInt64) -> ReadLane {
+        guard known.count > 0, let found = known.value(statement) else { return .loop }
+        if now < found.end { return found.lane }
+        known.remove(statement)
+        return .loop
+    }
+
+    /// The statement was too long for a lane.
+    package mutating func exceeded(_ lane: ReadLane, _ statement: String, at now: UInt64) {
+        let next: ReadLane = lane == .loop ? .brief : .long
+        known.put(Known(lane: next, end: now &+ Self.memory), for: statement)
+    }
+}

@@ -1,0 +1,189 @@
+// WriteAheadLog: carries out what LogKeeper decides, on a thread and a connection of its own.
+//
+// So no commit waits for a copy, except for the last pages before the log is begun anew.
+
+import Dispatch
+import Foundation
+import Synchronization
+import TidelineSQLite
+import TidelineServerCore
+
+final class WriteAheadLog: Sendable {
+    private struct State {
+        var keeper: LogKeeper
+        /// Long reads that wait.
+        var waiting: [DispatchSemaphore] = []
+        /// Whether the thread waits for a signal.
+        var isResting = false
+        var isStopped = false
+        var onEnd: CheckedContinuation<Void, Never>?
+        var hasEnded = false
+    }
+
+    /// How long a restart waits for brief reads, and writes with it.
+    static let busyMilliseconds: Int32 = 100
+    /// How long ended reads have to notice it, and others to be gone.
+    private static let pause: Duration = .milliseconds(20)
+
+    private static var pauseEnd: DispatchTime {
+        DispatchTime(uptimeNanoseconds: QueryStart().adding(pause))
+    }
+
+    private let state: Mutex<State>
+    private let wake = DispatchSemaphore(value: 0)
+    private let interruptReads: @Sendable () -> Void
+    private let log: ServerLog
+
+    /// Takes over the log of the writing connection, to copy it on a connection of its own.
+    ///
+    /// The last closure interrupts the statements of all long reads.
+    init(
+        of writer: Database,
+        copiedBy database: Database,
+        bytesMax: Int,
+        log: ServerLog,
+        interruptReads: @escaping @Sendable () -> Void
+    ) throws {
+        let pageBytes = try database.integer("PRAGMA page_size") ?? 4096
+        let keeper = LogKeeper(bytesMax: bytesMax, pageBytes: Int(clamping: pageBytes))
+        state = Mutex(State(keeper: keeper))
+        self.log = log
+        self.interruptReads = interruptReads
+        // Its file keeps the size that it once had, unless it is told to shrink.
+        try writer.execute("PRAGMA journal_size_limit = \(bytesMax / 3)")
+        writer.observeLog { [weak self] in self?.committed(pages: $0) }
+        let thread = Thread { [self] in run(database) }
+        thread.name = "tideline-log"
+        thread.start()
+    }
+
+    private func committed(pages: Int) {
+        change { $0.keeper.committed(pages: pages) }
+    }
+
+    /// Changes the state, and wakes who waited for the change.
+    private func change(_ body: (inout State) -> Void) {
+        let (waiting, wakesThread) = state.withLock { state in
+            body(&state)
+            let wakesThread = state.isResting && (state.keeper.isWanting || state.isStopped)
+            if wakesThread { state.isResting = false }
+            guard !state.keeper.isClosed || state.isStopped else {
+                return ([DispatchSemaphore](), wakesThread)
+            }
+            defer { state.waiting = [] }
+            return (state.waiting, wakesThread)
+        }
+        for semaphore in waiting { semaphore.signal() }
+        if wakesThread { wake.signal() }
+    }
+
+    // MARK: - Long reads
+
+    /// Runs a long read, which waits while the log has to be begun anew.
+    ///
+    /// When it is ended for that, it begins anew. Nil when it had to wait beyond the deadline, an
+    /// uptime in nanoseconds, or when the store stops.
+    func longRead<Result>(before deadline: UInt64, _ body: () throws -> Result) throws -> Result? {
+        while let interruptions = begin(before: deadline) {
+            defer { change { $0.keeper.longReadEnded() } }
+            do {
+                return try body()
+            } catch let error as SQLiteError where error.isInterrupt {
+                let wasEnded = state.withLock {
+                    $0.keeper.interruptions != interruptions && !$0.isStopped
+                }
+                guard wasEnded, QueryStart().nanoseconds < deadline else { throw error }
+            }
+        }
+        return nil
+    }
+
+    /// How often long reads were ended before this one began; nil when it may not begin.
+    private func begin(before deadline: UInt64) -> Int? {
+        while true {
+            var isStopped = false
+            var interruptions: Int?
+            let turn = DispatchSemaphore(value: 0)
+            state.withLock { state in
+                isStopped = state.isStopped
+                if !isStopped, state.keeper.longReadBegins() {
+                    interruptions = state.keeper.interruptions
+                } else if !isStopped {
+                    state.waiting.append(turn)
+                }
+            }
+            if isStopped || interruptions != nil { return interruptions }
+            let end = DispatchTime(uptimeNanoseconds: deadline)
+            if turn.wait(timeout: end) == .timedOut { return nil }
+        }
+    }
+
+    // MARK: - The thread
+
+    private func run(_ database: Database) {
+        while true {
+            let step = state.withLock { state -> LogKeeper.Step? in
+                if state.isStopped { return nil }
+                let step = state.keeper.next()
+                state.isResting = step == .rest
+                return step
+            }
+            switch step {
+            case nil:
+                let onEnd = state.withLock { state in
+                    state.hasEnded = true
+                    return state.onEnd
+                }
+                onEnd?.resume()
+                return
+            case .rest: wake.wait()
+            case .copy: _ = checkpoint(.passive, database)
+            case .interrupt:
+                interruptReads()
+                _ = wake.wait(timeout: Self.pauseEnd)
+            case .restart: restart(database)
+            }
+        }
+    }
+
+    private func restart(_ database: Database) {
+        let isDone = checkpoint(.restart, database)
+        var isHeld = false
+        change { state in
+            state.keeper.restarted(isDone)
+            isHeld = state.keeper.isHeldByOthers
+        }
+        guard !isDone else { return }
+        if isHeld {
+            log.write(
+                .warning,
+                "the write-ahead log grows: another program reads the database for long"
+            )
+        }
+        _ = wake.wait(timeout: Self.pauseEnd)
+    }
+
+    /// False when somebody is in the way.
+    private func checkpoint(_ mode: CheckpointMode, _ database: Database) -> Bool {
+        do {
+            return try database.checkpoint(mode) != nil
+        } catch {
+            log.write(.warning, "the log was not copied to the database", ["cause": "\(error)"])
+            return false
+        }
+    }
+
+    /// Ends the thread, and lets all reads go on.
+    func stop() async {
+        await withCheckedContinuation { continuation in
+            var hasEnded = false
+            change { state in
+                state.isStopped = true
+                hasEnded = state.hasEnded
+                if !hasEnded { state.onEnd = continuation }
+            }
+            wake.signal()
+            if hasEnded { continuation.resume() }
+        }
+    }
+}
