@@ -19,6 +19,7 @@ public final class TidelineServer: Sendable {
     private struct Running {
         var store: SQLiteTableStore
         var http: HTTPServer
+        var handler: RequestHandler
     }
 
     private enum State {
@@ -109,7 +110,7 @@ public final class TidelineServer: Sendable {
             _ = try url(port: 0)
             let port = try http.start()
             log.write(.info, "listening", ["host": configuration.host, "port": "\(port)"])
-            return (Running(store: store, http: http), try url(port: port))
+            return (Running(store: store, http: http, handler: handler), try url(port: port))
         } catch {
             await store.stop()
             throw error
@@ -127,6 +128,7 @@ public final class TidelineServer: Sendable {
             return parts
         }
         guard let parts else { return }
+        parts.handler.beginDrain()
         await parts.http.drain()
         await parts.store.stop()
         log.write(.info, "stopped")

@@ -23,6 +23,16 @@ package final class SQLiteTableStore: TableStore {
         package init() {}
     }
 
+    /// Whether the database could be written when it was last tried.
+    private struct Look {
+        /// Microseconds since 1970.
+        var time = Int64.min / 2
+        var refusal: ServerError?
+    }
+
+    /// How many microseconds a look counts.
+    private static let lookLasts: Int64 = 1_000_000
+
     private let writer: GroupWriter
     /// Nil in inline mode, which reads on the writing connection.
     private let readers: DatabaseThreads?
@@ -33,6 +43,8 @@ package final class SQLiteTableStore: TableStore {
     private let tables = Mutex<[String: SQLiteTable]>([:])
     private let heads = Mutex<[String: TableHead]>([:])
     private let isStopped = Mutex(false)
+    private let limits: ServerLimits
+    private let lastLook = Mutex(Look())
     private let queryTime: Duration
     private let log: ServerLog
     private let path: String
@@ -48,6 +60,7 @@ package final class SQLiteTableStore: TableStore {
         now = options.now
         lock = options.inline ? nil : try ServerFile(path: path).lock(mayBeNew: true)
         let database = try DatabaseError.naming(path) { try Database(path: path) }
+        limits = options.limits
         queryTime = options.limits.queryTime
         log = options.log
         writer = GroupWriter(
@@ -151,6 +164,36 @@ package final class SQLiteTableStore: TableStore {
             defer { statement.reset() }
             return try statement.step() ? statement.text(0) : ""
         }
+    }
+
+    package func checkWritable() async throws {
+        guard !isStopped.withLock({ $0 }) else { throw ServerError.stopping }
+        guard writer.queueLength < limits.writeQueue else { throw ServerError.tooManyWrites }
+        let time = now()
+        // Anybody may ask, and each look is a flush of the disk.
+        let isNew = lastLook.withLock { look in
+            guard time >= look.time, time - look.time < Self.lookLasts else {
+                look.time = time
+                return false
+            }
+            return true
+        }
+        if !isNew { await lookWhetherWritable() }
+        if let refusal = lastLook.withLock({ $0.refusal }) { throw refusal }
+    }
+
+    /// Writes, and remembers how it went.
+    private func lookWhetherWritable() async {
+        var refusal: ServerError?
+        do {
+            try await writer.run { try $0.execute(ServerSchema.touchState) }
+        } catch let error as ServerError {
+            refusal = error
+        } catch {
+            log.write(.error, "the database cannot be written", ["cause": "\(error)"])
+            refusal = .notWritable
+        }
+        lastLook.withLock { $0.refusal = refusal }
     }
 
     package var writeQueueLength: Int { writer.queueLength }

@@ -37,6 +37,11 @@ enum ServerSchema {
         SELECT "value" FROM "tideline_state" WHERE "key" = 'epoch'
         """
 
+    /// Writes without changing anything.
+    static let touchState = """
+        UPDATE "tideline_state" SET "value" = "value" WHERE "key" = 'epoch'
+        """
+
     static let renewEpoch = """
         UPDATE "tideline_state" SET "value" = lower(hex(randomblob(8))) WHERE "key" = 'epoch'
         """

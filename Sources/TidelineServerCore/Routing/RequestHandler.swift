@@ -21,12 +21,17 @@ package struct RequestHandler: Sendable {
     }
 
     /// Answers a request.
+    ///
+    /// The answer to a HEAD has the body of its GET: whoever sends it announces its length and leaves
+    /// it out.
     package func handle(_ request: ServerRequest) async -> ServerResponse {
         let start = clock.now
         var request = request
         if request.id.isEmpty { request.id = ids.id(request.headers) }
         let id = request.id
-        let (answered, operation) = await answer(request, id)
+        var asked = request
+        if asked.method == "HEAD" { asked.method = "GET" }
+        let (answered, operation) = await answer(asked, id)
         var response = answered
         // Every answer forbids caches, refusals too.
         response.headers.append("Cache-Control", "no-store")
@@ -45,6 +50,9 @@ package struct RequestHandler: Sendable {
         }
         return response
     }
+
+    /// From now on the server is not ready, whatever still comes.
+    package func beginDrain() { service.phase.beginDrain() }
 
     /// Counts and logs an answer that was given before a request came here, or in its place.
     package func note(_ request: ServerRequest, _ response: ServerResponse) {
@@ -77,14 +85,14 @@ package struct RequestHandler: Sendable {
         case .unknown:
             throw ServerError.noSuchPath
         case .health:
-            guard request.method == "GET" else { throw ServerError.methodNotAllowed("GET") }
-            return ServerResponse(
-                status: 200,
-                headers: ["Content-Type": "application/json"],
-                body: Array("{\"status\":\"ok\"}".utf8)
-            )
+            try Self.checkReads(request)
+            return Self.healthy
+        case .ready:
+            try Self.checkReads(request)
+            try await service.checkReady()
+            return Self.healthy
         case .metrics:
-            guard request.method == "GET" else { throw ServerError.methodNotAllowed("GET") }
+            try Self.checkReads(request)
             try checkOperator(request)
             return ServerResponse(
                 status: 200,
@@ -95,6 +103,19 @@ package struct RequestHandler: Sendable {
             return try await dispatch(route, request, user: try service.user(of: request))
         }
     }
+
+    /// The verbs of what is only read.
+    private static let reads = "GET, HEAD"
+
+    private static func checkReads(_ request: ServerRequest) throws {
+        guard request.method == "GET" else { throw ServerError.methodNotAllowed(reads) }
+    }
+
+    private static let healthy = ServerResponse(
+        status: 200,
+        headers: ["Content-Type": "application/json"],
+        body: Array("{\"status\":\"ok\"}".utf8)
+    )
 
     private func call(_ request: ServerRequest, _ user: User?) throws -> TableCall {
         try TableCall(request, user: user, now: service.settings.environment.now())
@@ -115,7 +136,7 @@ package struct RequestHandler: Sendable {
             return try await service.answer(request, user: user, endpoint: path) { inner in
                 await perform(inner, user: user)
             }
-        case .health, .metrics, .unknown: throw ServerError.noSuchPath
+        case .health, .ready, .metrics, .unknown: throw ServerError.noSuchPath
         }
     }
 
@@ -153,9 +174,9 @@ package struct RequestHandler: Sendable {
         case .unknown:
             guard request.isPreflight else { throw ServerError.noSuchPath }
             allowed = "OPTIONS"
-        case .health, .metrics: allowed = "GET"
+        case .health, .ready, .metrics: allowed = Self.reads
         case .endpoint(let path):
-            allowed = service.methods(ofEndpoint: path).joined(separator: ", ")
+            allowed = HTTPMethods.listed(service.methods(ofEndpoint: path))
             guard !allowed.isEmpty || request.isPreflight else { throw ServerError.noSuchPath }
         case .table(let table): allowed = service.allowedMethods(table, isRow: false, .classic)
         case .row(let table, _): allowed = service.allowedMethods(table, isRow: true, .classic)

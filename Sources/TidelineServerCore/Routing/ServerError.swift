@@ -171,6 +171,10 @@ package struct ServerError: Error, Sendable {
 
     package static let notCommitted = busy("The change could not be committed; try again shortly.")
 
+    package static let notWritable = busy(
+        "The database cannot be written; the server's log says why. Try again shortly."
+    )
+
     package static let failed = ServerError(500, "The server failed; its log says why.")
 }
 

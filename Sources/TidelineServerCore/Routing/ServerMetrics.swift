@@ -32,7 +32,7 @@ package final class ServerMetrics: Sendable {
             case (.row, "PUT"): self = .replace
             case (.row, "DELETE"): self = .delete
             case (.row, "POST"): self = .undelete
-            case (.health, _): self = .health
+            case (.health, _), (.ready, _): self = .health
             case (.metrics, _): self = .metrics
             case (.endpoint, _): self = .endpoint
             default: self = .other

@@ -37,6 +37,7 @@ package struct TableService: Sendable {
     package let catalog: TableCatalog
     package let metrics = ServerMetrics()
     let plans = ListPlans()
+    let phase = ServerPhase()
     /// Sent with every list.
     package let epoch: String
 
