@@ -137,6 +137,8 @@ struct RowWrites {
             statement.bind(1, text: old.id)
             try statement.run()
             if table.keepsBases { try MergeBases.drop(old.id, of: table.name, database) }
+            // No row has it, but the table has changed.
+            take(stamp, table)
         }
         return true
     }
@@ -199,11 +201,13 @@ struct RowWrites {
     }
 
     /// Writes the clocks of the tables that were written to; the last step before the commit.
-    func storeStamps() throws {
-        for name in moved.sorted() {
-            try database.prepare(ServerSchema.putStamp).run([
-                .text(name), .integer(stamps[name] ?? 0),
-            ])
+    ///
+    /// - Returns: Those tables, with their clocks.
+    func storeStamps() throws -> [TableStamp] {
+        try moved.sorted().map { name in
+            let stamp = stamps[name] ?? 0
+            try database.prepare(ServerSchema.putStamp).run([.text(name), .integer(stamp)])
+            return TableStamp(table: name, stamp: stamp)
         }
     }
 }

@@ -166,6 +166,19 @@ package final class SQLiteTableStore: TableStore {
         }
     }
 
+    package func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws {
+        try await writer.run { [writer] database in
+            var stamps: [TableStamp] = []
+            let statement = try database.prepare(ServerSchema.readStamps)
+            defer { statement.reset() }
+            while try statement.step() {
+                stamps.append(TableStamp(table: statement.text(0), stamp: statement.integer(1)))
+            }
+            report(stamps)
+            writer.report = report
+        }
+    }
+
     package func checkWritable() async throws {
         guard !isStopped.withLock({ $0 }) else { throw ServerError.stopping }
         guard writer.queueLength < limits.writeQueue else { throw ServerError.tooManyWrites }
@@ -251,13 +264,19 @@ package final class SQLiteTableStore: TableStore {
             if isSmall, let result = try readBriefly(body) { return result }
             guard let readers else { return try await writer.run(body) }
             let start = QueryStart()
-            return try await readers.run { [self] database in
-                guard !isStopped.withLock({ $0 }) else { throw ServerError.stopping }
-                do {
-                    return try database.limitTime(queryTime, since: start) { try body(database) }
-                } catch let error as SQLiteError where error.isInterrupt {
-                    throw database.workedPastItsTime
-                        ? ServerError.queryTooExpensive : ServerError.queryTooSlow
+            return try await untilCancelled { stop in
+                try await readers.run { [self] database in
+                    guard !isStopped.withLock({ $0 }) else { throw ServerError.stopping }
+                    try stop.check()
+                    do {
+                        return try database.limitTime(queryTime, since: start, stop: stop) {
+                            try body(database)
+                        }
+                    } catch let error as SQLiteError where error.isInterrupt {
+                        try stop.check()
+                        throw database.workedPastItsTime
+                            ? ServerError.queryTooExpensive : ServerError.queryTooSlow
+                    }
                 }
             }
         } catch let error as SQLiteError where error.isTooComplex {

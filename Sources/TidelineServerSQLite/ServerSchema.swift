@@ -55,6 +55,10 @@ enum ServerSchema {
         ON CONFLICT ("name") DO UPDATE SET "columns" = excluded."columns"
         """
 
+    static let readStamps = """
+        SELECT "name", "stamp" FROM "tideline_tables"
+        """
+
     static let readStamp = """
         SELECT "stamp" FROM "tideline_tables" WHERE "name" = ?1
         """

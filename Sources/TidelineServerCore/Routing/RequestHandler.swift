@@ -9,6 +9,7 @@ package struct RequestHandler: Sendable {
     package let service: TableService
     private let log: ServerLog
     private let clock = ContinuousClock()
+    private let gzip = GzipThreads()
 
     /// Names requests that have no name yet; whoever takes them in may name them by it.
     package let ids: RequestIDs
@@ -33,11 +34,12 @@ package struct RequestHandler: Sendable {
         if asked.method == "HEAD" { asked.method = "GET" }
         let (answered, operation) = await answer(asked, id)
         var response = answered
+        makeRoom(for: &response)
         // Every answer forbids caches, refusals too.
         response.headers.append("Cache-Control", "no-store")
         response.headers.append("X-Request-ID", id)
         service.settings.crossOrigin?.mark(&response, for: request)
-        response.compress(for: request)
+        await response.compress(for: request, on: gzip)
         let elapsed = (clock.now - start).components
         let microseconds = elapsed.seconds * 1_000_000 + elapsed.attoseconds / 1_000_000_000_000
         service.metrics.record(
@@ -60,6 +62,20 @@ package struct RequestHandler: Sendable {
         if log.writesRequests { log.request(request, response, id: request.id, microseconds: 0) }
     }
 
+    /// Counts a large answer; in the place of one that there is no room for comes a refusal.
+    private func makeRoom(for response: inout ServerResponse) {
+        guard response.body.count > AnswerMemory.smallBytes else {
+            response.share = nil
+            return
+        }
+        if let share = response.share { return share.resize(to: response.body.count) }
+        if let share = service.settings.traffic.answers.roomNow(for: response.body.count) {
+            response.share = share
+            return
+        }
+        response = ServerResponse(.noRoomForAnswers)
+    }
+
     private func answer(
         _ request: ServerRequest,
         _ id: String
@@ -72,6 +88,8 @@ package struct RequestHandler: Sendable {
             response = try await dispatch(named, request)
         } catch let error as ServerError {
             response = ServerResponse(error)
+        } catch is CancellationError {
+            response = ServerResponse(.cancelled)
         } catch {
             log.write(.error, "request failed", ["request": id, "cause": "\(error)"])
             response = ServerResponse(.failed)
@@ -97,8 +115,14 @@ package struct RequestHandler: Sendable {
             return ServerResponse(
                 status: 200,
                 headers: ["Content-Type": "text/plain; version=0.0.4; charset=utf-8"],
-                body: service.metrics.text(writeQueue: service.store.writeQueueLength)
+                body: service.metrics.text(
+                    writeQueue: service.store.writeQueueLength,
+                    traffic: service.settings.traffic
+                )
             )
+        case .events:
+            try Self.checkReads(request)
+            return try await service.events(request)
         case .table, .row, .endpoint:
             return try await dispatch(route, request, user: try service.user(of: request))
         }
@@ -136,16 +160,21 @@ package struct RequestHandler: Sendable {
             return try await service.answer(request, user: user, endpoint: path) { inner in
                 await perform(inner, user: user)
             }
-        case .health, .ready, .metrics, .unknown: throw ServerError.noSuchPath
+        case .health, .ready, .metrics, .events, .unknown: throw ServerError.noSuchPath
         }
     }
 
     /// A request of an endpoint, as its caller.
     private func perform(_ request: ServerRequest, user: User?) async -> ServerResponse {
         do {
-            return try await dispatch(try Route(path: request.path), request, user: user)
+            var answer = try await dispatch(try Route(path: request.path), request, user: user)
+            // Who holds room and asks for more could wait for ever.
+            answer.share = nil
+            return answer
         } catch let error as ServerError {
             return ServerResponse(error)
+        } catch is CancellationError {
+            return ServerResponse(.cancelled)
         } catch {
             log.write(.error, "request failed", ["request": request.id, "cause": "\(error)"])
             return ServerResponse(.failed)
@@ -174,7 +203,7 @@ package struct RequestHandler: Sendable {
         case .unknown:
             guard request.isPreflight else { throw ServerError.noSuchPath }
             allowed = "OPTIONS"
-        case .health, .ready, .metrics: allowed = Self.reads
+        case .health, .ready, .metrics, .events: allowed = Self.reads
         case .endpoint(let path):
             allowed = HTTPMethods.listed(service.methods(ofEndpoint: path))
             guard !allowed.isEmpty || request.isPreflight else { throw ServerError.noSuchPath }

@@ -8,6 +8,8 @@ package enum Route: Hashable, Sendable {
     /// Writes can be taken.
     case ready
     case metrics
+    /// The stream of changes.
+    case events
     /// Something under `/api`; the whole path in lower case.
     case endpoint(String)
     case unknown
@@ -42,6 +44,7 @@ package enum Route: Hashable, Sendable {
         case 2 where ASCII.equal(first, "health") && ASCII.equal(segments[1], "ready"):
             self = .ready
         case 1 where ASCII.equal(first, "metrics"): self = .metrics
+        case 1 where ASCII.equal(first, "$events"): self = .events
         case 2 where ASCII.equal(first, "tables"): self = .table(segments[1])
         case 3 where ASCII.equal(first, "tables"): self = .row(table: segments[1], id: segments[2])
         default: self = .unknown

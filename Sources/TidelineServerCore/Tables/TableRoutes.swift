@@ -65,10 +65,12 @@ extension TableService {
         // Plans are kept by the text of the query, for all users.
         plan.request.view = try await view(of: table, for: call.user, at: call.now)
         try await beforeRead(call, table, nil)
+        let share = try await room(forPageOf: plan.request.rowsMax)
         let page = try await store.list(plan.request, in: table)
         await afterRead(call, table, nil, rows: page.rows)
         let next = plan.nextParameters(after: page, of: call.parameters)
         var answer = listAnswer(call, table.name, page, next)
+        answer.share = share
         if let size = plan.pageSizeApplied {
             answer.headers.append(
                 "Preference-Applied",

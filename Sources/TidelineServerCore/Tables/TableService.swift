@@ -23,6 +23,7 @@ package struct ServerSettings: Sendable {
     package var endpoints: [Endpoint] = []
     package var log = ServerLog.silent
     package var limits = ServerLimits()
+    package var traffic = ServerTraffic()
     package var environment = ServerEnvironment.live
 
     package init(tables: [TableDefinition] = [], dynamicSchema: Bool = false) {
@@ -65,6 +66,7 @@ package struct TableService: Sendable {
             isComplete: !settings.dynamicSchema
         )
         epoch = try await store.epoch()
+        try await store.watch { [events = settings.traffic.events] in events.changed($0) }
         if settings.dynamicSchema {
             for definition in stored { catalog.put(definition) }
         } else {
