@@ -7,9 +7,13 @@ let package = Package(
     platforms: [.macOS(.v15)],
     dependencies: [.package(name: "tideline", path: "..")],
     targets: [
+        .systemLibrary(name: "CWatch", path: "CWatch"),
         .executableTarget(
             name: "bench",
-            dependencies: [.product(name: "Tideline", package: "tideline")],
+            dependencies: [
+                .product(name: "Tideline", package: "tideline"),
+                .target(name: "CWatch", condition: .when(platforms: [.linux])),
+            ],
             path: "Sources",
             swiftSettings: [
                 .treatAllWarnings(as: .error),

@@ -13,6 +13,7 @@ enum Bench {
                bench links URL QUERY        next links to the begin, middle and end of a list
                bench local DIR SECONDS      changes and reads of a store file
                bench push URL DIR COUNT     so many inserts, one request each
+               bench live URL COUNT COMMITS so many listeners, and how soon they hear of commits
                bench pull URL DIR           the whole table into a store file
         """
 
@@ -32,6 +33,14 @@ enum Bench {
                 try await Device.open(in: words[2], server: words[1]).measurePush(
                     Int(words[3]) ?? 0
                 )
+            case ("live", 4):
+                let listeners = try Listeners(words[1])
+                try listeners.open(Int(words[2]) ?? 0)
+                // Whoever measures the server's memory may do so now.
+                print("open")
+                fflush(stdout)
+                _ = readLine()
+                try listeners.measure(commits: Int(words[3]) ?? 0)
             case ("pull", 3):
                 try await Device.open(in: words[2], server: words[1]).measurePull()
             default: fail(usage)

@@ -5,11 +5,14 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <linux/sockios.h>
 
 // Macros in the header are enumerators of a type that Swift does not count with.
 static const unsigned int tideline_epoll_in = EPOLLIN;
 static const unsigned int tideline_epoll_out = EPOLLOUT;
 static const unsigned int tideline_epoll_ending = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+static const unsigned int tideline_epoll_gone = EPOLLHUP | EPOLLERR;
 /// Tells of a change once, not of a state for as long as it lasts.
 static const unsigned int tideline_epoll_edge = EPOLLRDHUP | EPOLLET;
 
@@ -17,6 +20,12 @@ static const unsigned int tideline_epoll_edge = EPOLLRDHUP | EPOLLET;
 static inline int tideline_epoll_set(int epoll, int change, int descriptor, unsigned int events) {
     struct epoll_event event = {.events = events, .data = {.fd = descriptor}};
     return epoll_ctl(epoll, change, descriptor, &event);
+}
+
+/// How many bytes of what was sent the peer has not taken yet; 0 where that is not known.
+static inline int tideline_untaken(int socket) {
+    int count = 0;
+    return ioctl(socket, SIOCOUTQ, &count) == 0 ? count : 0;
 }
 
 /// A descriptor by which other threads wake an event loop.

@@ -4,7 +4,8 @@
 //
 //     reading -> handling -> answering -> reading … -> lingering -> closed
 //
-// where a request that is refused goes straight from reading to answering.
+// where a request that is refused goes straight from reading to answering, and one for a stream
+// from handling to streaming and from there to answering, when the server ends it.
 
 import TidelineServerCore
 
@@ -19,6 +20,8 @@ final class HTTPConnection: @unchecked Sendable {
         case handling
         /// The answer is being sent; nothing is read.
         case answering
+        /// The answer goes on for as long as both sides want; nothing is read.
+        case streaming
         /// The last answer is sent; what still comes is dropped.
         case lingering
         case closed
@@ -29,7 +32,19 @@ final class HTTPConnection: @unchecked Sendable {
         var head: [UInt8]
         var body: [UInt8]
         var sent: Int
+        /// What it holds of the memory for answers.
+        var share: AnswerShare?
+        /// Bytes that were sent and let go.
+        var dropped = 0
+        /// How much the peer had taken at a moment since when its pace counts; nil as long as the
+        /// system took all that it was given.
+        var pace: (taken: Int, since: ContinuousClock.Instant)?
+
+        var left: Int { head.count + body.count - sent }
     }
+
+    /// The bytes of the answer that the system has not taken.
+    var bytesLeft: Int { output?.left ?? 0 }
 
     let socket: Int32
 
@@ -48,6 +63,12 @@ final class HTTPConnection: @unchecked Sendable {
     var mayRead = false
     /// The peer has sent its last, which a short read does not show.
     var isEnding = false
+    /// When the handler got the request.
+    var handlingSince = ContinuousClock.now
+    /// Nobody is there any more.
+    var isGone = false
+    /// Whether the peer that has sent its last was asked whether it still reads.
+    var wasAsked = false
     /// The bytes of the body under way, as the worker has counted them.
     var bodyBytes = 0
     /// Bytes that were read together with a request; those from `unreadStart` on are behind it.
@@ -58,6 +79,10 @@ final class HTTPConnection: @unchecked Sendable {
     var dropped = 0
 
     var output: Output?
+    /// What is told on a stream.
+    var listener: EventListener?
+    /// Whether the loop will look after the stream by itself.
+    var isDue = false
     /// Whether the connection ends with this answer.
     var isLast = false
     /// The handler's task.
@@ -80,6 +105,13 @@ final class HTTPConnection: @unchecked Sendable {
         id = ""
         deadline = now + limits.idleTimeMax
         isTimed = false
+        wasAsked = false
+    }
+
+    /// Lets go of what was asked for, on a connection that is asked for nothing more.
+    func forgetRequest(_ limits: HTTPLimits) {
+        parser = Self.parser(limits)
+        unread = []
     }
 
     /// Keeps the time of a request that may just have begun.

@@ -22,12 +22,34 @@ public struct HTTPLimits: Sendable, Hashable {
     /// take the memory of the machine.
     public var bodiesBytesMax = 256 << 20
 
+    /// The most bytes of answers that are held in memory at a time, for all connections.
+    ///
+    /// Where there is no room the making of a large answer waits. While half of it is taken, callers
+    /// that read more slowly than ``answerRateMin`` are cut, those with the most to read first.
+    public var answersBytesMax = 64 << 20
+
+    /// The bytes per second that a caller has to read while memory for answers is short.
+    ///
+    /// A phone in a poor network reads faster.
+    public var answerRateMin = 16 << 10
+
     /// The most connections open at a time.
     ///
     /// Further ones wait in the backlog of the kernel. Each costs a file descriptor: the soft limit
     /// of the process is raised to fit, and where the hard one is lower (`ulimit -Hn`), fewer are
     /// accepted, so that the database still gets its files.
     public var connectionsMax = 10_000
+
+    /// The most callers that listen for changes at a time; they do not count as connections.
+    ///
+    /// Further ones are answered with 503. Each costs a file descriptor, too: where there are not
+    /// enough for both, they are shared.
+    public var listenersMax = 10_000
+
+    /// How long a stream of changes is silent until a sign of life is sent.
+    ///
+    /// Shorter than the patience of usual proxies, which is a minute.
+    public var eventsHeartbeat: Duration = .seconds(25)
 
     /// The longest time for a request head to arrive.
     ///

@@ -39,16 +39,39 @@ enum HTTPProblem {
         }
     }
 
-    static let handlerTimedOut = answer(
+    /// The handler was too slow.
+    static func timedOut(_ parser: RequestParser) -> ServerResponse {
+        gaveUp("The server took too long to answer.", parser.request.method)
+    }
+
+    /// The server stops before the handler has ended.
+    static func stopping(_ parser: RequestParser) -> ServerResponse {
+        gaveUp("The server is stopping.", parser.request.method)
+    }
+
+    /// A write whose handler did not end may have been committed, or may yet be.
+    private static func gaveUp(_ reason: String, _ method: String) -> ServerResponse {
+        if ["GET", "HEAD", "OPTIONS"].contains(method) {
+            return answer(503, "Service Unavailable", reason + " Try again.")
+        }
+        return answer(
+            503,
+            "Service Unavailable",
+            reason + " What was asked for may have been done: look before you try again.",
+            code: "outcomeUnknown"
+        )
+    }
+
+    static let tooManyListeners = answer(
         503,
         "Service Unavailable",
-        "The server took too long to answer. Try again."
+        "Too many callers listen for changes (limits.listeners). Try again later."
     )
 
-    static let stopping = answer(
+    static let noMemory = answer(
         503,
         "Service Unavailable",
-        "The server is stopping. Try again."
+        "Too many large answers wait for their callers. Try again."
     )
 
     static let invalidAnswer = answer(
@@ -57,16 +80,22 @@ enum HTTPProblem {
         "The server made an answer without a valid status."
     )
 
-    private static func answer(_ status: Int, _ title: String, _ error: String) -> ServerResponse {
+    private static func answer(
+        _ status: Int,
+        _ title: String,
+        _ error: String,
+        code: String? = nil
+    ) -> ServerResponse {
         var writer = JSONWriter()
-        writer.row(
-            Row(
-                layout: RowLayout(["title", "status", "detail", "error"]),
-                values: [
-                    .string(title), .integer(Int64(status)), .string(error), .string(error),
-                ]
-            )
-        )
+        var names = ["title", "status", "detail", "error"]
+        var values: [Value] = [
+            .string(title), .integer(Int64(status)), .string(error), .string(error),
+        ]
+        if let code {
+            names.append("code")
+            values.append(.string(code))
+        }
+        writer.row(Row(layout: RowLayout(names), values: values))
         var headers: HTTPFields = [
             "Content-Type": "application/problem+json", "Cache-Control": "no-store",
         ]

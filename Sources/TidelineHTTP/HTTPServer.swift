@@ -40,6 +40,7 @@ public final class HTTPServer: Sendable {
     private let limits: HTTPLimits
     private let loops: Int
     private let naming: HTTPNaming
+    private let traffic: ServerTraffic
     private let handler: @Sendable (ServerRequest) async -> ServerResponse
     private let state = Mutex(State())
 
@@ -64,6 +65,7 @@ public final class HTTPServer: Sendable {
             limits: limits,
             loops: loops,
             ids: RequestIDs(prefix: "request"),
+            traffic: ServerTraffic(answersBytesMax: limits.answersBytesMax),
             refused: { _, _ in },
             handler: handler
         )
@@ -77,6 +79,7 @@ public final class HTTPServer: Sendable {
         limits: HTTPLimits,
         loops: Int = 2,
         ids: RequestIDs,
+        traffic: ServerTraffic,
         refused: @escaping @Sendable (ServerRequest, ServerResponse) -> Void,
         handler: @escaping @Sendable (ServerRequest) async -> ServerResponse
     ) {
@@ -86,6 +89,7 @@ public final class HTTPServer: Sendable {
         self.limits = limits
         self.loops = loops
         naming = HTTPNaming(ids: ids, refused: refused)
+        self.traffic = traffic
         self.handler = handler
     }
 
@@ -100,7 +104,7 @@ public final class HTTPServer: Sendable {
         try state.withLock { state in
             guard state.phase == .ready else { throw HTTPServerError.startedTwice }
             let (sockets, port) = try ListenSocket.open(host: host, port: port, count: loops)
-            let workers = try makeWorkers(sockets, connectionsMax: Self.connections(limits))
+            let workers = try makeWorkers(sockets)
             state.phase = .running
             state.workers = workers
             state.workersRunning = workers.count
@@ -143,40 +147,47 @@ public final class HTTPServer: Sendable {
         Task(executorPreference: worker.loop) { worker.beginDrain() }
     }
 
-    /// The most connections that there are descriptors for.
+    /// The most connections and listeners that there are descriptors for.
     ///
     /// The limit of the process is raised as far as it may be; some are left for files.
-    private static func connections(_ limits: HTTPLimits) -> Int {
-        let wanted = rlim_t(max(0, limits.connectionsMax)) + rlim_t(filesReserved)
+    private static func sockets(_ limits: HTTPLimits) -> (connections: Int, listeners: Int) {
+        let (connections, listeners) = (max(0, limits.connectionsMax), max(0, limits.listenersMax))
+        let wanted = rlim_t(connections) + rlim_t(listeners) + rlim_t(filesReserved)
         let files = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
         var limit = rlimit()
-        guard getrlimit(files, &limit) == 0 else { return limits.connectionsMax }
+        guard getrlimit(files, &limit) == 0 else { return (connections, listeners) }
         if limit.rlim_cur < wanted {
             limit.rlim_cur = min(wanted, limit.rlim_max)
             setrlimit(files, &limit)
             getrlimit(files, &limit)
         }
-        return min(limits.connectionsMax, Int(clamping: limit.rlim_cur) - filesReserved)
+        let available = max(0, Int(clamping: limit.rlim_cur) - filesReserved)
+        let left = available - min(connections, connectionsWanted)
+        let listening = min(listeners, max(left, available / 2))
+        return (min(connections, available - listening), listening)
     }
+
+    /// So many connections come before listeners where there are descriptors for a few only.
+    private static let connectionsWanted = 1000
 
     /// Descriptors for the database, its sorts, and whatever else the process opens.
     private static let filesReserved = 64
 
-    private func makeWorkers(
-        _ sockets: [Int32],
-        connectionsMax: Int
-    ) throws -> [HTTPWorker] {
+    private func makeWorkers(_ sockets: [Int32]) throws -> [HTTPWorker] {
+        let most = Self.sockets(limits)
         var workers: [HTTPWorker] = []
         do {
             for socket in sockets {
                 let worker = try HTTPWorker(
                     limits: limits,
                     naming: naming,
+                    traffic: traffic,
                     handler: handler
                 )
                 try worker.listen(
                     on: socket,
-                    connectionsMax: max(1, connectionsMax / sockets.count),
+                    connectionsMax: max(1, most.connections / sockets.count),
+                    listenersMax: most.listeners,
                     bodiesBytesMax: max(limits.bodyBytesMax, limits.bodiesBytesMax / sockets.count)
                 )
                 workers.append(worker)

@@ -3,7 +3,8 @@
 //     bytes -> parser -> (handler) -> answer -> bytes -> the next request, or the end
 //
 // `proceed` goes on with whatever phase the connection is in until it has to wait. Sockets tell of
-// changes only, so it goes on until the system says that there is nothing more.
+// changes only, so it goes on until the system says that there is nothing more. How answers are sent
+// is in HTTPWorker+Answers.swift.
 
 import Glibc
 import TidelineCore
@@ -22,9 +23,14 @@ extension HTTPWorker {
                 }
             case .answering:
                 guard sendSome(connection) else { return }
+            case .streaming:
+                guard streamSome(connection) else { return }
             case .lingering:
                 guard dropSome(connection) else { return }
-            case .handling, .closed:
+            case .handling:
+                if connection.isGone { hangUp(connection) }
+                return
+            case .closed:
                 return
             }
         }
@@ -58,7 +64,7 @@ extension HTTPWorker {
     }
 
     /// The number of bytes read into `input`: 0 at the end of the connection, nil if none are here.
-    private func receive(_ connection: HTTPConnection) -> Int? {
+    func receive(_ connection: HTTPConnection) -> Int? {
         guard connection.mayRead else { return nil }
         var count = 0
         repeat {
@@ -95,7 +101,9 @@ extension HTTPWorker {
     }
 
     /// Some wait for a word before they send a body (RFC 9110 section 10.1.1).
-    private func askForBody(_ connection: HTTPConnection) {
+    private func askForBody(_ connection: HTTPConnection) { continueInterim(connection) }
+
+    private func continueInterim(_ connection: HTTPConnection) {
         let line = Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)
         let flags = Int32(MSG_NOSIGNAL | MSG_DONTWAIT)
         let count = Glibc.send(connection.socket, line, line.count, flags)
@@ -114,6 +122,7 @@ extension HTTPWorker {
         connection.isLast = !connection.parser.keepsAlive
         connection.phase = .handling
         connection.deadline = now + limits.handlerTimeMax
+        connection.handlingSince = now
         let turn = connection.turn
         handlersRunning += 1
         connection.task = Task(executorPreference: loop) { [self, handler, request] in
@@ -125,6 +134,28 @@ extension HTTPWorker {
             proceed(connection)
         }
     }
+
+    /// Nobody waits for the answer: what makes it is cancelled.
+    private func hangUp(_ connection: HTTPConnection) {
+        traffic.hangUps.add()
+        end(connection)
+    }
+
+    /// Finds out whether a peer that has sent its last has left, or waits for the answer.
+    ///
+    /// Both look the same: closing both ways sends no more than closing one. Something has to be
+    /// sent, which the system of a peer that has left answers with a reset. An interim answer is
+    /// nothing to a caller that reads (RFC 9110 section 15.2), in HTTP/1.1.
+    func askWhetherGone(_ connection: HTTPConnection) {
+        guard !connection.wasAsked, !connection.parser.isVersion10,
+            now - connection.handlingSince >= Self.askPatience
+        else { return }
+        connection.wasAsked = true
+        continueInterim(connection)
+    }
+
+    /// Most requests end within it, and nobody has to be asked.
+    private static let askPatience: Duration = .milliseconds(300)
 
     /// Answers in the place of a handler that is too slow.
     ///
@@ -142,7 +173,7 @@ extension HTTPWorker {
     }
 
     /// An answer of ours with the name of its request; it is told to whoever keeps the log.
-    private func named(_ answer: ServerResponse, _ connection: HTTPConnection) -> ServerResponse {
+    func named(_ answer: ServerResponse, _ connection: HTTPConnection) -> ServerResponse {
         var request = connection.parser.request
         request.id = connection.id.isEmpty ? naming.ids.id(request.headers) : connection.id
         request.headers = [:]
@@ -151,113 +182,5 @@ extension HTTPWorker {
         answer.headers.append("X-Request-ID", request.id)
         naming.refused(request, answer)
         return answer
-    }
-
-    // MARK: - Answering
-
-    private func send(_ answer: ServerResponse, on connection: HTTPConnection) {
-        guard (200...599).contains(answer.status) else {
-            return send(named(HTTPProblem.invalidAnswer, connection), on: connection)
-        }
-        if isDraining { connection.isLast = true }
-        let hasNoBody = answer.status == 204 || answer.status == 304
-        let isCut = hasNoBody || connection.parser.request.method == "HEAD"
-        head.removeAll(keepingCapacity: true)
-        AnswerHead(
-            status: answer.status,
-            fields: answer.headers,
-            contentLength: hasNoBody ? nil : answer.body.count,
-            connection: connection.isLast
-                ? .ends : connection.parser.isVersion10 ? .lastsInVersion10 : .lasts,
-            date: dateText()
-        )
-        .write(to: &head)
-        _ = hold(0, for: connection)
-        connection.turn += 1
-        connection.task = nil
-        connection.phase = .answering
-        connection.wholeDeadline = now + limits.answerTimeMax
-        connection.deadline = min(now + limits.idleTimeMax, connection.wholeDeadline)
-        connection.output = HTTPConnection.Output(
-            head: head,
-            body: isCut ? [] : answer.body,
-            sent: 0
-        )
-    }
-
-    /// False if the peer has to read first.
-    private func sendSome(_ connection: HTTPConnection) -> Bool {
-        guard let output = connection.output else { return false }
-        let total = output.head.count + output.body.count
-        var sent = output.sent
-        while sent < total {
-            let count = Self.write(output, from: sent, to: connection.socket)
-            if count < 0 {
-                if errno == EINTR { continue }
-                if errno == EAGAIN {
-                    connection.output?.sent = sent
-                } else {
-                    end(connection)
-                }
-                return false
-            }
-            sent += count
-            connection.deadline = min(now + limits.idleTimeMax, connection.wholeDeadline)
-        }
-        connection.output = nil
-        finish(connection)
-        return true
-    }
-
-    /// Head and body in one call, so that they leave in one packet where they fit.
-    private static func write(
-        _ output: HTTPConnection.Output,
-        from sent: Int,
-        to socket: Int32
-    ) -> Int {
-        output.head.withUnsafeBytes { head in
-            output.body.withUnsafeBytes { body in
-                var parts = (Self.part(head, from: sent), Self.part(body, from: sent - head.count))
-                return withUnsafeMutableBytes(of: &parts) { bytes in
-                    bytes.withMemoryRebound(to: iovec.self) { parts in
-                        var message = msghdr()
-                        message.msg_iov = parts.baseAddress
-                        message.msg_iovlen = parts.count
-                        return sendmsg(socket, &message, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
-                    }
-                }
-            }
-        }
-    }
-
-    private static func part(_ bytes: UnsafeRawBufferPointer, from start: Int) -> iovec {
-        let start = min(max(0, start), bytes.count)
-        return iovec(
-            iov_base: UnsafeMutableRawPointer(mutating: bytes.baseAddress.map { $0 + start }),
-            iov_len: bytes.count - start
-        )
-    }
-
-    /// The answer is gone: the next request, or the end.
-    private func finish(_ connection: HTTPConnection) {
-        guard connection.isLast else {
-            connection.startOver(now: now, limits: limits)
-            return
-        }
-        connection.unread = []
-        connection.phase = .lingering
-        connection.deadline = now + limits.lingerTimeMax
-        shutdown(connection.socket, Int32(SHUT_WR))
-    }
-
-    /// Reads what nobody wants, until the peer closes; false if there is nothing now.
-    private func dropSome(_ connection: HTTPConnection) -> Bool {
-        guard let count = receive(connection) else { return false }
-        connection.dropped += count
-        guard count > 0, connection.dropped <= limits.lingerBytesMax else {
-            end(connection)
-            return false
-        }
-        return true
     }
 }

@@ -21,9 +21,10 @@ final class HTTPWorker: @unchecked Sendable {
     let limits: HTTPLimits
     let handler: HTTPHandler
     let naming: HTTPNaming
+    let traffic: ServerTraffic
 
     /// The time at the start of this turn of the loop.
-    private(set) var now = ContinuousClock.now
+    var now = ContinuousClock.now
     private(set) var isDraining = false
     /// Tasks of handlers that have not returned.
     var handlersRunning = 0
@@ -35,13 +36,24 @@ final class HTTPWorker: @unchecked Sendable {
     /// The head of an answer while it is sent.
     var head: [UInt8] = []
 
+    /// How many of the connections listen for changes.
+    var listeners = 0
+    /// The most listeners, of all loops together.
+    private(set) var listenersMax = 0
+    /// What the loop knows of the tables; nil as long as nobody listened.
+    var feed: EventFeed?
+    /// Listeners that something is to be told, those from `dueStart` on.
+    var due: [HTTPConnection] = []
+    var dueStart = 0
+    var isTelling = false
+
     private let sockets: SocketPoll
     private var listener: Int32 = -1
     private var isAccepting = true
     /// The system had no descriptor or memory for a connection when it was last asked.
     private var isExhausted = false
     private var connectionsMax = 0
-    private var connections: [Int32: HTTPConnection] = [:]
+    private(set) var connections: [Int32: HTTPConnection] = [:]
     private var nextSweep = ContinuousClock.now
     private var drainDeadline = ContinuousClock.now
     /// There may be jobs that nothing will wake the loop for.
@@ -51,12 +63,14 @@ final class HTTPWorker: @unchecked Sendable {
     init(
         limits: HTTPLimits,
         naming: HTTPNaming,
+        traffic: ServerTraffic,
         handler: @escaping HTTPHandler
     ) throws(HTTPServerError) {
         self.loop = try EventLoop()
         self.sockets = try SocketPoll()
         self.limits = limits
         self.naming = naming
+        self.traffic = traffic
         self.handler = handler
     }
 
@@ -66,6 +80,7 @@ final class HTTPWorker: @unchecked Sendable {
     func listen(
         on socket: Int32,
         connectionsMax: Int,
+        listenersMax: Int,
         bodiesBytesMax: Int
     ) throws(HTTPServerError) {
         guard sockets.watchForReading(loop.wakeDescriptor), sockets.watchForReading(socket) else {
@@ -73,6 +88,7 @@ final class HTTPWorker: @unchecked Sendable {
         }
         listener = socket
         self.connectionsMax = connectionsMax
+        self.listenersMax = listenersMax
         self.bodiesBytesMax = bodiesBytesMax
     }
 
@@ -92,9 +108,12 @@ final class HTTPWorker: @unchecked Sendable {
             turn(milliseconds: patience)
         }
         for connection in connections.values {
-            if connection.phase == .handling { giveUp(connection, answer: HTTPProblem.stopping) }
+            if connection.phase == .handling {
+                giveUp(connection, answer: HTTPProblem.stopping(connection.parser))
+            }
             end(connection)
         }
+        closeFeed()
         onStop()
         // What was cancelled has become jobs of this thread, which wake nobody.
         hasJobs = true
@@ -109,9 +128,14 @@ final class HTTPWorker: @unchecked Sendable {
         drainDeadline = now + limits.drainTimeMax
         accept()  // Takes what has arrived so far.
         abandon()
-        for connection in connections.values where connection.phase == .reading {
-            connection.mayRead = true
-            proceed(connection)
+        for connection in connections.values {
+            switch connection.phase {
+            case .reading:
+                connection.mayRead = true
+                proceed(connection)
+            case .streaming: dismiss(connection)
+            default: break
+            }
         }
     }
 
@@ -121,6 +145,7 @@ final class HTTPWorker: @unchecked Sendable {
         connection.phase = .closed
         connection.turn += 1
         connection.output = nil
+        stopListening(connection)
         _ = hold(0, for: connection)
         connection.task?.cancel()
         connection.task = nil
@@ -166,6 +191,7 @@ final class HTTPWorker: @unchecked Sendable {
                 guard let connection = connections[ready.descriptor] else { return }
                 if ready.mayRead { connection.mayRead = true }
                 if ready.isEnding { connection.isEnding = true }
+                if ready.isGone { connection.isGone = true }
                 proceed(connection)
             }
         }
@@ -181,7 +207,7 @@ final class HTTPWorker: @unchecked Sendable {
 
     private func accept() {
         // The others want their turn, too.
-        for _ in 0..<(isDraining ? Int(SOMAXCONN) : 64) where connections.count < connectionsMax {
+        for _ in 0..<(isDraining ? Int(SOMAXCONN) : 64) where mayAccept {
             let socket = Glibc.accept(listener, nil, nil)
             guard socket >= 0 else {
                 let isOut = [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(errno)
@@ -201,8 +227,11 @@ final class HTTPWorker: @unchecked Sendable {
         acceptIfPossible()
     }
 
-    private func acceptIfPossible() {
-        let isPossible = connections.count < connectionsMax && !isExhausted
+    /// Listeners have a limit of their own.
+    private var mayAccept: Bool { connections.count - listeners < connectionsMax }
+
+    func acceptIfPossible() {
+        let isPossible = mayAccept && !isExhausted
         guard listener >= 0, isPossible != isAccepting else { return }
         isAccepting = isPossible
         sockets.pause(listener, !isPossible)
@@ -212,14 +241,34 @@ final class HTTPWorker: @unchecked Sendable {
         nextSweep = now + .milliseconds(Int64(Self.sweepMilliseconds))
         isExhausted = false
         acceptIfPossible()
-        for connection in connections.values where connection.deadline <= now {
+        let isShort = traffic.answers.isShort
+        var slow: [HTTPConnection] = []
+        for connection in connections.values {
             switch connection.phase {
-            case .handling: giveUp(connection, answer: HTTPProblem.handlerTimedOut)
+            case .handling where connection.isEnding: askWhetherGone(connection)
+            case .answering where isShort:
+                if readsSlowly(connection) { slow.append(connection) }
+            default: break
+            }
+            guard connection.deadline <= now else { continue }
+            switch connection.phase {
+            case .handling: giveUp(connection, answer: HTTPProblem.timedOut(connection.parser))
             case .reading where connection.parser.hasBegun:
                 refuse(connection, .tooSlow)
                 proceed(connection)
+            case .streaming: streamTimedOut(connection)
             default: end(connection)
             }
+        }
+        cut(slow)
+    }
+
+    /// Ends connections, those that hold the most first, until there is memory for answers again.
+    private func cut(_ slow: [HTTPConnection]) {
+        for connection in slow.sorted(by: { $0.bytesLeft > $1.bytesLeft }) {
+            guard traffic.answers.isShort else { return }
+            traffic.slowReaders.add()
+            end(connection)
         }
     }
 }

@@ -10,6 +10,8 @@ struct SocketPoll: ~Copyable {
         var mayRead: Bool
         /// The peer has sent its last, or is gone.
         var isEnding: Bool
+        /// The peer is gone, and reads nothing any more.
+        var isGone: Bool
     }
 
     private let descriptor: Int32
@@ -58,7 +60,8 @@ struct SocketPoll: ~Copyable {
                 Ready(
                     descriptor: event.data.fd,
                     mayRead: isEnding || event.events & tideline_epoll_in != 0,
-                    isEnding: isEnding
+                    isEnding: isEnding,
+                    isGone: event.events & tideline_epoll_gone != 0
                 )
             )
         }

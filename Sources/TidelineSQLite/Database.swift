@@ -189,15 +189,16 @@ package final class Database: @unchecked Sendable {
 
     /// Runs `body`; a statement of it that runs past the time ends with an interrupt.
     ///
-    /// The time counts from `start`, or from now.
+    /// The time counts from `start`, or from now; it is over when `stop` is set.
     package func limitTime<Result>(
         _ limit: Duration,
         since start: QueryStart? = nil,
+        stop: QueryStop? = nil,
         _ body: () throws -> Result
     ) rethrows
         -> Result
     {
-        deadline.set(limit, since: start)
+        deadline.set(limit, since: start, stop: stop)
         defer { deadline.clear() }
         return try body()
     }

@@ -2,6 +2,7 @@
 
 import Dispatch
 import Foundation
+import Synchronization
 
 /// Looked at between steps of SQLite's machine and, as one step may be a function with much text
 /// to read, by the functions too.
@@ -17,8 +18,10 @@ final class QueryDeadline {
     private var limit: UInt64 = 0
     private var workedBefore: UInt64 = 0
     private var bytesLeft = bytesBetweenLooks
+    private var stop: QueryStop?
 
-    func set(_ limit: Duration, since start: QueryStart?) {
+    func set(_ limit: Duration, since start: QueryStart?, stop: QueryStop?) {
+        self.stop = stop
         self.limit = limit.nanoseconds
         workedBefore = Self.threadWork
         end = (start ?? QueryStart()).nanoseconds &+ self.limit
@@ -35,7 +38,10 @@ final class QueryDeadline {
         return UInt64(clamping: time.tv_sec) &* 1_000_000_000 &+ UInt64(clamping: time.tv_nsec)
     }
 
-    func clear() { end = .max }
+    func clear() {
+        end = .max
+        stop = nil
+    }
 
     /// Runs `body` without a limit.
     func suspend(_ body: () -> Void) {
@@ -53,7 +59,10 @@ final class QueryDeadline {
         return isOver
     }
 
-    var isOver: Bool { end != .max && DispatchTime.now().uptimeNanoseconds > end }
+    var isOver: Bool {
+        guard end != .max else { return false }
+        return stop?.isSet == true || DispatchTime.now().uptimeNanoseconds > end
+    }
 }
 
 /// When somebody began to wait for a query.
@@ -73,5 +82,36 @@ extension Duration {
         let (seconds, attoseconds) = components
         return UInt64(clamping: seconds) &* 1_000_000_000
             &+ UInt64(clamping: attoseconds / 1_000_000_000)
+    }
+}
+
+/// Says to work that was handed to a database thread that nobody waits for it any more.
+///
+/// The work looks at it: a connection is never interrupted from outside, which could hit the next query.
+package final class QueryStop: Sendable {
+    private let flag = Atomic<Bool>(false)
+
+    /// Nobody has set it yet.
+    package init() {}
+
+    package var isSet: Bool { flag.load(ordering: .relaxed) }
+
+    package func set() { flag.store(true, ordering: .relaxed) }
+
+    /// Throws when it is set.
+    package func check() throws {
+        if isSet { throw CancellationError() }
+    }
+}
+
+/// Runs `body` with a flag that is set when the task is cancelled.
+package func untilCancelled<Result: Sendable>(
+    _ body: (QueryStop) async throws -> Result
+) async throws -> Result {
+    let stop = QueryStop()
+    return try await withTaskCancellationHandler {
+        try await body(stop)
+    } onCancel: {
+        stop.set()
     }
 }

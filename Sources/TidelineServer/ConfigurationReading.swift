@@ -7,7 +7,7 @@ import TidelineServerCore
 extension ServerConfiguration {
     private static let keys = [
         "listen", "database", "publicURL", "authentication", "cors", "dynamicSchema", "tables",
-        "limits", "log", "readers",
+        "limits", "log", "loops", "readers",
     ]
 
     /// `directory` is where relative names of files begin; nil for that of the process.
@@ -25,6 +25,7 @@ extension ServerConfiguration {
             case "log": readLog(node)
             case "readers":
                 if let count = node.integer(2...256) { readers = count }
+            case "loops": Self.put(node.integer(1...256), &loops)
             case "authentication": readAuthentication(node, directory: directory)
             default: readCrossOrigin(node)
             }
@@ -62,6 +63,7 @@ extension ServerConfiguration {
             "batchBytes", "batchAnswerBytes", "bodyBytes", "headerBytes", "connections",
             "headerTime", "requestTime", "idleTime", "handlerTime",
             "answerTime", "drainTime", "lingerTime", "lingerBytes", "bodiesBytes",
+            "answersBytes", "answerRate", "listeners", "eventsHeartbeat",
         ]
         for (name, node) in node.object(allowed: allowed) {
             switch name {
@@ -90,6 +92,11 @@ extension ServerConfiguration {
             case "answerTime": Self.put(node.seconds(), &http.answerTimeMax)
             case "bodiesBytes":
                 Self.put(node.integer(1024...(1 << 40)), &http.bodiesBytesMax)
+            case "answersBytes":
+                Self.put(node.integer(1024...(1 << 40)), &http.answersBytesMax)
+            case "listeners": Self.put(node.integer(0...1_000_000), &http.listenersMax)
+            case "eventsHeartbeat": Self.put(node.seconds(), &http.eventsHeartbeat)
+            case "answerRate": Self.put(node.integer(0...(1 << 30)), &http.answerRateMin)
             case "lingerTime": Self.put(node.seconds(), &http.lingerTimeMax)
             case "lingerBytes": Self.put(node.integer(bytes), &http.lingerBytesMax)
             default: Self.put(node.seconds(), &http.drainTimeMax)

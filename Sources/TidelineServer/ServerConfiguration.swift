@@ -87,6 +87,8 @@ public struct ServerConfiguration: Sendable {
     public var limits = ServerLimits()
     /// The bounds of connections.
     public var http = HTTPLimits()
+    /// The threads that serve connections: as many as there are cores, 16 at most.
+    public var loops = min(max(1, ProcessInfo.processInfo.activeProcessorCount), 16)
     /// What is written to standard error.
     public var log = Log()
 

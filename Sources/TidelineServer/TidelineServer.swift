@@ -19,6 +19,7 @@ public final class TidelineServer: Sendable {
     private struct Running {
         var store: SQLiteTableStore
         var http: HTTPServer
+        var handler: RequestHandler
     }
 
     private enum State {
@@ -77,6 +78,10 @@ public final class TidelineServer: Sendable {
         let authenticator = try configuration.authentication?.makeAuthenticator()
         let crossOrigin = try configuration.makeCrossOrigin()
         try configuration.checkCode()
+        let traffic = ServerTraffic(
+            answersBytesMax: configuration.http.answersBytesMax,
+            logLinesLost: LogWriter.standardError.lost
+        )
         let store = try makeStore()
         do {
             var settings = ServerSettings(
@@ -88,6 +93,7 @@ public final class TidelineServer: Sendable {
             settings.log = log
             settings.publicURL = configuration.publicURL
             settings.limits = configuration.limits
+            settings.traffic = traffic
             settings.exposesMetrics = configuration.isLoopback
             settings.operators = configuration.authentication?.operators
             settings.authenticator = authenticator
@@ -101,7 +107,9 @@ public final class TidelineServer: Sendable {
                 host: configuration.host,
                 port: configuration.port,
                 limits: configuration.http,
+                loops: configuration.loops,
                 ids: handler.ids,
+                traffic: traffic,
                 refused: { handler.note($0, $1) },
                 handler: { await handler.handle($0) }
             )
@@ -109,7 +117,7 @@ public final class TidelineServer: Sendable {
             _ = try url(port: 0)
             let port = try http.start()
             log.write(.info, "listening", ["host": configuration.host, "port": "\(port)"])
-            return (Running(store: store, http: http), try url(port: port))
+            return (Running(store: store, http: http, handler: handler), try url(port: port))
         } catch {
             await store.stop()
             throw error
@@ -127,9 +135,11 @@ public final class TidelineServer: Sendable {
             return parts
         }
         guard let parts else { return }
+        parts.handler.beginDrain()
         await parts.http.drain()
         await parts.store.stop()
         log.write(.info, "stopped")
+        LogWriter.standardError.flush()
     }
 
     private func makeStore() throws -> SQLiteTableStore {
@@ -189,17 +199,19 @@ extension ServerConfiguration {
     }
 
     func makeLog() -> ServerLog {
-        ServerLog(
+        let writer = LogWriter.standardError
+        var made = ServerLog(
             level: ServerLog.Level(rawValue: log.level.rawValue) ?? .info,
             format: ServerLog.Format(rawValue: log.format.rawValue) ?? .text,
             requests: ServerLog.Level(rawValue: log.requests.rawValue) ?? .debug,
             now: ServerEnvironment.live.now,
-            sink: { line in
-                line.withUnsafeBytes { bytes in
-                    // A lost line is no reason to fail a request.
-                    _ = write(STDERR_FILENO, bytes.baseAddress, bytes.count)
-                }
-            }
+            sink: { _ in }
         )
+        made.sink = { [made] line in
+            let lost = writer.put(line)
+            guard lost > 0 else { return }
+            _ = writer.put(made.line(.warning, "lines of the log were lost", ["lines": "\(lost)"]))
+        }
+        return made
     }
 }

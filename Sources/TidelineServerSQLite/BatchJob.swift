@@ -1,5 +1,6 @@
 // BatchJob: a batch that waits for the writer, with what this backend derived from its tables.
 
+import TidelineSQLite
 import TidelineServerCore
 
 struct BatchJob: Sendable {
@@ -13,6 +14,8 @@ struct BatchJob: Sendable {
     /// The writes of the batch's groups.
     let groups: [[Write]]
     let answer: CheckedContinuation<[GroupOutcome], any Error>
+    /// Set when nobody waits for it; then it is not begun.
+    let stop: QueryStop
 
     func forEachTable(_ body: (SQLiteTable) -> Void) {
         for group in groups { for write in group { body(write.table) } }

@@ -42,6 +42,7 @@ final class GroupWriter: Sendable {
     private let tombstoneInterval: Duration
     private let now: @Sendable () -> Int64
     private let log: ServerLog
+    private let listener = Mutex<(@Sendable ([TableStamp]) -> Void)?>(nil)
     /// The connection of the inline mode.
     private let inlineDatabase: Mutex<Database?>
 
@@ -65,13 +66,17 @@ final class GroupWriter: Sendable {
     }
 
     /// Writes; returns after the commit.
+    ///
+    /// Dropped when its task is cancelled before it is begun.
     func write(
         _ batch: WriteBatch,
         _ groups: [[BatchJob.Write]]
     ) async throws -> [GroupOutcome] {
-        try await withCheckedThrowingContinuation { answer in
-            let job = BatchJob(batch: batch, groups: groups, answer: answer)
-            enqueue(.batch(job), count: batch.count, answer)
+        try await untilCancelled { stop in
+            try await withCheckedThrowingContinuation { answer in
+                let job = BatchJob(batch: batch, groups: groups, answer: answer, stop: stop)
+                enqueue(.batch(job), count: batch.count, answer)
+            }
         }
     }
 
@@ -113,6 +118,12 @@ final class GroupWriter: Sendable {
         }
         if let refusal { answer.resume(throwing: refusal) }
         if isFirst { wake.signal() }
+    }
+
+    /// Hears of the tables that each commit moved, before its writes return.
+    var report: (@Sendable ([TableStamp]) -> Void)? {
+        get { listener.withLock { $0 } }
+        set { listener.withLock { $0 = newValue } }
     }
 
     /// How many writes wait.
@@ -187,6 +198,9 @@ final class GroupWriter: Sendable {
         var count = 0
         for work in queue {
             switch work {
+            case .batch(let job) where job.stop.isSet:
+                job.answer.resume(throwing: CancellationError())
+                continue
             case .batch(let job):
                 jobs.append(job)
                 count += job.batch.count
@@ -204,10 +218,12 @@ final class GroupWriter: Sendable {
     private func commit(_ jobs: inout [BatchJob], _ database: Database) {
         guard !jobs.isEmpty else { return }
         defer { jobs.removeAll(keepingCapacity: true) }
-        let ended = Result { try outcomes(of: jobs, database) }
+        var moved: [TableStamp] = []
+        let ended = Result { try outcomes(of: jobs, database, &moved) }
         for job in jobs { job.forEachTable { $0.head.ties.settle() } }
         do {
             let results = try ended.get()
+            if !moved.isEmpty { report?(moved) }
             for (job, outcomes) in zip(jobs, results) { job.answer.resume(returning: outcomes) }
         } catch {
             log.write(.error, "commit failed", ["cause": "\(error)"])
@@ -218,10 +234,11 @@ final class GroupWriter: Sendable {
     /// What became of each batch, when all of them are committed.
     private func outcomes(
         of jobs: [BatchJob],
-        _ database: Database
+        _ database: Database,
+        _ moved: inout [TableStamp]
     ) throws -> [[GroupOutcome]] {
         do {
-            return try run(jobs, database) { body in try body() }
+            return try run(jobs, database, &moved) { body in try body() }
         } catch {
             // The marks are gone, but not the stamps that they were for.
             for job in jobs {
@@ -229,7 +246,7 @@ final class GroupWriter: Sendable {
                     table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
                 }
             }
-            return try run(jobs, database) { body in
+            return try run(jobs, database, &moved) { body in
                 let result = Result { try database.savepoint(body) }
                 // A full disk ends the whole transaction, not the savepoint alone.
                 guard database.isInTransaction else { throw ServerError.notCommitted }
@@ -244,6 +261,7 @@ final class GroupWriter: Sendable {
     private func run(
         _ jobs: [BatchJob],
         _ database: Database,
+        _ moved: inout [TableStamp],
         each: (() throws -> GroupOutcome) throws -> GroupOutcome
     ) throws -> [[GroupOutcome]] {
         var writes = RowWrites(database, limits: limits, now: now)
@@ -255,7 +273,7 @@ final class GroupWriter: Sendable {
                 }
                 return progress.outcomes
             }
-            try writes.finish()
+            moved = try writes.finish()
             return results
         }
         writes.advanceClocks()

@@ -239,12 +239,14 @@ struct RowWrites {
 
     /// The last step before the commit: writes the clocks of the tables that were written to, and
     /// drops old entries of the ledger beside the new ones.
-    func finish() throws {
+    ///
+    /// - Returns: Those tables, with their clocks.
+    func finish() throws -> [TableStamp] {
         if ledgerPuts > 0 { _ = try ledger.purge(atMost: 2 * ledgerPuts, now: now()) }
-        for name in moved.sorted() {
-            try database.prepare(ServerSchema.putStamp).run([
-                .text(name), .integer(stamps[name] ?? 0),
-            ])
+        return try moved.sorted().map { name in
+            let stamp = stamps[name] ?? 0
+            try database.prepare(ServerSchema.putStamp).run([.text(name), .integer(stamp)])
+            return TableStamp(table: name, stamp: stamp)
         }
     }
 

@@ -27,6 +27,16 @@ package final class SQLiteTableStore: TableStore {
         package init() {}
     }
 
+    /// Whether the database could be written when it was last tried.
+    private struct Look {
+        /// Microseconds since 1970.
+        var time = Int64.min / 2
+        var refusal: ServerError?
+    }
+
+    /// How many microseconds a look counts.
+    private static let lookLasts: Int64 = 1_000_000
+
     private let writer: GroupWriter
     /// Nil in inline mode, which reads on the writing connection.
     private let readers: ReadThreads?
@@ -38,8 +48,9 @@ package final class SQLiteTableStore: TableStore {
     private let tables = Mutex<[String: SQLiteTable]>([:])
     private let heads = Mutex<[String: TableHead]>([:])
     private let isStopped = Mutex(false)
-    private let queryTime: Duration
     private let limits: ServerLimits
+    private let lastLook = Mutex(Look())
+    private let queryTime: Duration
     private let log: ServerLog
     private let path: String
     private let now: @Sendable () -> Int64
@@ -54,8 +65,8 @@ package final class SQLiteTableStore: TableStore {
         now = options.now
         lock = options.inline ? nil : try ServerFile(path: path).lock(mayBeNew: true)
         let database = try DatabaseError.naming(path) { try Database(path: path) }
-        queryTime = options.limits.queryTime
         limits = options.limits
+        queryTime = options.limits.queryTime
         log = options.log
         writer = GroupWriter(
             database,
@@ -221,6 +232,49 @@ package final class SQLiteTableStore: TableStore {
         }
     }
 
+    package func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws {
+        try await writer.run { [writer] database in
+            var stamps: [TableStamp] = []
+            let statement = try database.prepare(ServerSchema.readStamps)
+            defer { statement.reset() }
+            while try statement.step() {
+                stamps.append(TableStamp(table: statement.text(0), stamp: statement.integer(1)))
+            }
+            report(stamps)
+            writer.report = report
+        }
+    }
+
+    package func checkWritable() async throws {
+        guard !isStopped.withLock({ $0 }) else { throw ServerError.stopping }
+        guard writer.queueLength < limits.writeQueue else { throw ServerError.tooManyWrites }
+        let time = now()
+        // Anybody may ask, and each look is a flush of the disk.
+        let isNew = lastLook.withLock { look in
+            guard time >= look.time, time - look.time < Self.lookLasts else {
+                look.time = time
+                return false
+            }
+            return true
+        }
+        if !isNew { await lookWhetherWritable() }
+        if let refusal = lastLook.withLock({ $0.refusal }) { throw refusal }
+    }
+
+    /// Writes, and remembers how it went.
+    private func lookWhetherWritable() async {
+        var refusal: ServerError?
+        do {
+            try await writer.run { try $0.execute(ServerSchema.touchState) }
+        } catch let error as ServerError {
+            refusal = error
+        } catch {
+            log.write(.error, "the database cannot be written", ["cause": "\(error)"])
+            refusal = .notWritable
+        }
+        lastLook.withLock { $0.refusal = refusal }
+    }
+
     package var writeQueueLength: Int { writer.queueLength }
 
     package var logBytes: Int { Int(clamping: ServerFile.size(of: path + "-wal") ?? 0) }
@@ -311,9 +365,11 @@ package final class SQLiteTableStore: TableStore {
             let statement = begin.statement
             let lane = statement.isEmpty ? begin.lane : max(begin.lane, knownLane(statement, start))
             if lane == .loop, let result = try readBriefly(statement, body) { return result }
-            return try await readers.run(max(lane, .brief), of: begin.caller) {
-                [self] database, lane in
-                try read(database, lane, statement, start, body)
+            return try await untilCancelled { stop in
+                try await readers.run(max(lane, .brief), of: begin.caller) {
+                    [self] database, lane in
+                    try read(database, lane, statement, start, stop, body)
+                }
             }
         } catch let error as SQLiteError where error.isTooComplex {
             throw ServerError.queryTooComplex
@@ -330,13 +386,16 @@ package final class SQLiteTableStore: TableStore {
         _ lane: ReadLane,
         _ statement: String,
         _ start: QueryStart,
+        _ stop: QueryStop,
         _ body: (Database) throws -> Result
     ) throws -> Result? {
         guard !isStopped.withLock({ $0 }) else { throw ServerError.stopping }
+        try stop.check()
         if lane == .brief, queryTime > Self.briefTime {
             do {
-                return try database.limitTime(Self.briefTime) { try body(database) }
+                return try database.limitTime(Self.briefTime, stop: stop) { try body(database) }
             } catch let error as SQLiteError where error.isInterrupt {
+                try stop.check()
                 exceeded(.brief, statement)
                 return nil
             }
@@ -344,10 +403,14 @@ package final class SQLiteTableStore: TableStore {
         guard let writeAheadLog else { return nil }
         do {
             let result = try writeAheadLog.longRead(before: start.adding(queryTime)) {
-                try database.limitTime(queryTime, since: start) { try body(database) }
+                try stop.check()
+                return try database.limitTime(queryTime, since: start, stop: stop) {
+                    try body(database)
+                }
             }
             if let result { return result }
         } catch let error as SQLiteError where error.isInterrupt {
+            try stop.check()
             throw isStopped.withLock({ $0 }) ? ServerError.stopping : Self.refusal(database)
         }
         throw isStopped.withLock({ $0 }) ? ServerError.stopping : ServerError.queryTooSlow

@@ -47,6 +47,11 @@ enum ServerSchema {
         SELECT "value" FROM "tideline_state" WHERE "key" = 'epoch'
         """
 
+    /// Writes without changing anything.
+    static let touchState = """
+        UPDATE "tideline_state" SET "value" = "value" WHERE "key" = 'epoch'
+        """
+
     static let renewEpoch = """
         UPDATE "tideline_state" SET "value" = lower(hex(randomblob(8))) WHERE "key" = 'epoch'
         """
@@ -58,6 +63,10 @@ enum ServerSchema {
     static let putTable = """
         INSERT INTO "tideline_tables" ("name", "columns") VALUES (?1, ?2)
         ON CONFLICT ("name") DO UPDATE SET "columns" = excluded."columns"
+        """
+
+    static let readStamps = """
+        SELECT "name", "stamp" FROM "tideline_tables"
         """
 
     static let readStamp = """

@@ -13,6 +13,8 @@ struct CodeRuleTests {
             "Is the environment value of the client.",
         "Sources/Tideline/Transport/": "Ends calls on real sockets by their own deadlines.",
         "Sources/TidelineHTTP/": "Bounds the time that a real connection may take.",
+        "Sources/TidelineServer/LogWriter.swift":
+            "Waits for a bounded time until its last lines are written.",
         "Sources/TidelineServerCore/Routing/RequestHandler.swift":
             "Measures the time of a request, for its log line and the metrics.",
         "Sources/TidelineServerCore/Tables/ServerLimits.swift":

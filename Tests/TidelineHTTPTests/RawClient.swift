@@ -23,13 +23,17 @@ final class RawClient {
     private let socket: Int32
     private var buffer: [UInt8] = []
 
-    init(port: Int, host: String = "127.0.0.1") throws {
+    /// `receiveBuffer` bounds what the system takes before it is read.
+    init(port: Int, host: String = "127.0.0.1", receiveBuffer: Int32? = nil) throws {
         let isSix = host.contains(":")
         socket = Foundation.socket(isSix ? AF_INET6 : AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var patience = timeval(tv_sec: 10, tv_usec: 0)
         let size = socklen_t(MemoryLayout<timeval>.size)
         setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, size)
         setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, size)
+        if var receiveBuffer {
+            setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &receiveBuffer, 4)
+        }
         var one: Int32 = 1
         setsockopt(socket, Int32(IPPROTO_TCP), TCP_NODELAY, &one, 4)
         guard Self.connect(socket, port: UInt16(port), host: host) == 0 else {

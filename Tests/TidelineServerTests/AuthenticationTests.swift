@@ -204,7 +204,7 @@ import TidelineTokens
         }
         let disabled = await door.send("DELETE", "/tables/TodoItem/a", headers: headers)
         #expect(disabled.status == 405)
-        #expect(disabled.headers["Allow"] == "GET, PATCH, PUT")
+        #expect(disabled.headers["Allow"] == "GET, HEAD, PATCH, PUT")
     }
 
     /// `deleted` in a body is a delete, whatever the verb.
@@ -230,7 +230,7 @@ import TidelineTokens
         _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
         let refused = await set(door, true, headers)
         #expect(refused.status == 405 && refused.error.contains("'deleted'"))
-        #expect(refused.headers["Allow"] == "GET, PATCH, PUT")
+        #expect(refused.headers["Allow"] == "GET, HEAD, PATCH, PUT")
         #expect(await set(door, false, [:]).status == 200)
         #expect(await door.send("GET", "/tables/TodoItem/a").status == 200)
         // Deletes are for users, other changes for all.

@@ -72,7 +72,7 @@ import TidelineServerCore
         }
         #expect(answer.headers["Access-Control-Max-Age"] == "300")
         #expect(answer.headers["Vary"] == "Origin")
-        #expect(answer.headers["Allow"] == "GET, POST, PATCH")
+        #expect(answer.headers["Allow"] == "GET, HEAD, POST, PATCH")
         #expect(answer.headers["Access-Control-Allow-Credentials"] == nil)
         // Without a wish, and for one that is no list of names, there is a list of ours.
         for wish in ["", "x\"y", String(repeating: "a", count: 501)] {
@@ -136,8 +136,9 @@ import TidelineServerCore
         table.permissions.update = .disabled
         let door = try await Door([table])
         for (target, allowed) in [
-            ("/tables/TodoItem", "GET, POST"), ("/tables/TodoItem/a", "GET, DELETE"),
-            ("/health", "GET"), ("/metrics", "GET"),
+            ("/tables/TodoItem", "GET, HEAD, POST"),
+            ("/tables/TodoItem/a", "GET, HEAD, DELETE"), ("/health", "GET, HEAD"),
+            ("/health/ready", "GET, HEAD"), ("/metrics", "GET, HEAD"),
         ] {
             let answer = await door.send("OPTIONS", target)
             #expect(answer.status == 200 && answer.headers["Allow"] == allowed)

@@ -37,6 +37,9 @@ private struct Case: Sendable, CustomTestStringConvertible {
     private static let paths: [Case] = [
         Case("GET", "/health", classic: 200, datasync: 200),
         Case("POST", "/health", classic: 405, datasync: 405),
+        Case("GET", "/health/ready", classic: 200, datasync: 200),
+        Case("DELETE", "/health/ready", classic: 405, datasync: 405),
+        Case("GET", "/health/other", classic: 404, datasync: 404),
         Case("GET", "/", classic: 404, datasync: 404),
         Case("GET", "/tables", classic: 404, datasync: 404),
         Case("GET", "/tables/TodoItem", classic: 200, datasync: 200),
@@ -50,7 +53,7 @@ private struct Case: Sendable, CustomTestStringConvertible {
         Case("GET", "/tables/TodoItem/live/more", classic: 404, datasync: 404),
         Case("GET", "/tables/TodoItem/LIVE", classic: 404, datasync: 404),
         Case("GET", "/tables/TodoItem/a%2Fb", classic: 400, datasync: 400),
-        Case("HEAD", "/tables/TodoItem", classic: 405, datasync: 405),
+        Case("HEAD", "/tables/TodoItem", classic: 200, datasync: 200),
         Case("PUT", "/tables/TodoItem", "{}", classic: 405, datasync: 405),
         Case("DELETE", "/tables/TodoItem", classic: 405, datasync: 405),
         Case("PATCH", "/tables/TodoItem", #"{"id":"live"}"#, classic: 200, datasync: 405),

@@ -29,7 +29,7 @@ import TidelineServerSQLite
         ] {
             let answer = await readOnly.send(method, target, "{}", classic: isClassic)
             #expect(answer.status == 405)
-            #expect(answer.headers["Allow"] == "GET")
+            #expect(answer.headers["Allow"] == "GET, HEAD")
             #expect(answer.headers["Content-Type"] == "application/problem+json")
         }
         #expect(await readOnly.send("GET", "/tables/TodoItem").status == 200)

@@ -44,13 +44,18 @@ package final class Authenticator: Sendable {
 
     /// The user of the request's token, nil without a token; a bad token is 401.
     package func user(of headers: HTTPFields, now: Int64) throws -> User? {
+        try token(of: headers, now: now)?.user
+    }
+
+    /// The request's token, nil when there is none; a bad one is 401.
+    func token(of headers: HTTPFields, now: Int64) throws -> CheckedToken? {
         guard let token = try Self.token(in: headers) else { return nil }
-        if let user = cache.withLock({ $0.user(of: token, now: now) }) { return user }
+        if let known = cache.withLock({ $0.token(token, now: now) }) { return known }
         do {
             let checked = try check(token, now)
             guard Self.isUsable(checked.user.id) else { throw TokenRefusal(Self.unusableUser) }
             cache.withLock { $0.put(checked, for: token) }
-            return checked.user
+            return checked
         } catch let refusal as TokenRefusal {
             throw ServerError.invalidToken(refusal.message)
         }
@@ -111,13 +116,13 @@ struct TokenCache {
 
     private var tokens = GenerationCache<String, CheckedToken>(countMax: tokensMax)
 
-    mutating func user(of token: String, now: Int64) -> User? {
+    mutating func token(_ token: String, now: Int64) -> CheckedToken? {
         guard let found = tokens.value(token) else { return nil }
         guard found.validFrom <= now, now < found.validUntil else {
             tokens.remove(token)
             return nil
         }
-        return found.user
+        return found
     }
 
     mutating func put(_ checked: CheckedToken, for token: String) {

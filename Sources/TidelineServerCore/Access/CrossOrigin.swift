@@ -85,7 +85,7 @@ package struct CrossOrigin: Sendable {
         self.origins = origins
     }
 
-    private static let methods = "GET, PUT, PATCH, POST, DELETE, OPTIONS"
+    private static let methods = "GET, HEAD, PUT, PATCH, POST, DELETE, OPTIONS"
 
     /// What a page may send when its browser does not ask for names.
     private static let requestHeaders =

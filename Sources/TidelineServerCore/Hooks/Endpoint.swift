@@ -98,7 +98,7 @@ extension TableService {
             let endpoint = settings.endpoints.first(where: {
                 $0.path.lowercased() == path && $0.method == request.method
             }), endpoint.access != .disabled
-        else { throw ServerError.methodNotAllowed(methods.joined(separator: ", ")) }
+        else { throw ServerError.methodNotAllowed(HTTPMethods.listed(methods)) }
         let usual: TablePermissions.Access =
             settings.authenticator == nil ? .anonymous : .authenticated
         try require(endpoint.access ?? usual, user)

@@ -47,6 +47,7 @@ extension TableService {
             plan.request.includesDeleted = call.includesDeleted
             plan.request.kept = nil
         }
+        let share = try await room(forPageOf: plan.request.rowsMax)
         let page = try await store.list(plan.request, in: table)
         await afterRead(call, table, nil, rows: page.rows)
         // Behind the page: what was forgotten before it was read is told.
@@ -62,6 +63,7 @@ extension TableService {
             links.delta = tracking.map { call.parameters.link($0.token(.changes)) }
         }
         var answer = listAnswer(call, table.name, page, links, clock)
+        answer.share = share
         answer.applies(call, plan.pageSizeApplied, tracksChanges: tracking != nil)
         return answer
     }
@@ -178,6 +180,7 @@ extension TableService {
         guard let plan, plan.canTrackChanges else { throw ServerError.notADeltaLink }
         var request = plan.changes(after: link.stamp, view: view.condition)
         request.caller = call.caller
+        let share = try await room(forPageOf: request.rowsMax)
         var page = try await store.changes(request, in: table)
         guard page.clock.horizon <= link.stamp else { throw ServerError.deltaExpired }
         await afterRead(call, table, nil, rows: page.rows)
@@ -193,6 +196,7 @@ extension TableService {
         page.bytes = []
         let list = ListPage(bytes: bytes, rows: page.rows, count: page.count)
         var answer = listAnswer(call, table.name, list, links, page.clock)
+        answer.share = share
         answer.applies(call, plan.pageSizeApplied, tracksChanges: true)
         return answer
     }

@@ -67,18 +67,23 @@ package enum ContentCoding {
             }
             count = isWhole ? Int(stream.total_out) : 0
         }
-        return isWhole ? result : nil
+        // A copy of the right size: the room of the long form is not kept for the short one.
+        return isWhole ? Array(result[...]) : nil
     }
 }
 
 extension ServerResponse {
     /// Compresses the body when it is worth it and the caller asks for it.
-    mutating func compress(for request: ServerRequest) {
+    mutating func compress(for request: ServerRequest, on threads: GzipThreads) async {
         guard body.count > ContentCoding.bytesMin else { return }
         headers.append("Vary", "Accept-Encoding")
-        guard ContentCoding.acceptsGzip(request.headers), let small = ContentCoding.gzip(body)
-        else { return }
+        guard ContentCoding.acceptsGzip(request.headers) else { return }
+        let small =
+            body.count > GzipThreads.bytesMin
+            ? await threads.gzip(body) : ContentCoding.gzip(body)
+        guard let small else { return }
         body = small
+        share?.resize(to: small.count)
         headers.append("Content-Encoding", "gzip")
     }
 }

@@ -9,6 +9,7 @@ package struct RequestHandler: Sendable {
     package let service: TableService
     let log: ServerLog
     private let clock = ContinuousClock()
+    private let gzip = GzipThreads()
 
     /// Names requests that have no name yet; whoever takes them in may name them by it.
     package let ids: RequestIDs
@@ -21,18 +22,24 @@ package struct RequestHandler: Sendable {
     }
 
     /// Answers a request.
+    ///
+    /// The answer to a HEAD has the body of its GET: whoever sends it announces its length and leaves
+    /// it out.
     package func handle(_ request: ServerRequest) async -> ServerResponse {
         let start = clock.now
         var request = request
         if request.id.isEmpty { request.id = ids.id(request.headers) }
         let id = request.id
-        let (answered, operation) = await answer(request, id)
+        var asked = request
+        if asked.method == "HEAD" { asked.method = "GET" }
+        let (answered, operation) = await answer(asked, id)
         var response = answered
+        makeRoom(for: &response)
         // Every answer forbids caches, refusals too.
         response.headers.append("Cache-Control", "no-store")
         response.headers.append("X-Request-ID", id)
         service.settings.crossOrigin?.mark(&response, for: request)
-        response.compress(for: request)
+        await response.compress(for: request, on: gzip)
         let elapsed = (clock.now - start).components
         let microseconds = elapsed.seconds * 1_000_000 + elapsed.attoseconds / 1_000_000_000_000
         service.metrics.record(
@@ -46,10 +53,27 @@ package struct RequestHandler: Sendable {
         return response
     }
 
+    /// From now on the server is not ready, whatever still comes.
+    package func beginDrain() { service.phase.beginDrain() }
+
     /// Counts and logs an answer that was given before a request came here, or in its place.
     package func note(_ request: ServerRequest, _ response: ServerResponse) {
         service.metrics.record(.refused, status: response.status, microseconds: 0)
         if log.writesRequests { log.request(request, response, id: request.id, microseconds: 0) }
+    }
+
+    /// Counts a large answer; in the place of one that there is no room for comes a refusal.
+    private func makeRoom(for response: inout ServerResponse) {
+        guard response.body.count > AnswerMemory.smallBytes else {
+            response.share = nil
+            return
+        }
+        if let share = response.share { return share.resize(to: response.body.count) }
+        if let share = service.settings.traffic.answers.roomNow(for: response.body.count) {
+            response.share = share
+            return
+        }
+        response = ServerResponse(.noRoomForAnswers)
     }
 
     private func answer(
@@ -74,27 +98,44 @@ package struct RequestHandler: Sendable {
         case .unknown:
             throw ServerError.noSuchPath
         case .health:
-            guard request.method == "GET" else { throw ServerError.methodNotAllowed("GET") }
-            return ServerResponse(
-                status: 200,
-                headers: ["Content-Type": "application/json"],
-                body: Array("{\"status\":\"ok\"}".utf8)
-            )
+            try Self.checkReads(request)
+            return Self.healthy
+        case .ready:
+            try Self.checkReads(request)
+            try await service.checkReady()
+            return Self.healthy
         case .metrics:
-            guard request.method == "GET" else { throw ServerError.methodNotAllowed("GET") }
+            try Self.checkReads(request)
             try checkOperator(request)
             return ServerResponse(
                 status: 200,
                 headers: ["Content-Type": "text/plain; version=0.0.4; charset=utf-8"],
                 body: service.metrics.text(
                     writeQueue: service.store.writeQueueLength,
-                    logBytes: service.store.logBytes
+                    logBytes: service.store.logBytes,
+                    traffic: service.settings.traffic
                 )
             )
+        case .events:
+            try Self.checkReads(request)
+            return try await service.events(request)
         case .table, .row, .endpoint, .batch:
             return try await dispatch(route, request, user: try service.user(of: request))
         }
     }
+
+    /// The verbs of what is only read.
+    private static let reads = "GET, HEAD"
+
+    private static func checkReads(_ request: ServerRequest) throws {
+        guard request.method == "GET" else { throw ServerError.methodNotAllowed(reads) }
+    }
+
+    private static let healthy = ServerResponse(
+        status: 200,
+        headers: ["Content-Type": "application/json"],
+        body: Array("{\"status\":\"ok\"}".utf8)
+    )
 
     private func call(_ request: ServerRequest, _ user: User?) throws -> TableCall {
         try TableCall(request, user: user, now: service.settings.environment.now())
@@ -116,14 +157,17 @@ package struct RequestHandler: Sendable {
                 await perform(inner, user: user)
             }
         case .batch: return try await batch(request, user: user)
-        case .health, .metrics, .unknown: throw ServerError.noSuchPath
+        case .health, .ready, .metrics, .events, .unknown: throw ServerError.noSuchPath
         }
     }
 
     /// A request of an endpoint or a batch, as its caller.
     func perform(_ request: ServerRequest, user: User?) async -> ServerResponse {
         do {
-            return try await dispatch(try Route(path: request.path), request, user: user)
+            var answer = try await dispatch(try Route(path: request.path), request, user: user)
+            // Who holds room and asks for more could wait for ever.
+            answer.share = nil
+            return answer
         } catch {
             return service.refusal(error, of: request.id)
         }
@@ -151,10 +195,10 @@ package struct RequestHandler: Sendable {
         case .unknown:
             guard request.isPreflight else { throw ServerError.noSuchPath }
             allowed = "OPTIONS"
-        case .health, .metrics: allowed = "GET"
+        case .health, .ready, .metrics, .events: allowed = Self.reads
         case .batch: allowed = "POST"
         case .endpoint(let path):
-            allowed = service.methods(ofEndpoint: path).joined(separator: ", ")
+            allowed = HTTPMethods.listed(service.methods(ofEndpoint: path))
             guard !allowed.isEmpty || request.isPreflight else { throw ServerError.noSuchPath }
         case .table(let table): allowed = service.allowedMethods(table, isRow: false, .classic)
         case .row(_, TableService.digestName): allowed = "GET"

@@ -3,10 +3,15 @@
 package enum Route: Hashable, Sendable {
     case table(String)
     case row(table: String, id: String)
+    /// The process lives.
     case health
+    /// Writes can be taken.
+    case ready
     case metrics
     /// Many requests in one.
     case batch
+    /// The stream of changes.
+    case events
     /// Something under `/api`; the whole path in lower case.
     case endpoint(String)
     case unknown
@@ -38,8 +43,11 @@ package enum Route: Hashable, Sendable {
         }
         switch segments.count {
         case 1 where ASCII.equal(first, "health"): self = .health
+        case 2 where ASCII.equal(first, "health") && ASCII.equal(segments[1], "ready"):
+            self = .ready
         case 1 where ASCII.equal(first, "metrics"): self = .metrics
         case 1 where ASCII.equal(first, "$batch"): self = .batch
+        case 1 where ASCII.equal(first, "$events"): self = .events
         case 2 where ASCII.equal(first, "tables"): self = .table(segments[1])
         case 3 where ASCII.equal(first, "tables"): self = .row(table: segments[1], id: segments[2])
         default: self = .unknown

@@ -156,6 +156,11 @@ package struct ServerError: Error, Sendable {
         "This is for the users of authentication.operators."
     )
 
+    package static let mayNotListen = ServerError(
+        403,
+        "Reads are disabled for a table of the list, so nobody may listen to it."
+    )
+
     package static let systemChange = ServerError(
         400,
         "'id', 'version' and 'updatedAt' are not changed by a PATCH; leave them out or send the "
@@ -202,6 +207,17 @@ package struct ServerError: Error, Sendable {
     package static let stopping = busy("The server is stopping; try again shortly.")
 
     package static let notCommitted = busy("The change could not be committed; try again shortly.")
+
+    package static let noRoomForAnswers = busy(
+        "Too many large answers wait for their callers (limits.answersBytes); try again shortly."
+    )
+
+    /// For the log and the metrics: nobody waits for it.
+    package static let cancelled = busy("The request was given up; try again.")
+
+    package static let notWritable = busy(
+        "The database cannot be written; the server's log says why. Try again shortly."
+    )
 
     package static let failed = ServerError(500, "The server failed; its log says why.")
 }

@@ -27,7 +27,7 @@ package struct ServerLog: Sendable {
     /// At which level requests are logged.
     package var requests: Level
     private let now: @Sendable () -> Int64
-    private let sink: @Sendable ([UInt8]) -> Void
+    package var sink: @Sendable ([UInt8]) -> Void
 
     package static let silent = ServerLog(level: .error, now: { 0 }, sink: { _ in })
 
@@ -54,10 +54,19 @@ package struct ServerLog: Sendable {
         _ fields: KeyValuePairs<String, String> = [:]
     ) {
         guard level <= self.level else { return }
+        sink(line(level, message, fields))
+    }
+
+    /// The text of a line, whatever its level.
+    package func line(
+        _ level: Level,
+        _ message: StaticString,
+        _ fields: KeyValuePairs<String, String>
+    ) -> [UInt8] {
         var writer = JSONWriter()
         begin(&writer, level, message)
         for (name, value) in fields { field(&writer, name) { $0.visible(value) } }
-        end(&writer)
+        return ended(&writer)
     }
 
     func request(
@@ -74,7 +83,7 @@ package struct ServerLog: Sendable {
         field(&writer, "status") { $0.integer(Int64(response.status)) }
         field(&writer, "us") { $0.integer(microseconds) }
         field(&writer, "bytes") { $0.integer(Int64(response.body.count)) }
-        end(&writer)
+        sink(ended(&writer))
     }
 
     private func begin(_ writer: inout JSONWriter, _ level: Level, _ message: StaticString) {
@@ -114,10 +123,10 @@ package struct ServerLog: Sendable {
         value(&writer)
     }
 
-    private func end(_ writer: inout JSONWriter) {
+    private func ended(_ writer: inout JSONWriter) -> [UInt8] {
         if format == .json { writer.raw("}") }
         writer.raw("\n")
-        sink(writer.bytes)
+        return writer.bytes
     }
 }
 

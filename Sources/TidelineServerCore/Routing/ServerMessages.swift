@@ -44,6 +44,10 @@ public struct ServerResponse: Sendable {
     public var headers: HTTPFields
     /// The body; empty when there is none.
     public var body: [UInt8]
+    /// What goes on behind the head in the place of a body; nil for an answer that ends.
+    package var stream: EventStream?
+    /// What it holds of the memory for answers; nil for a small one.
+    package var share: AnswerShare?
 
     /// Makes an answer.
     public init(status: Int, headers: HTTPFields = [:], body: [UInt8] = []) {

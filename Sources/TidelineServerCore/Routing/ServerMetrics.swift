@@ -3,7 +3,6 @@
 // Counters are atomic and relaxed: a request takes no lock for them. They are read one after the
 // other, so a reading may be a request apart in itself.
 
-import Synchronization
 import TidelineCore
 
 package final class ServerMetrics: Sendable {
@@ -20,6 +19,7 @@ package final class ServerMetrics: Sendable {
         case metrics
         case endpoint
         case batch
+        case events
         case other
         /// What was refused before a route was looked for.
         case refused
@@ -33,22 +33,17 @@ package final class ServerMetrics: Sendable {
             case (.row, "PUT"): self = .replace
             case (.row, "DELETE"): self = .delete
             case (.row, "POST"): self = .undelete
-            case (.health, _): self = .health
+            case (.health, _), (.ready, _): self = .health
             case (.metrics, _): self = .metrics
             case (.endpoint, _): self = .endpoint
             case (.batch, _): self = .batch
+            case (.events, _): self = .events
             default: self = .other
             }
         }
     }
 
-    private final class Counter: Sendable {
-        private let value = Atomic<Int>(0)
-
-        func add(_ amount: Int) { value.wrappingAdd(amount, ordering: .relaxed) }
-
-        var current: Int { value.load(ordering: .relaxed) }
-    }
+    private typealias Counter = ServerTraffic.Counter
 
     private static let statuses = [
         200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 410, 412, 413, 415, 424, 500, 503,
@@ -88,12 +83,12 @@ package final class ServerMetrics: Sendable {
 
     package func sent(rows: Int) { rowsSent.add(rows) }
 
-    package func wroteRow() { rowsWritten.add(1) }
+    package func wroteRow() { rowsWritten.add() }
 
     // MARK: - Writing
 
     /// The text format of Prometheus, version 0.0.4.
-    package func text(writeQueue: Int, logBytes: Int) -> [UInt8] {
+    package func text(writeQueue: Int, logBytes: Int, traffic: ServerTraffic) -> [UInt8] {
         var writer = JSONWriter(capacity: 16 << 10)
         Self.head(&writer, "tideline_requests_total", "counter", "Requests answered.")
         for operation in Operation.allCases {
@@ -118,7 +113,37 @@ package final class ServerMetrics: Sendable {
         Self.line(&writer, "tideline_write_queue_length", writeQueue)
         Self.head(&writer, "tideline_log_bytes", "gauge", "Size of the write-ahead log's file.")
         Self.line(&writer, "tideline_log_bytes", logBytes)
+        Self.write(traffic, &writer)
         return writer.bytes
+    }
+
+    private static func write(_ traffic: ServerTraffic, _ writer: inout JSONWriter) {
+        for (name, type, help, value) in [
+            (
+                "tideline_answers_bytes", "gauge", "Bytes of answers that wait for their callers.",
+                traffic.answers.held
+            ),
+            (
+                "tideline_slow_readers_total", "counter",
+                "Callers cut because they read too slowly while memory was short.",
+                traffic.slowReaders.current
+            ),
+            (
+                "tideline_hangups_total", "counter", "Callers that left while their request ran.",
+                traffic.hangUps.current
+            ),
+            (
+                "tideline_listeners", "gauge", "Streams of events that are open.",
+                traffic.listeners.current
+            ),
+            (
+                "tideline_log_lines_lost_total", "counter", "Lines of the log that nobody took.",
+                traffic.logLinesLost.current
+            ),
+        ] {
+            head(&writer, name, type, help)
+            line(&writer, name, value)
+        }
     }
 
     private func histogram(_ writer: inout JSONWriter) {

@@ -78,6 +78,6 @@ extension TablePermissions {
 
     /// The verbs among these that are not disabled, for `Allow`.
     func allowed(_ methods: [String], isRow: Bool) -> String {
-        methods.filter { access($0, isRow: isRow) != .disabled }.joined(separator: ", ")
+        HTTPMethods.listed(methods.filter { access($0, isRow: isRow) != .disabled })
     }
 }

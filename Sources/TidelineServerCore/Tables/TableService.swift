@@ -23,6 +23,7 @@ package struct ServerSettings: Sendable {
     package var endpoints: [Endpoint] = []
     package var log = ServerLog.silent
     package var limits = ServerLimits()
+    package var traffic = ServerTraffic()
     package var environment = ServerEnvironment.live
 
     package init(tables: [TableDefinition] = [], dynamicSchema: Bool = false) {
@@ -37,6 +38,7 @@ package struct TableService: Sendable {
     package let catalog: TableCatalog
     package let metrics = ServerMetrics()
     let plans = ListPlans()
+    let phase = ServerPhase()
     /// Sent with every list.
     package let epoch: String
 
@@ -64,6 +66,7 @@ package struct TableService: Sendable {
             isComplete: !settings.dynamicSchema
         )
         epoch = try await store.epoch()
+        try await store.watch { [events = settings.traffic.events] in events.changed($0) }
         if settings.dynamicSchema {
             for definition in stored { catalog.put(definition) }
         } else {
@@ -80,6 +83,7 @@ package struct TableService: Sendable {
     /// What a request that could not be done is answered with; what is no refusal is logged.
     func refusal(_ error: any Error, of requestID: String) -> ServerResponse {
         if let error = error as? ServerError { return ServerResponse(error) }
+        if error is CancellationError { return ServerResponse(.cancelled) }
         settings.log.write(
             .error,
             "request failed",

@@ -63,6 +63,16 @@ package protocol TableStore: Sendable {
     /// The name of the state of the database, another one after a restore from a backup.
     func epoch() async throws -> String
 
+    /// Reports the last stamps of all tables, and from then on those that each commit moved.
+    ///
+    /// A commit is reported before its writes return.
+    func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws
+
+    /// Whether a write would be taken now; what it finds may be a second old.
+    ///
+    /// - Throws: ``ServerError`` with status 503 that says what stands against it.
+    func checkWritable() async throws
+
     /// How many writes wait.
     var writeQueueLength: Int { get }
 

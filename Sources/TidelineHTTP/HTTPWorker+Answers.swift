@@ -1,0 +1,174 @@
+// HTTPWorker+Answers: how an answer leaves: its head, its bytes, and who takes them too slowly.
+
+import CEpoll
+import Glibc
+import TidelineServerCore
+
+extension HTTPWorker {
+    func send(_ answer: ServerResponse, on connection: HTTPConnection) {
+        guard (200...599).contains(answer.status) else {
+            return send(named(HTTPProblem.invalidAnswer, connection), on: connection)
+        }
+        var answer = answer
+        if answer.share == nil, answer.body.count > AnswerMemory.smallBytes {
+            answer.share = traffic.answers.roomNow(for: answer.body.count)
+            if answer.share == nil { answer = named(HTTPProblem.noMemory, connection) }
+        }
+        if isDraining { connection.isLast = true }
+        let isHead = connection.parser.request.method == "HEAD"
+        if let stream = answer.stream, !isHead { return begin(stream, answer, on: connection) }
+        let hasNoBody = answer.status == 204 || answer.status == 304
+        let isCut = hasNoBody || isHead
+        writeHead(
+            of: answer,
+            contentLength: hasNoBody || answer.stream != nil ? nil : answer.body.count,
+            connection
+        )
+        _ = hold(0, for: connection)
+        connection.turn += 1
+        connection.task = nil
+        connection.phase = .answering
+        connection.wholeDeadline = now + limits.answerTimeMax
+        connection.deadline = min(now + limits.idleTimeMax, connection.wholeDeadline)
+        connection.output = HTTPConnection.Output(
+            head: head,
+            body: isCut ? [] : answer.body,
+            sent: 0,
+            share: isCut ? nil : answer.share
+        )
+    }
+
+    /// Writes the head of an answer to `head`.
+    func writeHead(of answer: ServerResponse, contentLength: Int?, _ connection: HTTPConnection) {
+        head.removeAll(keepingCapacity: true)
+        AnswerHead(
+            status: answer.status,
+            fields: answer.headers,
+            contentLength: contentLength,
+            connection: connection.isLast
+                ? .ends : connection.parser.isVersion10 ? .lastsInVersion10 : .lasts,
+            date: dateText()
+        )
+        .write(to: &head)
+    }
+
+    /// False if the peer has to read first.
+    func sendSome(_ connection: HTTPConnection) -> Bool {
+        guard push(connection) else { return false }
+        finish(connection)
+        return true
+    }
+
+    /// Sends what waits; false if not all of it went.
+    func push(_ connection: HTTPConnection) -> Bool {
+        guard var output = connection.output else { return false }
+        while output.left > 0 {
+            let count = Self.write(output, from: output.sent, to: connection.socket)
+            if count < 0 {
+                if errno == EINTR { continue }
+                guard errno == EAGAIN else {
+                    end(connection)
+                    return false
+                }
+                connection.output = nil
+                keep(&output, connection.socket)
+                connection.output = output
+                return false
+            }
+            output.sent += count
+            connection.deadline = min(now + limits.idleTimeMax, connection.wholeDeadline)
+        }
+        connection.output = nil
+        return true
+    }
+
+    /// What waits for its peer is counted, and what was sent of it is let go.
+    private func keep(_ output: inout HTTPConnection.Output, _ socket: Int32) {
+        if output.sent >= output.head.count, output.sent >= output.left {
+            output.dropped += output.sent
+            output.body = Array(output.body[(output.sent - output.head.count)...])
+            output.head = []
+            output.sent = 0
+        }
+        let bytes = output.head.count + output.body.count
+        if let share = output.share {
+            share.resize(to: bytes)
+        } else {
+            output.share = traffic.answers.count(bytes)
+        }
+        if output.pace == nil { output.pace = (taken(output, socket), now) }
+    }
+
+    /// How many bytes of the answer the peer's system has taken.
+    private func taken(_ output: HTTPConnection.Output, _ socket: Int32) -> Int {
+        output.dropped + output.sent - Int(tideline_untaken(socket))
+    }
+
+    /// Whether the peer has been too slow for a while; asked while memory is short.
+    func readsSlowly(_ connection: HTTPConnection) -> Bool {
+        guard let output = connection.output, let pace = output.pace else { return false }
+        let time = now - pace.since
+        guard time >= Self.paceTime else { return false }
+        let count = taken(output, connection.socket)
+        if Double(count - pace.taken) < Double(limits.answerRateMin) * (time / .seconds(1)) {
+            return true
+        }
+        connection.output?.pace = (count, now)
+        return false
+    }
+
+    /// How long the pace of a peer is measured before it counts.
+    private static let paceTime: Duration = .seconds(2)
+
+    /// Head and body in one call, so that they leave in one packet where they fit.
+    private static func write(
+        _ output: HTTPConnection.Output,
+        from sent: Int,
+        to socket: Int32
+    ) -> Int {
+        output.head.withUnsafeBytes { head in
+            output.body.withUnsafeBytes { body in
+                var parts = (Self.part(head, from: sent), Self.part(body, from: sent - head.count))
+                return withUnsafeMutableBytes(of: &parts) { bytes in
+                    bytes.withMemoryRebound(to: iovec.self) { parts in
+                        var message = msghdr()
+                        message.msg_iov = parts.baseAddress
+                        message.msg_iovlen = parts.count
+                        return sendmsg(socket, &message, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
+                    }
+                }
+            }
+        }
+    }
+
+    private static func part(_ bytes: UnsafeRawBufferPointer, from start: Int) -> iovec {
+        let start = min(max(0, start), bytes.count)
+        return iovec(
+            iov_base: UnsafeMutableRawPointer(mutating: bytes.baseAddress.map { $0 + start }),
+            iov_len: bytes.count - start
+        )
+    }
+
+    /// The answer is gone: the next request, or the end.
+    func finish(_ connection: HTTPConnection) {
+        guard connection.isLast else {
+            connection.startOver(now: now, limits: limits)
+            return
+        }
+        connection.unread = []
+        connection.phase = .lingering
+        connection.deadline = now + limits.lingerTimeMax
+        shutdown(connection.socket, Int32(SHUT_WR))
+    }
+
+    /// Reads what nobody wants, until the peer closes; false if there is nothing now.
+    func dropSome(_ connection: HTTPConnection) -> Bool {
+        guard let count = receive(connection) else { return false }
+        connection.dropped += count
+        guard count > 0, connection.dropped <= limits.lingerBytesMax else {
+            end(connection)
+            return false
+        }
+        return true
+    }
+}

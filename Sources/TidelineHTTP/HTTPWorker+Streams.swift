@@ -1,0 +1,165 @@
+// HTTPWorker+Streams: answers that go on: connections that listen for changes.
+//
+// A listener has no task and no queue: a commit sets bits, and what they stand for is written when
+// the socket takes it. All listeners of a loop share one wake-up for a commit.
+
+import Glibc
+import TidelineServerCore
+
+extension HTTPWorker {
+    /// Begins a stream in the place of an answer with a body.
+    func begin(_ stream: EventStream, _ answer: ServerResponse, on connection: HTTPConnection) {
+        if isDraining {
+            return send(named(HTTPProblem.stopping(connection.parser), connection), on: connection)
+        }
+        guard traffic.listeners.current < listenersMax else {
+            return send(named(HTTPProblem.tooManyListeners, connection), on: connection)
+        }
+        let listener = stream.listener(openFeed())
+        traffic.listeners.add()
+        listeners += 1
+        connection.listener = listener
+        connection.isLast = true
+        writeHead(of: answer, contentLength: nil, connection)
+        connection.turn += 1
+        connection.task = nil
+        connection.phase = .streaming
+        connection.forgetRequest(limits)
+        connection.wholeDeadline =
+            now + (stream.lasts.map { Duration.microseconds($0) } ?? Self.withoutEnd)
+        connection.deadline = min(now + limits.eventsHeartbeat, connection.wholeDeadline)
+        connection.output = HTTPConnection.Output(
+            head: head,
+            body: listener.opening(feedStamps),
+            sent: 0
+        )
+        acceptIfPossible()
+    }
+
+    /// Longer than a process lives.
+    private static let withoutEnd: Duration = .seconds(1 << 32)
+
+    /// Goes on until the peer has its turn, or there is nothing to tell; true when it is over.
+    func streamSome(_ connection: HTTPConnection) -> Bool {
+        while connection.phase == .streaming {
+            if connection.isGone {
+                end(connection)
+                return false
+            }
+            if connection.output != nil {
+                guard push(connection) else { return false }
+                connection.deadline = min(now + limits.eventsHeartbeat, connection.wholeDeadline)
+            }
+            if connection.listener?.isPending == true {
+                let events = connection.listener?.next(feedStamps) ?? []
+                connection.output = HTTPConnection.Output(head: [], body: events, sent: 0)
+            } else if connection.isEnding, !connection.wasAsked {
+                // It may have left; then what is sent now is answered with a reset.
+                connection.wasAsked = true
+                beat(connection)
+            } else {
+                return false
+            }
+        }
+        return true
+    }
+
+    /// The deadline of a listener: of one that does not read, of its token, or of the silence.
+    func streamTimedOut(_ connection: HTTPConnection) {
+        if connection.output != nil {
+            end(connection)
+        } else if now >= connection.wholeDeadline {
+            dismiss(connection)
+        } else {
+            beat(connection)
+            proceed(connection)
+        }
+    }
+
+    private func beat(_ connection: HTTPConnection) {
+        connection.output = HTTPConnection.Output(
+            head: [],
+            body: EventListener.heartbeat,
+            sent: 0
+        )
+    }
+
+    /// Ends a stream in good order; one whose peer does not read ends as it is.
+    func dismiss(_ connection: HTTPConnection) {
+        guard connection.phase == .streaming else { return }
+        guard connection.output == nil else { return end(connection) }
+        stopListening(connection)
+        connection.phase = .answering
+        connection.wholeDeadline = now + limits.answerTimeMax
+        connection.deadline = min(now + limits.idleTimeMax, connection.wholeDeadline)
+        connection.output = HTTPConnection.Output(
+            head: [],
+            body: EventListener.farewell,
+            sent: 0
+        )
+        proceed(connection)
+    }
+
+    /// Counts a listener out.
+    func stopListening(_ connection: HTTPConnection) {
+        guard connection.listener != nil else { return }
+        connection.listener = nil
+        listeners -= 1
+        traffic.listeners.add(-1)
+    }
+
+    // MARK: - Changes
+
+    /// What this loop knows of the tables, from its first listener on.
+    private func openFeed() -> EventFeed {
+        if let feed { return feed }
+        let opened = traffic.events.attach { [self] in
+            Task(executorPreference: loop) { [self] in tellListeners() }
+        }
+        feed = opened
+        return opened
+    }
+
+    func closeFeed() {
+        if let feed { traffic.events.detach(feed) }
+        feed = nil
+    }
+
+    private var feedStamps: [Int64] { feed?.stamps ?? [] }
+
+    /// Marks whom a change is for, and begins to tell them.
+    private func tellListeners() {
+        guard let changed = feed?.refresh(), !changed.isEmpty else { return }
+        for connection in connections.values where connection.phase == .streaming {
+            connection.listener?.mark(changed)
+            guard connection.listener?.isPending == true, connection.output == nil,
+                !connection.isDue
+            else { continue }
+            connection.isDue = true
+            due.append(connection)
+        }
+        guard !isTelling else { return }
+        isTelling = true
+        tellSome()
+    }
+
+    /// How many are told before other connections have their turn.
+    private static let toldAtOnce = 64
+
+    private func tellSome() {
+        now = .now
+        let end = min(due.count, dueStart + Self.toldAtOnce)
+        for connection in due[dueStart..<end] {
+            connection.isDue = false
+            if connection.phase == .streaming { proceed(connection) }
+        }
+        dueStart = end
+        guard dueStart == due.count else {
+            Task(executorPreference: loop) { [self] in tellSome() }
+            return
+        }
+        due = []
+        dueStart = 0
+        isTelling = false
+    }
+}

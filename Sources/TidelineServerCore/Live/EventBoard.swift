@@ -1,0 +1,146 @@
+// EventBoard: which tables changed and when, for the listeners of all event loops.
+//
+// The store tells it after each commit. It tells each loop once, however many listeners that has
+// and however many commits follow until the loop looks; the loop does the rest on its own thread.
+
+import Synchronization
+import TidelineCore
+
+/// A table that a commit changed.
+package struct TableStamp: Sendable, Equatable {
+    package var table: String
+    /// The table's last stamp.
+    package var stamp: Int64
+
+    package init(table: String, stamp: Int64) {
+        self.table = table
+        self.stamp = stamp
+    }
+}
+
+package final class EventBoard: Sendable {
+    private struct State {
+        /// By the names in lower case.
+        var places: [String: Int] = [:]
+        var stamps: [Int64] = []
+        var feeds: [EventFeed.Box] = []
+
+        mutating func place(of table: String) -> Int {
+            let name = table.lowercased()
+            if let place = places[name] { return place }
+            places[name] = stamps.count
+            stamps.append(0)
+            return stamps.count - 1
+        }
+    }
+
+    private let state = Mutex(State())
+
+    package init() {}
+
+    /// Takes note of a commit.
+    package func changed(_ changes: [TableStamp]) {
+        guard !changes.isEmpty else { return }
+        let feeds = state.withLock { state in
+            for change in changes {
+                let place = state.place(of: change.table)
+                state.stamps[place] = change.stamp
+                for feed in state.feeds { feed.add(place, change.stamp) }
+            }
+            return state.feeds
+        }
+        for feed in feeds { feed.wakeOnce() }
+    }
+
+    /// The table as listeners watch it.
+    func table(named name: String) -> EventListener.Table {
+        EventListener.Table(place: state.withLock { $0.place(of: name) }, name: name)
+    }
+
+    /// The side of one event loop; `wake` is called when there is news, by any thread.
+    package func attach(wake: @escaping @Sendable () -> Void) -> EventFeed {
+        state.withLock { state in
+            let box = EventFeed.Box(wake: wake)
+            state.feeds.append(box)
+            return EventFeed(box, stamps: state.stamps)
+        }
+    }
+
+    package func detach(_ feed: EventFeed) {
+        state.withLock { state in state.feeds.removeAll { $0 === feed.box } }
+    }
+}
+
+/// What one event loop knows of the tables; confined to its thread.
+package struct EventFeed: Sendable {
+    /// Where the news of one loop waits.
+    final class Box: Sendable {
+        private struct State {
+            var news: [Int: Int64] = [:]
+            var isWoken = false
+        }
+
+        private let state = Mutex(State())
+        private let wake: @Sendable () -> Void
+
+        init(wake: @escaping @Sendable () -> Void) { self.wake = wake }
+
+        func add(_ place: Int, _ stamp: Int64) { state.withLock { $0.news[place] = stamp } }
+
+        func wakeOnce() {
+            let isFirst = state.withLock { state in
+                defer { state.isWoken = true }
+                return !state.isWoken
+            }
+            if isFirst { wake() }
+        }
+
+        func take() -> [Int: Int64] {
+            state.withLock { state in
+                defer {
+                    state.news = [:]
+                    state.isWoken = false
+                }
+                return state.news
+            }
+        }
+    }
+
+    let box: Box
+    /// The last stamps by the places of the tables, as far as this loop has told of them.
+    package private(set) var stamps: [Int64]
+
+    fileprivate init(_ box: Box, stamps: [Int64]) {
+        self.box = box
+        self.stamps = stamps
+    }
+
+    /// Takes the news; flags by the places of the tables.
+    package mutating func refresh() -> [Bool] {
+        let news = box.take()
+        guard let last = news.keys.max() else { return [] }
+        if stamps.count <= last {
+            stamps += Array(repeating: 0, count: last + 1 - stamps.count)
+        }
+        var changed = Array(repeating: false, count: stamps.count)
+        for (place, stamp) in news {
+            stamps[place] = stamp
+            changed[place] = true
+        }
+        return changed
+    }
+}
+
+/// A stream of events, before the event loop has begun it.
+package struct EventStream: Sendable {
+    let tables: [EventListener.Table]
+    let epoch: UInt64
+    let lastID: String?
+    /// For how many microseconds the caller may listen; nil for no end.
+    package let lasts: Int64?
+
+    /// Begins it at what the loop knows.
+    package func listener(_ feed: EventFeed) -> EventListener {
+        EventListener(tables, epoch: epoch, lastID: lastID, stamps: feed.stamps)
+    }
+}

@@ -1,0 +1,92 @@
+// EventID: what a listener has been told of, as the `id` of its events. Pure.
+//
+// An id lists the tables of which nothing is left to tell, each with its last stamp then. A table
+// that is not in it, or has another stamp by now, has changed. So an id needs no memory of the
+// server: it holds after a restart, and at another server of the same database.
+
+import TidelineCore
+
+package struct EventID: Equatable, Sendable {
+    /// A table as an id names it, whose names differ in length.
+    package struct Mark: Equatable, Sendable {
+        package var table: UInt64
+        package var stamp: Int64
+
+        package init(table: UInt64, stamp: Int64) {
+            self.table = table
+            self.stamp = stamp
+        }
+    }
+
+    /// The state of the database, another one after a restore.
+    package var epoch: UInt64
+    package var marks: [Mark]
+
+    package init(epoch: UInt64, marks: [Mark]) {
+        self.epoch = epoch
+        self.marks = marks
+    }
+
+    /// Nil for a text that is no id.
+    package init?(_ text: String) {
+        guard text.utf8.count <= Self.textBytesMax, let words = Self.words(text),
+            let first = words.first, words.count % 2 == 1
+        else { return nil }
+        epoch = first
+        marks = stride(from: 1, to: words.count, by: 2).map { place in
+            Mark(table: words[place], stamp: Int64(bitPattern: words[place + 1]))
+        }
+    }
+
+    /// Letters and digits, sixteen for each number.
+    package var text: String {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(16 + marks.count * 32)
+        Self.append(epoch, &bytes)
+        for mark in marks {
+            Self.append(mark.table, &bytes)
+            Self.append(UInt64(bitPattern: mark.stamp), &bytes)
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// The number that stands for a name (FNV-1a).
+    package static func number(of name: String) -> UInt64 {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        for byte in name.utf8 { hash = (hash ^ UInt64(ASCII.lower(byte))) &* 0x100_0000_01B3 }
+        return hash
+    }
+
+    /// More than the most tables of a listener make.
+    private static let textBytesMax = 4096
+
+    private static func words(_ text: String) -> [UInt64]? {
+        let bytes = Array(text.utf8)
+        guard bytes.count % 16 == 0 else { return nil }
+        var words: [UInt64] = []
+        for start in stride(from: 0, to: bytes.count, by: 16) {
+            var word: UInt64 = 0
+            for byte in bytes[start..<start + 16] {
+                guard let digit = digit(byte) else { return nil }
+                word = word << 4 | digit
+            }
+            words.append(word)
+        }
+        return words
+    }
+
+    private static func digit(_ byte: UInt8) -> UInt64? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt64(byte - UInt8(ascii: "0"))
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): UInt64(byte - UInt8(ascii: "a") + 10)
+        default: nil
+        }
+    }
+
+    private static func append(_ word: UInt64, _ bytes: inout [UInt8]) {
+        for shift in stride(from: UInt64(60), through: 0, by: -4) {
+            let digit = UInt8(truncatingIfNeeded: word >> shift & 0xF)
+            bytes.append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") - 10 + digit)
+        }
+    }
+}

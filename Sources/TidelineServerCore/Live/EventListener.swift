@@ -1,0 +1,108 @@
+// EventListener: what one listener watches and what it has not been told yet. Pure.
+//
+//     open -> { mark(changes) | next(stamps) }*
+//
+// A change sets a bit, and the event takes it away: however many changes come while the listener
+// does not read, each table waits once.
+
+import TidelineCore
+
+package struct EventListener: Sendable {
+    /// The most tables of a listener: one bit each.
+    package static let tablesMax = 64
+
+    /// A table as events name it.
+    package struct Table: Sendable, Equatable {
+        /// Its place among the tables of the server.
+        package var place: Int
+        package var name: String
+        /// What stands for its name in ids.
+        package var number: UInt64
+
+        package init(place: Int, name: String) {
+            self.place = place
+            self.name = name
+            number = EventID.number(of: name)
+        }
+    }
+
+    private let tables: [Table]
+    private let epoch: UInt64
+    /// The tables, by their place in `tables`, of which there is something to tell.
+    private var pending: UInt64 = 0
+
+    /// Begins to listen.
+    ///
+    /// - Parameters:
+    ///   - tables: At most `tablesMax`.
+    ///   - lastID: The id of the last event that the listener had, if it names one. All tables may
+    ///     have changed when it is not understood.
+    ///   - stamps: The last stamps by the places of the tables.
+    package init(_ tables: [Table], epoch: UInt64, lastID: String?, stamps: [Int64]) {
+        self.tables = Array(tables.prefix(Self.tablesMax))
+        self.epoch = epoch
+        guard let lastID else { return }
+        let known = EventID(lastID)
+        for (index, table) in self.tables.enumerated() {
+            let isSame =
+                known?.epoch == epoch
+                && known?.marks.contains { mark in
+                    mark.table == table.number && mark.stamp == Self.stamp(table, stamps)
+                } == true
+            if !isSame { pending |= 1 << UInt64(index) }
+        }
+    }
+
+    /// Whether there is something to tell.
+    package var isPending: Bool { pending != 0 }
+
+    /// Takes note of changed tables, given as flags by their places.
+    package mutating func mark(_ changed: [Bool]) {
+        for (index, table) in tables.enumerated() where table.place < changed.count {
+            if changed[table.place] { pending |= 1 << UInt64(index) }
+        }
+    }
+
+    /// The beginning of the stream: where the listener is from now on, without an event.
+    package func opening(_ stamps: [Int64]) -> [UInt8] {
+        Array("retry: \(Self.retryMilliseconds)\nid: \(id(stamps).text)\n\n".utf8)
+    }
+
+    /// The events that are due, up to about so many bytes; what is left stays due.
+    package mutating func next(_ stamps: [Int64], bytesMax: Int = 16 << 10) -> [UInt8] {
+        var bytes: [UInt8] = []
+        for (index, table) in tables.enumerated() where pending & 1 << UInt64(index) != 0 {
+            if bytes.count >= bytesMax { break }
+            // The id counts the event that it stands in as told, and those behind it not.
+            pending &= ~(1 << UInt64(index))
+            bytes += "id: ".utf8
+            bytes += id(stamps).text.utf8
+            bytes += "\nevent: change\ndata: {\"table\":\"".utf8
+            bytes += table.name.utf8
+            bytes += "\"}\n\n".utf8
+        }
+        return bytes
+    }
+
+    private func id(_ stamps: [Int64]) -> EventID {
+        var marks: [EventID.Mark] = []
+        for (index, table) in tables.enumerated() where pending & 1 << UInt64(index) == 0 {
+            marks.append(EventID.Mark(table: table.number, stamp: Self.stamp(table, stamps)))
+        }
+        return EventID(epoch: epoch, marks: marks)
+    }
+
+    /// A table that was never written to has no stamp.
+    private static func stamp(_ table: Table, _ stamps: [Int64]) -> Int64 {
+        stamps.indices.contains(table.place) ? stamps[table.place] : 0
+    }
+
+    /// Says nothing, so that the connection and what is between know that it lives.
+    package static let heartbeat = Array(":\n\n".utf8)
+
+    /// The end of the stream by the server: come again, after a moment.
+    package static let farewell = Array("retry: \(retryMilliseconds)\n\n".utf8)
+
+    /// After how long a listener that lost its stream comes again.
+    private static let retryMilliseconds = 2000
+}

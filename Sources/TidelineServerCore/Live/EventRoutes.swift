@@ -1,0 +1,64 @@
+// EventRoutes: `GET /$events`, from the request to the stream that the event loop sends.
+
+import TidelineCore
+
+extension TableService {
+    /// The answer that begins a stream of changes.
+    func events(_ request: ServerRequest) async throws -> ServerResponse {
+        let now = settings.environment.now()
+        let token = try settings.authenticator?.token(of: request.headers, now: now)
+        let call = try TableCall(request, user: token?.user, now: now)
+        var watched: [EventListener.Table] = []
+        for name in try Self.names(call.parameters) {
+            let table = try await tableToHear(name, call)
+            if !watched.contains(where: { $0.name == table.name }) {
+                watched.append(settings.traffic.events.table(named: table.name))
+            }
+        }
+        var response = ServerResponse(
+            status: 200,
+            headers: ["Content-Type": "text/event-stream", "X-Accel-Buffering": "no"]
+        )
+        response.stream = EventStream(
+            tables: watched,
+            epoch: EventID.number(of: epoch),
+            lastID: request.headers["Last-Event-ID"],
+            lasts: token.flatMap { Self.lasts($0, now) }
+        )
+        return response
+    }
+
+    /// For how many microseconds a token holds; nil for ever.
+    private static func lasts(_ token: CheckedToken, _ now: Int64) -> Int64? {
+        guard token.validUntil != .max else { return nil }
+        let (time, isBeyond) = token.validUntil.subtractingReportingOverflow(now)
+        return isBeyond ? nil : max(0, time)
+    }
+
+    private static func names(_ parameters: QueryParameters) throws -> [String] {
+        let names = parameters.values("tables").flatMap { $0.split(separator: ",") }.map(
+            String.init
+        )
+        guard !names.isEmpty else {
+            throw ServerError.badRequest("Name the tables to listen to: /$events?tables=a,b.")
+        }
+        guard names.count <= EventListener.tablesMax else {
+            throw ServerError.badRequest(
+                "A stream tells of at most \(EventListener.tablesMax) tables; open another one."
+            )
+        }
+        return names
+    }
+
+    /// The table, if the caller may read it.
+    private func tableToHear(_ name: String, _ call: TableCall) async throws -> Table {
+        do {
+            try checkPermission(call, name, isRow: false)
+        } catch let error as ServerError where error.status == 405 {
+            throw ServerError.mayNotListen
+        }
+        let table = try table(named: name)
+        try await beforeRead(call, table, nil)
+        return table
+    }
+}

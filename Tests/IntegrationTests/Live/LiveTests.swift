@@ -1,0 +1,332 @@
+// LiveTests: streams of changes through a socket: who hears what, and how a stream ends.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineServer
+
+@Suite(.serialized) struct LiveTests {
+    private static let secret = "0123456789abcdef0123456789abcdef0123456789abcdef"
+
+    private static func configuration() throws -> ServerConfiguration {
+        var configuration = ServerConfiguration()
+        configuration.port = 0
+        configuration.database = .memory
+        configuration.tables = ["a", "b", "Third"].map {
+            TableDefinition($0, columns: [ColumnDefinition("text", .string)])
+        }
+        configuration.tables[2].softDelete = false
+        configuration.log.level = .error
+        return configuration
+    }
+
+    private struct Running: Sendable {
+        var port: Int
+        var wire: Wire
+
+        func write(_ table: String, _ id: String = UUID().uuidString) async throws {
+            let answer = try await wire.send("POST", "/tables/\(table)", #"{"id":"\#(id)"}"#)
+            #expect(answer.status == 201)
+        }
+    }
+
+    private static func withServer(
+        _ configuration: ServerConfiguration,
+        _ body: (Running) async throws -> Void
+    ) async throws {
+        let server = TidelineServer(configuration: configuration)
+        let url = try await server.start()
+        let running = Running(
+            port: try #require(url.port),
+            wire: Wire(endpoint: url, transport: CurlTransport())
+        )
+        do {
+            try await body(running)
+        } catch {
+            await server.stop()
+            throw error
+        }
+        await server.stop()
+    }
+
+    private static func listen(
+        _ port: Int,
+        _ target: String = "/$events?tables=a,b",
+        _ headers: String = ""
+    ) async throws -> Listener {
+        try await blocking { Listener(try EventReader(port, target, headers)) }
+    }
+
+    @Test func changesAreTold() async throws {
+        try await Self.withServer(try Self.configuration()) { server in
+            let listener = try await Self.listen(server.port, "/%24events?tables=A,b&tables=third")
+            #expect(listener.reader.status == 200)
+            #expect(listener.reader.head.contains("\r\nContent-Type: text/event-stream"))
+            #expect(listener.reader.head.contains("\r\nCache-Control: no-store"))
+            try await server.write("a")
+            #expect(try await listener.change() == "a")
+            try await server.write("Third", "x")
+            #expect(try await listener.change() == "Third")
+            // A row that is gone leaves nothing, and yet the table has changed.
+            #expect(try await server.wire.send("DELETE", "/tables/Third/x").status == 204)
+            #expect(try await listener.change() == "Third")
+            try await server.write("b")
+            #expect(try await listener.change() == "b")
+        }
+    }
+
+    @Test func otherTablesAreNotTold() async throws {
+        try await Self.withServer(try Self.configuration()) { server in
+            let listener = try await Self.listen(server.port, "/$events?tables=b")
+            try await server.write("a")
+            try await server.write("Third")
+            try await server.write("b")
+            #expect(try await listener.change() == "b")
+        }
+    }
+
+    @Test func whoComesAgainHearsWhatItMissed() async throws {
+        try await Self.withServer(try Self.configuration()) { server in
+            var listener = try await Self.listen(server.port)
+            try await server.write("a")
+            #expect(try await listener.change() == "a")
+            let id = try #require(listener.reader.lastID)
+            listener = try await Self.listen(server.port, "/$events?tables=b", "")
+            try await server.write("b")
+            #expect(try await listener.change() == "b")
+            // Under another order of tables, too.
+            let header = "Last-Event-ID: \(id)\r\n"
+            listener = try await Self.listen(server.port, "/$events?tables=b,a", header)
+            #expect(try await listener.change() == "b")
+            try await server.write("a")
+            #expect(try await listener.change() == "a")
+            // It has heard all, so the next thing is what comes now.
+            let now = "Last-Event-ID: \(try #require(listener.reader.lastID))\r\n"
+            listener = try await Self.listen(server.port, "/$events?tables=a,b", now)
+            try await server.write("b")
+            #expect(try await listener.change() == "b")
+            listener = try await Self.listen(
+                server.port,
+                "/$events?tables=a,b",
+                "Last-Event-ID: nobody-knows\r\n"
+            )
+            #expect(try await listener.change() == "a")
+            #expect(try await listener.change() == "b")
+        }
+    }
+
+    /// An id holds after a restart, and says what changed between.
+    @Test func idsHoldAcrossRestarts() async throws {
+        try await withWorkspace { workspace in
+            var configuration = try Self.configuration()
+            configuration.database = .sqlite(path: workspace.path("a.db"))
+            var id = ""
+            try await Self.withServer(configuration) { server in
+                let listener = try await Self.listen(server.port)
+                try await server.write("a")
+                try await server.write("b")
+                var tables: Set<String> = []
+                while tables.count < 2 { tables.insert(try await listener.change() ?? "") }
+                id = try #require(listener.reader.lastID)
+            }
+            try await Self.withServer(configuration) { server in
+                try await server.write("b")
+                let header = "Last-Event-ID: \(id)\r\n"
+                let listener = try await Self.listen(server.port, "/$events?tables=a,b", header)
+                #expect(try await listener.change() == "b")
+                try await server.write("a")
+                #expect(try await listener.change() == "a")
+            }
+        }
+    }
+
+    @Test(arguments: [
+        ("/$events?tables=a,none", 404), ("/$events", 400), ("/$events?tables=", 400),
+        ("/$events?tables=a,,b", 200), ("/$events?tables=closed", 403),
+        ("/$events/x?tables=a", 404),
+    ])
+    func refusals(_ target: String, _ status: Int) async throws {
+        var configuration = try Self.configuration()
+        var closed = TableDefinition("closed", columns: [])
+        closed.permissions.read = .disabled
+        configuration.tables.append(closed)
+        try await Self.withServer(configuration) { server in
+            #expect(try await Self.listen(server.port, target).reader.status == status)
+        }
+    }
+
+    @Test func otherVerbs() async throws {
+        try await Self.withServer(try Self.configuration()) { server in
+            let target = "/$events?tables=a"
+            let post = try await server.wire.send("POST", target, "{}")
+            #expect(post.status == 405 && post.headers["Allow"] == "GET, HEAD")
+            let options = try await server.wire.send("OPTIONS", target)
+            #expect(options.headers["Allow"] == "GET, HEAD")
+            let head = try await server.wire.send("HEAD", target)
+            #expect(head.status == 200 && head.headers["Content-Type"] == "text/event-stream")
+        }
+    }
+
+    @Test func version10() async throws {
+        try await Self.withServer(try Self.configuration()) { server in
+            let port = server.port
+            let listener = try await blocking {
+                Listener(try EventReader(port, "/$events?tables=a", version: "1.0"))
+            }
+            try await server.write("a")
+            #expect(try await listener.change() == "a")
+        }
+    }
+
+    @Test func heartbeats() async throws {
+        var configuration = try Self.configuration()
+        configuration.http.eventsHeartbeat = .milliseconds(300)
+        try await Self.withServer(configuration) { server in
+            let listener = try await Self.listen(server.port)
+            var beats = 0
+            while beats < 2 {
+                let block = try await listener.block()
+                #expect(block?.data == nil)
+                if block?.comment != nil { beats += 1 }
+            }
+            try await server.write("a")
+            #expect(try await listener.change() == "a")
+        }
+    }
+
+    /// Who stops sending still listens; who leaves is counted out.
+    @Test func listenersThatLeaveAreNoticed() async throws {
+        try await Self.withServer(try Self.configuration()) { server in
+            func open() async throws -> Int? {
+                let text = String(
+                    decoding: try await server.wire.send("GET", "/metrics").body,
+                    as: UTF8.self
+                )
+                let line = text.split(separator: "\n").last { $0.hasPrefix("tideline_listeners ") }
+                return line.flatMap { Int($0.dropFirst("tideline_listeners ".count)) }
+            }
+            let half = try await Self.listen(server.port)
+            half.reader.connection.finishSending()
+            var leaving: Listener? = try await Self.listen(server.port)
+            #expect(leaving?.reader.status == 200)
+            #expect(try await open() == 2)
+            leaving = nil
+            try await eventually("one listener") { try await open() == 1 ? () : nil }
+            try await server.write("b")
+            #expect(try await half.change() == "b")
+        }
+    }
+
+    @Test func listenersHaveALimitOfTheirOwn() async throws {
+        var configuration = try Self.configuration()
+        configuration.http.listenersMax = 2
+        configuration.http.connectionsMax = 2
+        configuration.loops = 1
+        try await Self.withServer(configuration) { server in
+            let first = try await Self.listen(server.port)
+            let second = try await Self.listen(server.port)
+            let third = try await Self.listen(server.port)
+            #expect(first.reader.status == 200 && second.reader.status == 200)
+            #expect(third.reader.status == 503)
+            try await server.write("a")
+            #expect(try await first.change() == "a")
+            #expect(try await second.change() == "a")
+        }
+    }
+
+    @Test func drainEndsStreamsWithAWayBack() async throws {
+        let server = TidelineServer(configuration: try Self.configuration())
+        let port = try #require(try await server.start().port)
+        let listener = try await Self.listen(port)
+        _ = try await listener.block()
+        await server.stop()
+        let last = try await listener.block()
+        #expect(last?.retry.flatMap { Int($0) } != nil)
+        #expect(try await listener.block() == nil)
+    }
+
+    /// The token says who listens and for how long.
+    @Test func tokensAreAskedForAndEnd() async throws {
+        try await withWorkspace { workspace in
+            _ = try workspace.file("jwt.key", Self.secret)
+            let text = #"""
+                {
+                  "listen": "127.0.0.1:0", "database": "sqlite::memory:", "log": { "level": "error" },
+                  "authentication": { "secretFile": "jwt.key", "leewaySeconds": 0 },
+                  "tables": {
+                    "a": { "columns": {}, "permissions": { "read": "anonymous" } },
+                    "b": { "columns": {} }
+                  }
+                }
+                """#
+            let file = try workspace.file("a.json", text)
+            let configuration = try ServerConfiguration(
+                json: Array(text.utf8),
+                directory: workspace.directory
+            )
+            try await Self.withServer(configuration) { server in
+                #expect(
+                    try await Self.listen(server.port, "/$events?tables=a").reader.status == 200
+                )
+                #expect(
+                    try await Self.listen(server.port, "/$events?tables=b").reader.status == 401
+                )
+                let made = try await workspace.run(
+                    .tideline,
+                    ["token", "--config", file, "--subject", "olga", "--expires", "2"]
+                )
+                let token = made.output.trimmingCharacters(in: .whitespacesAndNewlines)
+                let header = "Authorization: Bearer \(token)\r\n"
+                let listener = try await Self.listen(server.port, "/$events?tables=b", header)
+                #expect(listener.reader.status == 200, "\(made.error)")
+                // The stream ends when the token does.
+                #expect(try await listener.change() == nil)
+                let late = try await Self.listen(server.port, "/$events?tables=b", header)
+                #expect(late.reader.status == 401)
+            }
+        }
+    }
+
+    @Test func pagesOfOtherOriginsMayListen() async throws {
+        var configuration = try Self.configuration()
+        configuration.cors.origins = ["https://app.example"]
+        try await Self.withServer(configuration) { server in
+            let header = "Origin: https://app.example\r\n"
+            let listener = try await Self.listen(server.port, "/$events?tables=a", header)
+            #expect(
+                listener.reader.head.contains(
+                    "\r\nAccess-Control-Allow-Origin: https://app.example"
+                )
+            )
+        }
+    }
+
+    /// Many commits, many listeners: each hears of each table, and of the last change of it.
+    @Test func manyListenersHearOfEveryLastChange() async throws {
+        try await Self.withServer(try Self.configuration()) { server in
+            var listeners: [Listener] = []
+            for _ in 0..<200 { listeners.append(try await Self.listen(server.port)) }
+            for number in 0..<30 { try await server.write(number.isMultiple(of: 3) ? "b" : "a") }
+            for listener in listeners {
+                var heard: Set<String> = []
+                while heard.count < 2 { heard.insert(try await listener.change() ?? "end") }
+                #expect(heard == ["a", "b"])
+            }
+        }
+    }
+}
+
+/// Unchecked because it is used by one thread at a time: the test awaits each step.
+private struct Listener: @unchecked Sendable {
+    let reader: EventReader
+
+    init(_ reader: EventReader) { self.reader = reader }
+
+    func block() async throws -> EventReader.Event? {
+        try await blocking { [self] in try reader.block() }
+    }
+
+    func change() async throws -> String? {
+        try await blocking { [self] in try reader.change() }
+    }
+}

@@ -1,0 +1,29 @@
+// StuckLogTests: a server whose log goes into a pipe that nobody reads.
+
+import Foundation
+import Testing
+
+@Suite struct StuckLogTests {
+    @Test func requestsGoOn() async throws {
+        try await withWorkspace { workspace in
+            let pipe = workspace.path("log")
+            #expect(mkfifo(pipe, 0o600) == 0)
+            let reader = open(pipe, O_RDONLY | O_NONBLOCK)
+            let file = try workspace.file("a.json", ServerProcess.configuration)
+            let server = try await ServerProcess.start(
+                ["--config", file, "--database", "sqlite:" + workspace.path("a.db")],
+                listen: "127.0.0.1:0",
+                in: workspace,
+                errors: pipe
+            )
+            // Each is a line; the pipe takes some 600.
+            for _ in 0..<1500 {
+                #expect(try await server.wire.send("GET", "/health").status == 200)
+            }
+            #expect(try await server.wire.send("POST", "/tables/Note", "{}").status == 201)
+            let end = try await server.stop()
+            #expect(end == .exit(0))
+            close(reader)
+        }
+    }
+}

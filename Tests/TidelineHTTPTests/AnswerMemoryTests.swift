@@ -1,0 +1,129 @@
+// AnswerMemoryTests: what answers hold of the memory together, and callers that do not read.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelineHTTP
+import TidelineServerCore
+
+struct AnswerMemoryTests {
+    @Test func sharesAreCountedAndGivenBack() {
+        let memory = AnswerMemory(bytesMax: 1000)
+        var first = memory.roomNow(for: 600)
+        #expect(first != nil && memory.held == 600 && memory.isShort)
+        #expect(memory.roomNow(for: 600) == nil)
+        first?.resize(to: 300)
+        #expect(memory.held == 300 && !memory.isShort)
+        var second = memory.roomNow(for: 600)
+        #expect(second != nil)
+        let forced = memory.count(5000)
+        #expect(memory.held == 5900)
+        first = nil
+        second = nil
+        withExtendedLifetime(forced) { #expect(memory.held == 5000) }
+    }
+
+    /// A larger answer than all of the room is made alone.
+    @Test func whatIsLargerThanAllGetsItAlone() {
+        let memory = AnswerMemory(bytesMax: 1000)
+        let alone = memory.roomNow(for: 5000)
+        #expect(alone != nil)
+        #expect(memory.roomNow(for: 1) == nil)
+        withExtendedLifetime(alone) {}
+    }
+
+    @Test func whoWaitsGetsRoomInTurn() async throws {
+        let memory = AnswerMemory(bytesMax: 1000)
+        var first = memory.roomNow(for: 900)
+        let (turns, turn) = AsyncStream<Int>.makeStream()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<3 {
+                group.addTask {
+                    let share = try await memory.room(for: 900)
+                    turn.yield(number)
+                    withExtendedLifetime(share) {}
+                }
+                // Each waits before the next one comes.
+                while memory.waiting != number + 1 { await Task.yield() }
+            }
+            #expect(memory.isShort)
+            first = nil
+            try await group.waitForAll()
+        }
+        turn.finish()
+        var order: [Int] = []
+        for await number in turns { order.append(number) }
+        #expect(first == nil && order == [0, 1, 2])
+        #expect(memory.held == 0 && memory.waiting == 0)
+    }
+
+    @Test func whoIsCancelledDoesNotWait() async {
+        let memory = AnswerMemory(bytesMax: 10)
+        let share = memory.roomNow(for: 10)
+        let task = Task { try await memory.room(for: 5) }
+        while memory.waiting != 1 { await Task.yield() }
+        task.cancel()
+        await #expect(throws: CancellationError.self) { try await task.value }
+        #expect(memory.waiting == 0 && memory.held == 10)
+        withExtendedLifetime(share) {}
+    }
+}
+
+struct SlowReaderTests {
+    /// Callers that read nothing hold a bounded part of the memory and are cut, and those that read
+    /// get their answers meanwhile.
+    @Test func callersThatDoNotReadAreCut() async throws {
+        let body = [UInt8](repeating: 0x61, count: 8 << 20)
+        var limits = HTTPLimits()
+        limits.answersBytesMax = 16 << 20
+        let traffic = ServerTraffic(answersBytesMax: limits.answersBytesMax)
+        let server = HTTPServer(
+            host: "127.0.0.1",
+            port: 0,
+            limits: limits,
+            loops: 2,
+            ids: RequestIDs(prefix: "a"),
+            traffic: traffic,
+            refused: { _, _ in },
+            handler: { request in
+                ServerResponse(status: 200, body: request.path == "/small" ? [1] : body)
+            }
+        )
+        let port = try server.start()
+        try await blocking {
+            let idle = try (0..<40).map { _ in
+                let client = try RawClient(port: port, receiveBuffer: 4096)
+                try client.send(get("/"))
+                return client
+            }
+            for _ in 0..<20 { #expect(try RawClient(port: port).ask(get("/small")).status == 200) }
+            #expect(traffic.answers.held <= 16 << 20)
+            // There is room for a large answer again as soon as those are gone.
+            var status = 0
+            for _ in 0..<40 where status != 200 {
+                status = try RawClient(port: port).ask(get("/")).status
+                if status != 200 { usleep(250_000) }
+            }
+            #expect(status == 200)
+            #expect(traffic.slowReaders.current > 0)
+            withExtendedLifetime(idle) {}
+        }
+        await server.drain()
+        #expect(traffic.answers.held == 0)
+    }
+
+    /// A slow caller is no reason to cut it as long as there is memory.
+    @Test func slowCallersAreServedWhileThereIsMemory() async throws {
+        let body = [UInt8](repeating: 0x61, count: 4 << 20)
+        let count = try await withServer(
+            handler: { _ in ServerResponse(status: 200, body: body) },
+            body: { port in
+                let client = try RawClient(port: port, receiveBuffer: 4096)
+                try client.send(get("/"))
+                usleep(4_000_000)
+                return try client.answer()?.body.count
+            }
+        )
+        #expect(count == 4 << 20)
+    }
+}

@@ -1,0 +1,117 @@
+// HangUpTests: callers that leave while their request runs, and those that only stop sending.
+
+import Foundation
+import Synchronization
+import Testing
+import TidelineCore
+import TidelineHTTP
+import TidelineServerCore
+
+struct HangUpTests {
+    /// Waits for ever, until it is cancelled.
+    private static func waitForCancel() async -> Bool {
+        do {
+            try await Task.sleep(for: .seconds(3600))
+            return false
+        } catch {
+            return true
+        }
+    }
+
+    /// Runs a server whose handler tells when it begins and whether it was cancelled.
+    private static func wasCancelled(
+        by leave: @escaping @Sendable (RawClient) throws -> RawClient?
+    ) async throws -> Bool {
+        let (entered, enter) = AsyncStream<Void>.makeStream()
+        let (results, result) = AsyncStream<Bool>.makeStream()
+        let server = HTTPServer(host: "127.0.0.1", port: 0, limits: HTTPLimits()) { _ in
+            enter.finish()
+            result.yield(await waitForCancel())
+            result.finish()
+            return ServerResponse(status: 200)
+        }
+        let port = try server.start()
+        let client = Mutex<RawClient?>(nil)
+        try await blocking {
+            let made = try RawClient(port: port)
+            try made.send(get("/"))
+            client.withLock { $0 = made }
+        }
+        for await _ in entered {}
+        try await blocking {
+            try client.withLock { client in client = try client.flatMap(leave) }
+        }
+        var cancelled = false
+        for await value in results { cancelled = value }
+        await server.drain()
+        return cancelled
+    }
+
+    @Test func resetCancelsTheHandler() async throws {
+        let cancelled = try await Self.wasCancelled { client in
+            client.abort()
+            return nil
+        }
+        #expect(cancelled)
+    }
+
+    /// A close looks like a caller that has sent its last, until something is sent to it.
+    @Test func closeCancelsTheHandler() async throws {
+        #expect(try await Self.wasCancelled { _ in nil })
+    }
+
+    /// Who has only sent its last waits for the answer, however long it takes.
+    @Test func halfClosedCallersOfSlowHandlersAreAnswered() async throws {
+        let answer = try await withServer(
+            handler: { _ in
+                try? await Task.sleep(for: .milliseconds(1500))
+                return ServerResponse(status: Task.isCancelled ? 500 : 201)
+            },
+            body: { port in
+                let client = try RawClient(port: port)
+                try client.send(get("/"))
+                client.finishSending()
+                return try client.rest()
+            }
+        )
+        #expect(answer.hasPrefix("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 "))
+    }
+
+    /// HTTP/1.0 knows no interim answers.
+    @Test func halfClosedCallersOfVersion10GetTheAnswerAlone() async throws {
+        let answer = try await withServer(
+            handler: { _ in
+                try? await Task.sleep(for: .milliseconds(1200))
+                return ServerResponse(status: 201)
+            },
+            body: { port in
+                let client = try RawClient(port: port)
+                try client.send("GET / HTTP/1.0\r\n\r\n")
+                client.finishSending()
+                return try client.rest()
+            }
+        )
+        #expect(answer.hasPrefix("HTTP/1.1 201 "))
+    }
+
+    /// What follows a write that was given up is not known, and the answer says so.
+    @Test(arguments: [("GET", false), ("HEAD", false), ("POST", true), ("DELETE", true)])
+    func givenUpWritesMayHaveBeenDone(_ method: String, _ isUnknown: Bool) async throws {
+        var limits = HTTPLimits()
+        limits.handlerTimeMax = .milliseconds(300)
+        let answer = try await withServer(
+            limits: limits,
+            handler: { _ in
+                _ = await Self.waitForCancel()
+                return ServerResponse(status: 200)
+            },
+            body: { port in
+                let client = try RawClient(port: port)
+                try client.send("\(method) / HTTP/1.1\r\nHost: a\r\n\r\n")
+                return try client.answer(toHead: method == "HEAD")
+            }
+        )
+        #expect(answer?.status == 503 && answer?.headers["Retry-After"] != nil)
+        #expect(answer?.text.contains("\"code\":\"outcomeUnknown\"") == isUnknown)
+    }
+}

@@ -1,0 +1,53 @@
+// CancelledWorkTests: what the store does for callers that have left.
+
+import Foundation
+import Synchronization
+import Testing
+import TidelineCore
+import TidelineServerCore
+import TidelineServerSQLite
+
+@Suite struct CancelledWorkTests {
+    /// Takes a minute or so on the rows below, and finds none.
+    private static let slow: String = {
+        let patterns = (0..<60).map { "matchesPattern(text,'(a|b)*c\($0)')" }
+        return "/tables/TodoItem?$filter=" + patterns.joined(separator: " or ")
+    }()
+
+    /// A query ends when nobody waits for it, and its reader serves the next one.
+    @Test func queriesEndWithTheirCallers() async throws {
+        try await withTemporaryDirectory { directory in
+            var limits = ServerLimits()
+            limits.queryTime = .seconds(600)
+            let door = try await Door(path: directory + "/a.db", limits: limits)
+            let text = String(repeating: "ab", count: 5000)
+            for number in 0..<200 {
+                let row = #"{"id":"\#(number)","text":"\#(text)"}"#
+                #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
+            }
+            let reads = (0..<8).map { _ in Task { await door.send("GET", Self.slow) } }
+            try await Task.sleep(for: .milliseconds(100))
+            for read in reads { read.cancel() }
+            for read in reads { #expect(await read.value.status == 503) }
+            #expect(await door.send("GET", "/tables/TodoItem?$top=1").status == 200)
+            await door.store.stop()
+        }
+    }
+
+    /// Whoever is cancelled before its write has begun has written nothing.
+    @Test func writesThatHaveNotBegunAreDropped() async throws {
+        try await withTemporaryDirectory { directory in
+            let door = try await Door(path: directory + "/a.db")
+            let write = Task {
+                // Cancelled before it comes to the store.
+                while !Task.isCancelled { await Task.yield() }
+                return await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+            }
+            write.cancel()
+            #expect(await write.value.status == 503)
+            #expect(await door.send("GET", "/tables/TodoItem/a").status == 404)
+            #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+            await door.store.stop()
+        }
+    }
+}

@@ -1,0 +1,140 @@
+// What listeners are told, as scripts of commits, events and returns; ids in every form.
+
+import Testing
+import TidelineCore
+import TidelineServerCore
+
+@Suite struct EventListenerTests {
+    private static let tables = [
+        EventListener.Table(place: 0, name: "a"), EventListener.Table(place: 2, name: "b"),
+        EventListener.Table(place: 1, name: "c"),
+    ]
+
+    private static func listener(_ lastID: String? = nil, _ stamps: [Int64]) -> EventListener {
+        EventListener(tables, epoch: 7, lastID: lastID, stamps: stamps)
+    }
+
+    /// The tables and ids of events as a caller reads them.
+    private static func events(_ bytes: [UInt8]) -> [(table: String, id: String)] {
+        String(decoding: bytes, as: UTF8.self).split(separator: "\n\n").map { block in
+            var event = (table: "", id: "")
+            for line in block.split(separator: "\n") {
+                if line.hasPrefix("id: ") { event.id = String(line.dropFirst(4)) }
+                if line.hasPrefix("data: {\"table\":\"") {
+                    event.table = String(line.dropFirst(16).dropLast(2))
+                }
+            }
+            return event
+        }
+    }
+
+    @Test func changesOfOneTableAreOneEvent() {
+        var listener = Self.listener(nil, [1, 1, 1])
+        #expect(!listener.isPending)
+        #expect(listener.next([1, 1, 1]) == [])
+        listener.mark([true, false, false])
+        listener.mark([true, false, false])
+        let bytes = listener.next([3, 1, 1])
+        let id = EventID(
+            epoch: 7,
+            marks: [(0, 3), (1, 1), (2, 1)].map {
+                EventID.Mark(table: Self.tables[$0.0].number, stamp: $0.1)
+            }
+        )
+        #expect(
+            String(decoding: bytes, as: UTF8.self)
+                == "id: \(id.text)\nevent: change\ndata: {\"table\":\"a\"}\n\n"
+        )
+        #expect(!listener.isPending && listener.next([3, 1, 1]) == [])
+    }
+
+    @Test func changesOfOthersAreNoEvent() {
+        var listener = EventListener(
+            [EventListener.Table(place: 4, name: "d")],
+            epoch: 7,
+            lastID: nil,
+            stamps: []
+        )
+        listener.mark([true, true])
+        listener.mark([true, true, true, true, false, true])
+        #expect(!listener.isPending)
+    }
+
+    /// Cut between two events that came together, it still gets the second; behind both, none.
+    @Test func eachEventOfATogetherHasItsOwnID() {
+        var listener = Self.listener(nil, [1, 1, 1])
+        listener.mark([true, false, true])
+        let stamps: [Int64] = [5, 1, 6]
+        let events = Self.events(listener.next(stamps))
+        #expect(events.map(\.table) == ["a", "b"])
+        var between = Self.listener(events[0].id, stamps)
+        #expect(Self.events(between.next(stamps)).map(\.table) == ["b"])
+        #expect(!Self.listener(events[1].id, stamps).isPending)
+    }
+
+    /// What was not told when the stream ended is told when it begins again, and what came since.
+    @Test func returnsAreToldWhatTheyMissed() {
+        let opening = Self.events(Self.listener(nil, [1, 1, 1]).opening([1, 1, 1]))
+        let id = opening.first?.id ?? ""
+        #expect(!Self.listener(id, [1, 1, 1]).isPending)
+        var later = Self.listener(id, [1, 9, 1])
+        // The id at the opening does not count what is still to be told.
+        let again = Self.events(later.opening([1, 9, 1])).first?.id
+        var third = Self.listener(again, [1, 9, 1])
+        #expect(Self.events(later.next([1, 9, 1])).map(\.table) == ["c"])
+        #expect(Self.events(third.next([1, 9, 1])).map(\.table) == ["c"])
+    }
+
+    @Test(arguments: [
+        "", "x", "0", "12", String(repeating: "f", count: 16), String(repeating: "0", count: 48),
+        String(repeating: "g", count: 48), String(repeating: "é", count: 24),
+        String(repeating: "0", count: 16 * 400),
+    ])
+    func unknownIDsMeanThatAllMayHaveChanged(_ id: String) {
+        var listener = Self.listener(id, [1, 1, 1])
+        #expect(Self.events(listener.next([1, 1, 1])).map(\.table) == ["a", "b", "c"])
+    }
+
+    @Test func anotherEpochMeansThatAllMayHaveChanged() {
+        let id = EventID(
+            epoch: 8,
+            marks: Self.tables.map { EventID.Mark(table: $0.number, stamp: 1) }
+        )
+        #expect(EventID(id.text) == id)
+        #expect(Self.listener(id.text, [1, 1, 1]).isPending)
+    }
+
+    /// What does not fit stays due.
+    @Test func eventsAreBounded() {
+        var listener = Self.listener(nil, [])
+        listener.mark([true, true, true])
+        #expect(Self.events(listener.next([1, 1, 1], bytesMax: 1)).map(\.table) == ["a"])
+        #expect(Self.events(listener.next([1, 1, 1], bytesMax: 1)).map(\.table) == ["b"])
+        #expect(Self.events(listener.next([1, 1, 1], bytesMax: 1)).map(\.table) == ["c"])
+        #expect(!listener.isPending)
+    }
+}
+
+@Suite struct EventBoardTests {
+    @Test func aLoopIsWokenOnceForManyCommits() {
+        let board = EventBoard()
+        board.changed([TableStamp(table: "A", stamp: 1)])
+        let wakes = ServerTraffic.Counter()
+        var feed = board.attach { wakes.add() }
+        #expect(feed.stamps == [1])
+        board.changed([TableStamp(table: "a", stamp: 2)])
+        board.changed([TableStamp(table: "b", stamp: 9), TableStamp(table: "a", stamp: 3)])
+        #expect(wakes.current == 1)
+        // Not before the loop looks: an id never counts what was not told.
+        #expect(feed.stamps == [1])
+        #expect(feed.refresh() == [true, true])
+        #expect(feed.stamps == [3, 9])
+        #expect(feed.refresh() == [])
+        board.changed([TableStamp(table: "b", stamp: 10)])
+        #expect(wakes.current == 2)
+        #expect(feed.refresh() == [false, true])
+        board.detach(feed)
+        board.changed([TableStamp(table: "b", stamp: 11)])
+        #expect(wakes.current == 2)
+    }
+}

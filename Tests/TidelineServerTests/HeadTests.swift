@@ -1,0 +1,101 @@
+// HEAD wherever GET is, and whether the server is ready for writes.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+import TidelineServerSQLite
+
+@Suite struct HeadTests {
+    private static let endpoints = [
+        Endpoint("GET", "/api/time") { call in
+            ServerResponse(
+                status: 200,
+                headers: ["Content-Type": "text/plain"],
+                body: Array(call.request.method.utf8)
+            )
+        },
+        Endpoint("POST", "/api/go") { _ in ServerResponse(status: 204) },
+    ]
+
+    /// Everything but what names the single request.
+    private static func comparable(_ answer: ServerResponse) -> [String] {
+        ["\(answer.status)"]
+            + answer.headers.filter { $0.name != "X-Request-ID" }.map { "\($0.name): \($0.value)" }
+    }
+
+    @Test(arguments: [
+        ("/tables/TodoItem", 200), ("/tables/TodoItem?$top=1&$count=true", 200),
+        ("/tables/TodoItem/a", 200), ("/tables/TodoItem/gone", 404), ("/tables/none", 404),
+        ("/tables/TodoItem?$top=x", 400), ("/health", 200), ("/health/ready", 200),
+        ("/metrics", 200), ("/api/time", 200), ("/api/go", 405), ("/nosuch", 404),
+    ])
+    func answersAsGet(_ target: String, _ status: Int) async throws {
+        let door = try await Door(endpoints: Self.endpoints)
+        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"milk"}"#)
+        let get = await door.send("GET", target)
+        let head = await door.send("HEAD", target)
+        #expect(head.status == status)
+        #expect(Self.comparable(head) == Self.comparable(get))
+        // Its length is announced, and the body left out by whoever sends it.
+        if target != "/metrics" { #expect(head.body.count == get.body.count) }
+    }
+
+    @Test func keepsToPermissionsAndConditions() async throws {
+        var table = Door.todo
+        table.permissions.read = .disabled
+        let door = try await Door([table])
+        let refused = await door.send("HEAD", "/tables/TodoItem")
+        #expect(refused.status == 405 && refused.headers["Allow"] == "POST")
+        let open = try await Door()
+        let row = await open.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+        let tag = try #require(row.headers["ETag"])
+        let same = await open.send(
+            "HEAD",
+            "/tables/TodoItem/a",
+            headers: ["If-None-Match": tag]
+        )
+        #expect(same.status == 304 && same.headers["ETag"] == tag)
+    }
+}
+
+@Suite struct ReadinessTests {
+    @Test func readyWhileWritesAreTaken() async throws {
+        try await withTemporaryDirectory { directory in
+            let door = try await Door(path: directory + "/a.db")
+            let ready = await door.send("GET", "/health/ready")
+            #expect(ready.status == 200 && ready.text == #"{"status":"ok"}"#)
+            door.handler.beginDrain()
+            let draining = await door.send("GET", "/health/ready")
+            #expect(draining.status == 503 && draining.headers["Retry-After"] != nil)
+            #expect(await door.send("GET", "/health").status == 200)
+            await door.store.stop()
+        }
+    }
+
+    @Test func notReadyWithoutAWriter() async throws {
+        try await withTemporaryDirectory { directory in
+            let door = try await Door(path: directory + "/a.db")
+            await door.store.stop()
+            #expect(await door.send("GET", "/health/ready").status == 503)
+            #expect(await door.send("GET", "/health").status == 200)
+        }
+    }
+
+    @Test func notReadyWhenTheDatabaseCannotBeWritten() async throws {
+        try await withTemporaryDirectory { directory in
+            let clock = TestClock()
+            let door = try await Door(path: directory + "/a.db", clock: clock)
+            let other = try Database(path: directory + "/a.db")
+            try other.execute("DROP TABLE tideline_state")
+            #expect(await door.send("GET", "/health/ready").status == 503)
+            // What was found counts for a second.
+            try other.execute("CREATE TABLE tideline_state (key TEXT, value TEXT)")
+            #expect(await door.send("GET", "/health/ready").status == 503)
+            clock.move(by: 2_000_000)
+            #expect(await door.send("GET", "/health/ready").status == 200)
+            await door.store.stop()
+        }
+    }
+}
