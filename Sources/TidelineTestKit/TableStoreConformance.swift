@@ -159,7 +159,7 @@ extension TableStoreConformance {
         func ids(_ request: ListRequest = ListRequest()) async throws -> [String] {
             var request = request
             request.select = [Sample.columns.count]
-            request.order = [SortKey(SystemColumn.id)]
+            request.order = [SortKey(column: SystemColumn.id)]
             let page = try await store.list(request, in: Sample.table)
             return String(decoding: page.bytes, as: UTF8.self).split(separator: "\"")
                 .map(String.init).enumerated().filter { $0.offset % 4 == 3 }.map(\.element)

@@ -1,7 +1,6 @@
 // HangUpTests: callers that leave while their request runs, and those that only stop sending.
 
 import Foundation
-import Synchronization
 import Testing
 import TidelineCore
 import TidelineHTTP
@@ -31,16 +30,14 @@ struct HangUpTests {
             return ServerResponse(status: 200)
         }
         let port = try server.start()
-        let client = Mutex<RawClient?>(nil)
+        let caller = Caller()
         try await blocking {
-            let made = try RawClient(port: port)
-            try made.send(get("/"))
-            client.withLock { $0 = made }
+            let client = try RawClient(port: port)
+            try client.send(get("/"))
+            caller.client = client
         }
         for await _ in entered {}
-        try await blocking {
-            try client.withLock { client in client = try client.flatMap(leave) }
-        }
+        try await blocking { caller.client = try caller.client.flatMap(leave) }
         var cancelled = false
         for await value in results { cancelled = value }
         await server.drain()
@@ -114,4 +111,9 @@ struct HangUpTests {
         #expect(answer?.status == 503 && answer?.headers["Retry-After"] != nil)
         #expect(answer?.text.contains("\"code\":\"outcomeUnknown\"") == isUnknown)
     }
+}
+
+/// Unchecked because it is used by one thread at a time: the test awaits each step.
+private final class Caller: @unchecked Sendable {
+    var client: RawClient?
 }

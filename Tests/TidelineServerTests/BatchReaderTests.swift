@@ -66,7 +66,7 @@ import TidelineServerCore
         (requests(get("1", "tables/T", #","dependsOn":["2"]"#), get("2")), "names no earlier"),
         (requests(get("1", "tables/T", #","dependsOn":"1""#)), "an array of strings"),
         (requests(get("1", "tables/T", #","dependsOn":[1]"#)), "dependsOn: a string is expected"),
-        (requests(post("1", #","atomicityGroup":"g","dependsOn":["g"]"#)), "no earlier request"),
+        (requests(post("1", #","atomicityGroup":"g","dependsOn":["g"]"#)), "request's own group"),
         (
             requests(
                 post("1", #","atomicityGroup":"g""#),

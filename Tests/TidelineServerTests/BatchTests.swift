@@ -1,70 +1,9 @@
 // Batches through the whole server: what is done, what is left, and what is answered.
 
 import Foundation
-import Synchronization
 import Testing
 import TidelineCore
 import TidelineServerCore
-import TidelineServerSQLite
-
-/// One request of a batch, as its JSON.
-struct BatchPart: Sendable {
-    var members: [(String, String)]
-
-    init(
-        _ id: String,
-        _ method: String,
-        _ url: String,
-        _ body: String? = nil,
-        group: String? = nil,
-        dependsOn: [String] = [],
-        headers: [String: String] = [:]
-    ) {
-        members = [("id", Self.text(id)), ("method", Self.text(method)), ("url", Self.text(url))]
-        if let body { members.append(("body", body)) }
-        if let group { members.append(("atomicityGroup", Self.text(group))) }
-        if !dependsOn.isEmpty { members.append(("dependsOn", Self.json(dependsOn))) }
-        if !headers.isEmpty { members.append(("headers", Self.json(headers))) }
-    }
-
-    private static func text(_ text: String) -> String { json(text) }
-
-    private static func json(_ value: some Encodable) -> String {
-        String(decoding: (try? JSONEncoder().encode(value)) ?? Data(), as: UTF8.self)
-    }
-
-    var json: String {
-        "{" + members.map { "\"\($0)\":\($1)" }.joined(separator: ",") + "}"
-    }
-}
-
-extension Door {
-    func batch(
-        _ parts: [BatchPart],
-        continuing: Bool = false,
-        headers: HTTPFields = [:]
-    ) async -> ServerResponse {
-        var headers = headers
-        if continuing { headers.append("Prefer", "continue-on-error") }
-        let text = "{\"requests\":[" + parts.map(\.json).joined(separator: ",") + "]}"
-        return await send("POST", "/$batch", text, headers: headers)
-    }
-}
-
-extension ServerResponse {
-    var parts: [[String: Any]] { row["responses"] as? [[String: Any]] ?? [] }
-
-    var partStatuses: [Int] { parts.compactMap { $0["status"] as? Int } }
-
-    func partBody(_ place: Int) -> [String: Any] { parts[place]["body"] as? [String: Any] ?? [:] }
-
-    func partHeaders(_ place: Int) -> [String: String] {
-        parts[place]["headers"] as? [String: String] ?? [:]
-    }
-
-    /// The codes of the problems, where there are some.
-    var partCodes: [String?] { parts.indices.map { partBody($0)["code"] as? String } }
-}
 
 @Suite struct BatchTests {
     private static let table = "/tables/TodoItem"
@@ -333,7 +272,7 @@ extension ServerResponse {
         let door = try await Door()
         let answer = await door.batch(
             [
-                Self.insert("a b"),
+                BatchPart("0", "post", "tables/TodoItem", #"{"id":"a b"}"#),
                 BatchPart("1", "patch", "tables/todoitem", #"{"id":"a b","rank":1}"#),
                 BatchPart("2", "get", "$1"),
             ],
@@ -419,46 +358,5 @@ extension ServerResponse {
         part.members.append(("if", "\"true\""))
         let answer = await door.batch([part, Self.insert("2")], continuing: true)
         #expect(answer.partStatuses == [424, 201])
-    }
-}
-
-// MARK: - In one transaction
-
-@Suite struct BatchCommitTests {
-    /// The commits in a write-ahead log: frames that say how large the database is after them.
-    private static func commits(_ database: String) throws -> Int {
-        let log = Array(try Data(contentsOf: URL(filePath: database + "-wal")))
-        func number(_ place: Int) -> Int {
-            log[place..<place + 4].reduce(0) { $0 << 8 | Int($1) }
-        }
-        guard log.count > 32 else { return 0 }
-        let frameBytes = 24 + number(8)
-        return stride(from: 32, through: log.count - frameBytes, by: frameBytes).count { frame in
-            number(frame + 4) > 0 && log[frame + 8..<frame + 16] == log[16..<24]
-        }
-    }
-
-    @Test func aThousandInsertsAreOneCommit() async throws {
-        try await withTemporaryDirectory { directory in
-            let path = directory + "/server.db"
-            let door = try await Door(path: path)
-            let before = try Self.commits(path)
-            let answer = await door.batch(
-                (0..<1000).map { number in
-                    BatchPart(
-                        "\(number)",
-                        "post",
-                        "tables/TodoItem",
-                        #"{"id":"row-\#(number)","rank":\#(number)}"#,
-                        group: number < 10 || number >= 20 ? nil : "g"
-                    )
-                }
-            )
-            #expect(answer.partStatuses == Array(repeating: 201, count: 1000))
-            #expect(try Self.commits(path) == before + 1)
-            let count = await door.send("GET", "/tables/TodoItem?$count=true&$top=0")
-            #expect(count.row["count"] as? Int == 1000)
-            await door.store.stop()
-        }
     }
 }

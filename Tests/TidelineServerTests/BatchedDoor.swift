@@ -79,7 +79,9 @@ extension ServerResponse {
         var result: [String: String] = [:]
         for field in headers where !Self.shared.contains(field.name) {
             if field.name.lowercased() == "x-request-id" { continue }
-            if ["cache-control", "vary"].contains(field.name.lowercased()) { continue }
+            // The epoch is that of the door's own database.
+            let others = ["cache-control", "vary", "tideline-epoch"]
+            if others.contains(field.name.lowercased()) { continue }
             result[field.name.lowercased()] = field.value
         }
         return result

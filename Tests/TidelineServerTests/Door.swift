@@ -26,6 +26,15 @@ final class TestClock: Sendable {
     func move(by microseconds: Int64) { time.withLock { $0 += microseconds } }
 }
 
+/// Something that happened, for tasks to see.
+final class Flag: Sendable {
+    private let state = Mutex(false)
+
+    var isSet: Bool { state.withLock { $0 } }
+
+    func set() { state.withLock { $0 = true } }
+}
+
 struct Door: Sendable {
     let handler: RequestHandler
     let store: SQLiteTableStore

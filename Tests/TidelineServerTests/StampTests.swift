@@ -158,7 +158,7 @@ import TidelineServerSQLite
         limits.queryTime = .nanoseconds(1)
         let door = try await Door(limits: limits)
         for index in 0..<400 {
-            _ = await door.send("POST", "/tables/TodoItem", #"{"text":"\(index)"}"#)
+            _ = await door.send("POST", "/tables/TodoItem", #"{"text":"\#(index)"}"#)
         }
         let filter = (0..<40).map { "indexof(text,'\($0)') eq 77" }.joined(separator: " or ")
         let answer = await door.send("GET", "/tables/TodoItem?$filter=\(filter)")

@@ -1,7 +1,6 @@
 // Rules of tables: permissions, conflicts, how long tombstones are kept.
 
 import Foundation
-import Synchronization
 import Testing
 import TidelineCore
 import TidelineServerCore
@@ -175,16 +174,16 @@ import TidelineServerSQLite
                 tombstoneInterval: .milliseconds(5)
             )
             for id in 0..<10 {
-                _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\(id)"}"#)
+                _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
                 _ = await door.send("DELETE", "/tables/TodoItem/\(id)")
             }
             clock.move(by: 2 * 86_400_000_000)
-            let isGone = Mutex(false)
+            let isGone = Flag()
             let writers = (0..<4).map { number in
                 Task {
                     var count = 0
-                    while !isGone.withLock({ $0 }), count < 5000 {
-                        let body = #"{"text":"\(number)"}"#
+                    while !isGone.isSet, count < 5000 {
+                        let body = #"{"text":"\#(number)"}"#
                         _ = await door.send("POST", "/tables/TodoItem", body)
                         count += 1
                     }
@@ -194,7 +193,7 @@ import TidelineServerSQLite
             while await door.send("GET", "/tables/TodoItem/9").status != 404 {
                 try await Task.sleep(for: .milliseconds(5))
             }
-            isGone.withLock { $0 = true }
+            isGone.set()
             for writer in writers { #expect(await writer.value < 5000) }
             await door.store.stop()
         }

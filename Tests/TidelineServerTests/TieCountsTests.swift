@@ -93,7 +93,7 @@ import TidelineServerSQLite
             let path = directory + "/a.db"
             var door = try await Door(path: path, clock: clock)
             for id in 0..<6 {
-                _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\(id)"}"#)
+                _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
             }
             let time = "2027-01-15T08:00:00.000Z"
             let query = "$filter=updatedAt ge datetimeoffset'\(time)'&$orderby=updatedAt"

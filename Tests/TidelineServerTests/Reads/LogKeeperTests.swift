@@ -1,28 +1,38 @@
 // The write-ahead log: what is done at which size, and its size beside reads that overlap.
 
 import Foundation
-import Synchronization
 import Testing
 import TidelineServerCore
 import TidelineServerSQLite
 
 @Suite struct LogKeeperTests {
     /// 300 pages of 1000 bytes: copied from 100 on, long reads wait from 150 on.
-    private func keeper(pages: Int = 0) -> LogKeeper {
-        var keeper = LogKeeper(bytesMax: 300_000, pageBytes: 976)
-        keeper.committed(pages: pages)
-        return keeper
+    private final class Keeper {
+        private var keeper = LogKeeper(bytesMax: 300_000, pageBytes: 976)
+
+        init(pages: Int) { committed(pages: pages) }
+
+        var isWanting: Bool { keeper.isWanting }
+        var isHeldByOthers: Bool { keeper.isHeldByOthers }
+        var interruptions: Int { keeper.interruptions }
+        var bytes: Int { keeper.bytes }
+
+        func committed(pages: Int) { keeper.committed(pages: pages) }
+        func longReadBegins() -> Bool { keeper.longReadBegins() }
+        func longReadEnded() { keeper.longReadEnded() }
+        func next() -> LogKeeper.Step { keeper.next() }
+        func restarted(_ isDone: Bool) { keeper.restarted(isDone) }
     }
 
     @Test func aSmallLogIsLeftAlone() {
-        var keeper = keeper(pages: 99)
+        let keeper = Keeper(pages: 99)
         #expect(!keeper.isWanting)
         #expect(keeper.next() == .rest)
         #expect(keeper.longReadBegins())
     }
 
     @Test func itIsCopiedAndBegunAnew() {
-        var keeper = keeper(pages: 100)
+        let keeper = Keeper(pages: 100)
         #expect(keeper.isWanting)
         #expect(keeper.next() == .copy)
         #expect(keeper.next() == .restart)
@@ -34,7 +44,7 @@ import TidelineServerSQLite
     }
 
     @Test func longReadsAreLetEndFirst() {
-        var keeper = keeper(pages: 120)
+        let keeper = Keeper(pages: 120)
         #expect(keeper.longReadBegins())
         #expect(keeper.next() == .copy)
         #expect(keeper.next() == .rest)
@@ -53,7 +63,7 @@ import TidelineServerSQLite
     }
 
     @Test func atTheLimitTheyAreEnded() {
-        var keeper = keeper(pages: 149)
+        let keeper = Keeper(pages: 149)
         #expect(keeper.longReadBegins())
         #expect(keeper.next() == .copy)
         keeper.committed(pages: 300)
@@ -69,7 +79,7 @@ import TidelineServerSQLite
 
     /// A backup reads for as long as it takes: our own reads must not wait for it.
     @Test func aProgramThatReadsForLongHoldsUpNobody() {
-        var keeper = keeper(pages: 200)
+        let keeper = Keeper(pages: 200)
         #expect(keeper.next() == .copy)
         for _ in 0..<3 {
             #expect(!keeper.longReadBegins())
@@ -96,7 +106,7 @@ import TidelineServerSQLite
 
     /// A long read that came meanwhile was in the way, not another program.
     @Test func aReadThatCameMeanwhileIsNoOtherProgram() {
-        var keeper = keeper(pages: 120)
+        let keeper = Keeper(pages: 120)
         #expect(keeper.next() == .copy)
         for _ in 0..<10 {
             #expect(keeper.next() == .restart)
@@ -120,11 +130,11 @@ import TidelineServerSQLite
                 return await door.send("POST", "/tables/TodoItem", body).status
             }
             for id in 0..<40 { #expect(await write(id) == 201) }
-            let isDone = Mutex(false)
+            let isDone = Flag()
             let readers = (0..<3).map { number in
                 Task {
                     var statuses: Set<Int> = []
-                    while !isDone.withLock({ $0 }) {
+                    while !isDone.isSet {
                         let filter = "rank lt 40 and matchesPattern(text,'(a|b)*\(number)$')"
                         let list = await door.send("GET", "/tables/TodoItem?$filter=\(filter)")
                         statuses.insert(list.status)
@@ -137,7 +147,7 @@ import TidelineServerSQLite
                 #expect(await write(id) == 201)
                 largest = max(largest, door.store.logBytes)
             }
-            isDone.withLock { $0 = true }
+            isDone.set()
             for reader in readers { #expect(await reader.value.isSubset(of: [200, 400, 503])) }
             // 18 MB were written; a step of the log may be under way when it is measured.
             #expect(largest < 9 << 20, "\(largest)")

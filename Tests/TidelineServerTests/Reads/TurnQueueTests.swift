@@ -8,17 +8,28 @@ import TidelineSQLite
 import TidelineServerCore
 import TidelineServerSQLite
 
+private final class Order: Sendable {
+    private let state = Mutex<[String]>([])
+
+    var names: [String] { state.withLock { $0 } }
+
+    func append(_ name: String) { state.withLock { $0.append(name) } }
+}
+
 @Suite struct TurnQueueTests {
     @Test func callersTakeTurns() {
         var queue = TurnQueue<String, Int>()
         for number in 1...4 { queue.append(number, of: "a") }
         queue.append(5, of: "b")
         for number in 6...7 { queue.append(number, of: "c") }
-        #expect((0..<4).map { _ in queue.take() } == [1, 5, 6, 2])
+        let first = (0..<4).map { _ in queue.take() }
+        #expect(first == [1, 5, 6, 2])
         queue.append(8, of: "b")
-        #expect((0..<5).map { _ in queue.take() } == [7, 3, 8, 4, nil])
+        let second = (0..<5).map { _ in queue.take() }
+        #expect(second == [7, 3, 8, 4, nil])
         queue.append(9, of: "a")
-        #expect(queue.take() == 9)
+        let last = queue.take()
+        #expect(last == 9)
     }
 
     @Test func nothingIsLostUnderABacklog() {
@@ -38,17 +49,20 @@ import TidelineServerSQLite
 
     @Test func aStatementBeginsWhereItWasNotTooLong() {
         var costs = ReadCosts()
-        #expect(costs.lane(of: "a", at: 5) == .loop)
+        func lane(_ statement: String, _ now: UInt64) -> ReadLane {
+            costs.lane(of: statement, at: now)
+        }
+        #expect(lane("a", 5) == .loop)
         costs.exceeded(.loop, "a", at: 5)
-        #expect(costs.lane(of: "a", at: 6) == .brief)
-        #expect(costs.lane(of: "b", at: 6) == .loop)
+        #expect(lane("a", 6) == .brief)
+        #expect(lane("b", 6) == .loop)
         costs.exceeded(.brief, "a", at: 6)
-        #expect(costs.lane(of: "a", at: 7) == .long)
-        #expect(costs.lane(of: "a", at: 5 + ReadCosts.memory) == .long)
-        #expect(costs.lane(of: "a", at: 6 + ReadCosts.memory) == .loop)
+        #expect(lane("a", 7) == .long)
+        #expect(lane("a", 5 + ReadCosts.memory) == .long)
+        #expect(lane("a", 6 + ReadCosts.memory) == .loop)
         for number in 0..<5000 { costs.exceeded(.brief, "\(number)", at: 0) }
-        #expect(costs.lane(of: "0", at: 1) == .loop)
-        #expect(costs.lane(of: "4999", at: 1) == .long)
+        #expect(lane("0", 1) == .loop)
+        #expect(lane("4999", 1) == .long)
     }
 
     /// Long reads of one caller fill all readers; a brief read of another one is answered.
@@ -73,7 +87,7 @@ import TidelineServerSQLite
     @Test func whatIsNotBriefStartsAnewInItsTurn() async throws {
         let threads = ReadThreads(try (0..<2).map { _ in try Database(path: ":memory:") })
         let (started, gate) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-        let order = Mutex<[String]>([])
+        let order = Order()
         let first = Task {
             try await threads.run(.long, of: .user("a")) { _, _ -> Bool? in
                 started.signal()
@@ -93,7 +107,7 @@ import TidelineServerSQLite
                             started.signal()
                             return nil
                         }
-                        order.withLock { $0.append(name) }
+                        order.append(name)
                         return true
                     }
                 }
@@ -105,7 +119,7 @@ import TidelineServerSQLite
         gate.signal()
         #expect(try await first.value)
         for read in reads { #expect(try await read.value) }
-        #expect(order.withLock { $0 } == ["a1", "b1", "a2"])
+        #expect(order.names == ["a1", "b1", "a2"])
         threads.stop()
         await #expect(throws: ServerError.self) {
             try await threads.run(.brief, of: .nobody) { _, _ in true }

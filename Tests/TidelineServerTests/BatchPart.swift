@@ -1,0 +1,64 @@
+// BatchPart: one request of a batch, and what tests look at in the answer of a batch.
+
+import Foundation
+import TidelineCore
+import TidelineServerCore
+
+/// One request of a batch, as its JSON.
+struct BatchPart: Sendable {
+    var members: [(String, String)]
+
+    init(
+        _ id: String,
+        _ method: String,
+        _ url: String,
+        _ body: String? = nil,
+        group: String? = nil,
+        dependsOn: [String] = [],
+        headers: [String: String] = [:]
+    ) {
+        members = [("id", Self.text(id)), ("method", Self.text(method)), ("url", Self.text(url))]
+        if let body { members.append(("body", body)) }
+        if let group { members.append(("atomicityGroup", Self.text(group))) }
+        if !dependsOn.isEmpty { members.append(("dependsOn", Self.json(dependsOn))) }
+        if !headers.isEmpty { members.append(("headers", Self.json(headers))) }
+    }
+
+    private static func text(_ text: String) -> String { json(text) }
+
+    private static func json(_ value: some Encodable) -> String {
+        String(decoding: (try? JSONEncoder().encode(value)) ?? Data(), as: UTF8.self)
+    }
+
+    var json: String {
+        "{" + members.map { "\"\($0)\":\($1)" }.joined(separator: ",") + "}"
+    }
+}
+
+extension Door {
+    func batch(
+        _ parts: [BatchPart],
+        continuing: Bool = false,
+        headers: HTTPFields = [:]
+    ) async -> ServerResponse {
+        var headers = headers
+        if continuing { headers.append("Prefer", "continue-on-error") }
+        let text = "{\"requests\":[" + parts.map(\.json).joined(separator: ",") + "]}"
+        return await send("POST", "/$batch", text, headers: headers)
+    }
+}
+
+extension ServerResponse {
+    var parts: [[String: Any]] { row["responses"] as? [[String: Any]] ?? [] }
+
+    var partStatuses: [Int] { parts.compactMap { $0["status"] as? Int } }
+
+    func partBody(_ place: Int) -> [String: Any] { parts[place]["body"] as? [String: Any] ?? [:] }
+
+    func partHeaders(_ place: Int) -> [String: String] {
+        parts[place]["headers"] as? [String: String] ?? [:]
+    }
+
+    /// The codes of the problems, where there are some.
+    var partCodes: [String?] { parts.indices.map { partBody($0)["code"] as? String } }
+}
