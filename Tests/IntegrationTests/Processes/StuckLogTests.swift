@@ -2,6 +2,7 @@
 
 import Foundation
 import Testing
+import Tideline
 
 @Suite struct StuckLogTests {
     @Test func requestsGoOn() async throws {
