@@ -22,6 +22,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
 
     /// Stores a new record on the server; an empty id is replaced by a new lower-case UUID.
     @discardableResult
+    @concurrent
     public func insert(_ record: Record) async throws -> Record {
         let (coder, remote) = (try coder(), try remote())
         let row = try coder.encode(record)
@@ -34,6 +35,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
 
     /// Changes a record on the server; its `version`, where it has one, must be the server's.
     @discardableResult
+    @concurrent
     public func update(_ record: Record) async throws -> Record {
         let (coder, remote) = (try coder(), try remote())
         let row = try coder.encode(record)
@@ -54,17 +56,32 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         id: String,
         _ change: (inout Record) throws -> Void
     ) async throws -> Record {
-        let (coder, remote) = (try coder(), try remote())
-        let response = try await send("GET", id: id, remote)
-        let stored = try Self.checked(response, coder, remote)
-        var record = try coder.decode(stored)
-        let before = try coder.encode(record)
+        let (read, version, before) = try await decoded(id)
+        var record = read
         try change(&record)
+        return try await send(record, over: before, version: version)
+    }
+
+    /// A record of the server, its version, and the record as it is encoded.
+    @concurrent
+    private func decoded(
+        _ id: String
+    ) async throws -> (read: Record, version: String?, before: Row) {
+        let (coder, remote) = (try coder(), try remote())
+        let stored = try Self.checked(try await send("GET", id: id, remote), coder, remote)
+        let record = try coder.decode(stored)
+        return (record, stored.version, try coder.encode(record))
+    }
+
+    /// Sends what of a record differs from the server's row.
+    @concurrent
+    private func send(_ record: Record, over before: Row, version: String?) async throws -> Record {
+        let (coder, remote) = (try coder(), try remote())
         let changes = RowMerge.changes(from: before, to: try coder.encode(record))
         return try await item(
             "PATCH",
-            id: id,
-            version: stored.version,
+            id: before.id,
+            version: version,
             body: changes,
             coder,
             remote
@@ -72,12 +89,14 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     }
 
     /// Deletes a record on the server; its `version`, where it has one, must be the server's.
+    @concurrent
     public func delete(_ record: Record) async throws {
         let row = try coder().encode(record)
         try await delete(row.id, version: row.version)
     }
 
     /// Deletes the record with an id, whatever its version.
+    @concurrent
     public func delete(id: String) async throws { try await delete(id, version: nil) }
 
     private func delete(_ id: String, version: String?) async throws {
@@ -91,6 +110,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
 
     /// Brings a deleted record back.
     @discardableResult
+    @concurrent
     public func undelete(id: String) async throws -> Record {
         try ItemID.check(id)
         return try await item(
@@ -103,6 +123,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     }
 
     /// The record with an id; nil when it is not there or deleted.
+    @concurrent
     public func read(id: String) async throws -> Record? {
         let (coder, remote) = (try coder(), try remote())
         try ItemID.check(id)
@@ -112,34 +133,40 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     }
 
     /// The records of a query; every page is followed.
+    @concurrent
     public func read(_ query: Query<Record>, misfits: Misfits) async throws -> Page<Record> {
         try query.table.checkWindow()
         let (coder, remote) = (try coder(), try remote())
         let table = coder.table.name
-        let text = try query.table.wireText(coder.table)
+        var sent = query.table
+        // A server refuses a `$top` above its own limit; pages that are followed have none.
+        if let limit = query.limit, limit > Self.topMax { sent.limit = nil }
+        let text = try sent.wireText(coder.table)
         var url = try remote.endpoint.url(table, query: text.isEmpty ? "" : "?" + text)
         var items: [Record] = []
-        var rowCount = 0
+        var rowsLeft = query.limit ?? .max
         var total: Int?
         for _ in 0..<remote.limits.pagesMax {
-            let response = try await Self.reached {
-                try await remote.page(url, rows: remote.limits.pageRowsMax)
-            }
+            let (from, rows) = (url, max(1, min(rowsLeft, remote.limits.pageRowsMax)))
+            let response = try await Self.reached { try await remote.page(from, rows: rows) }
             guard response.status == 200, let page = PulledPage(response, schema: coder.table)
             else {
                 throw Self.noPage(response, coder, remote)
             }
-            items += try coder.decode(page.rows, misfits: misfits)
+            items += try coder.decode(Array(page.rows.prefix(rowsLeft)), misfits: misfits)
             total = total ?? page.count
-            rowCount += page.rows.count
-            guard let link = page.nextLink, !page.rows.isEmpty else { break }
-            if let limit = query.limit, rowCount >= limit { break }
+            rowsLeft -= min(rowsLeft, page.rows.count)
+            guard let link = page.nextLink, !page.rows.isEmpty, rowsLeft > 0 else { break }
             url = try remote.endpoint.url(following: link, table: table)
         }
         return Page(items: items, totalCount: total)
     }
 
+    /// The most rows that are asked for with `$top`; every server gives as many.
+    private static var topMax: Int { 50 }
+
     /// How many records a query has, without its window.
+    @concurrent
     public func count(_ query: Query<Record>) async throws -> Int {
         var counting = Query<Record>(TableQuery(filter: query.filter))
         counting.parameters = query.parameters

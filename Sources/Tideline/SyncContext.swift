@@ -49,17 +49,21 @@ public actor SyncContext {
             declared: schemas,
             models: tables.map { try RecordSchema.of($0).table }
         )
-        for name in tableConflicts.keys where catalog.schema(name) == nil {
-            throw SyncError.unknownTable(name, known: Array(catalog.schemas.keys))
+        var policies: [String: ConflictPolicy] = [:]
+        for (name, policy) in tableConflicts {
+            guard let schema = catalog.schema(name) else {
+                throw SyncError.unknownTable(name, known: Array(catalog.schemas.keys))
+            }
+            policies[schema.name] = policy
         }
         let own = catalog.schemas.values.sorted {
             $0.name.utf8.lexicographicallyPrecedes($1.name.utf8)
         }
-        for schema in own where SystemTables.names.contains(schema.name) {
+        for schema in own where SystemTables.owns(schema.name) {
             throw SyncError.reservedTable(schema.name)
         }
         do {
-            try await store.open(tables: own + SystemTables.schemas)
+            try await store.open(tables: own.map(\.held) + SystemTables.schemas)
         } catch let error as SyncError {
             throw error
         } catch {
@@ -69,7 +73,7 @@ public actor SyncContext {
             store: store,
             catalog: catalog,
             conflicts: conflicts,
-            tableConflicts: tableConflicts,
+            tableConflicts: policies,
             remote: Result { try remote() },
             environment: environment,
             limits: limits,

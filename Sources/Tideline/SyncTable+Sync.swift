@@ -1,6 +1,7 @@
 // Pull and purge of a table.
 
 public import Foundation
+import Synchronization
 import TidelineCore
 
 extension SyncTable {
@@ -26,15 +27,50 @@ extension SyncTable {
         try await pull(queryID: queryID, Query<Record>())
     }
 
+    /// Pushes everything and brings what others changed: what pull-to-refresh waits for.
+    ///
+    /// When it returns, everything that was changed here before the call is on the server, and
+    /// everything that was there is here.
+    ///
+    /// ```swift
+    /// try await todos.caughtUp(queryID: "openItems", where: { !$0.complete })
+    /// ```
+    ///
+    /// - Throws: ``PushError`` when an operation stayed behind, also one that is parked; then what the
+    ///   server has is here all the same, where it could be reached. Else as ``pull(queryID:)``.
+    @discardableResult
+    public func caughtUp(queryID: String?) async throws -> PullResult {
+        try await caughtUp(queryID: queryID, Query<Record>())
+    }
+
+    /// Pushes everything and brings what others changed among the records of a query.
+    @discardableResult
+    @concurrent
+    public func caughtUp(queryID: String?, _ query: Query<Record>) async throws -> PullResult {
+        var behind: PushError?
+        do {
+            _ = try await engine.push()
+        } catch let error as PushError where error.status == .operationErrors {
+            behind = error
+        }
+        let result = try await pull(queryID: queryID, query)
+        if let behind { throw behind }
+        return result
+    }
+
     /// Brings what others changed among the records of a query.
     @discardableResult
+    @concurrent
     public func pull(queryID: String?, _ query: Query<Record>) async throws -> PullResult {
         try await engine.pull(query.table, queryID: queryID, in: name)
     }
 
     /// When the last pull of this table ended, by this device's clock; nil before the first.
+    ///
+    /// After a restart of the app it is that of the last pull that brought something.
     public var lastPull: Date? {
         get async throws {
+            if let last = engine.lastPulls.withLock({ $0[name] }) { return last }
             let table = name
             return try await engine.read { try $0.lastPull(table) }
         }
@@ -57,6 +93,15 @@ extension SyncTable where Record: SyncRecord {
         where condition: (Columns<Record>) throws -> Condition
     ) async throws -> PullResult {
         try await pull(queryID: queryID, Query(where: condition))
+    }
+
+    /// Pushes everything and brings what others changed among the records that a closure describes.
+    @discardableResult
+    public func caughtUp(
+        queryID: String?,
+        where condition: (Columns<Record>) throws -> Condition
+    ) async throws -> PullResult {
+        try await caughtUp(queryID: queryID, Query(where: condition))
     }
 
     /// Brings what others changed among the records that a predicate describes.

@@ -20,6 +20,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// - Throws: ``SyncError`` with code `alreadyExists`, `invalidID`, `rowDoesNotFit` or
     ///   `storeFailure`; nothing is changed then.
     @discardableResult
+    @concurrent
     public func insert(_ record: Record) async throws -> Record {
         try hand(try await engine.insert(try coder.encode(record), in: name))
     }
@@ -33,6 +34,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// - Returns: The record as stored.
     /// - Throws: ``SyncError`` with code `notFound` when the record is not here.
     @discardableResult
+    @concurrent
     public func update(_ record: Record) async throws -> Record {
         let coder = coder
         let row = try coder.encode(record)
@@ -55,40 +57,47 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         _ change: (inout Record) throws -> Void
     ) async throws -> Record {
         while true {
-            let table = name
-            guard
-                let stored = try await engine.read({
-                    try $0.store.row(id: .string(id), in: table)
-                })
-            else { throw SyncError.notFound(table: name, id: id) }
-            var record = try coder.decode(stored)
-            let before = try coder.encode(record)
+            let (stored, read, before) = try await decoded(id)
+            var record = read
             try change(&record)
             let after = try coder.encode(record)
             guard ItemKey(after.id) == ItemKey(id) else {
                 throw SyncError(.invalidID, "An update cannot change the id of a record.")
             }
             var row = stored
-            for (name, value) in RowMerge.changes(from: before, to: after) { row[name] = value }
-            if let result = try await engine.replace(stored, with: row, in: table) {
-                return try hand(result)
+            for (column, value) in RowMerge.changes(from: before, to: after) { row[column] = value }
+            if let result = try await engine.replace(stored, with: row, in: name) {
+                return try await handed(result)
             }
             if Task.isCancelled { throw SyncError.cancelled("update", CancellationError()) }
         }
     }
 
+    /// A stored row, as a record, and as that is encoded.
+    @concurrent
+    private func decoded(_ id: String) async throws -> (stored: Row, read: Record, before: Row) {
+        let table = name
+        let row = try await engine.read { try $0.store.row(id: .string(id), in: table) }
+        guard let row else { throw SyncError.notFound(table: table, id: id) }
+        let record = try coder.decode(row)
+        return (row, record, try coder.encode(record))
+    }
+
     /// Removes a record and queues the delete; one that is not here is left alone.
+    @concurrent
     public func delete(_ record: Record) async throws {
         let row = try coder.encode(record)
         try await engine.delete(row.id, version: row.version, in: name)
     }
 
     /// Removes the record with an id and queues the delete; an unknown id is left alone.
+    @concurrent
     public func delete(id: String) async throws {
         try await engine.delete(id, in: name)
     }
 
     /// The record with an id; nil when it is not here.
+    @concurrent
     public func read(id: String) async throws -> Record? {
         let table = name
         let row = try await engine.read { try $0.store.row(id: .string(id), in: table) }
@@ -112,10 +121,14 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     }
 
     /// How many records a query has, without its window.
+    @concurrent
     public func count(_ query: Query<Record>) async throws -> Int {
         let (table, filter) = (name, query.filter?.bound(now: engine.environment.now()))
         return try await engine.read { try $0.store.count(filter, in: table) }
     }
+
+    @concurrent
+    private func handed(_ row: Row) async throws -> Record { try hand(row) }
 
     private func hand(_ row: Row) throws -> Record {
         let record = try coder.decode(row)

@@ -48,10 +48,16 @@ package final class Database: @unchecked Sendable {
         // Not in the designated phase any more: a throw below runs deinit, which closes.
         try execute("SELECT count(*) FROM sqlite_master")
         if mode == .readWrite {
-            try execute("PRAGMA journal_mode = WAL")
+            let journal = try text("PRAGMA journal_mode = WAL")
+            guard journal == "wal" || journal == "memory" else {
+                throw SQLiteError.unexpected(
+                    "the file cannot have a write-ahead log; its journal mode stays \(journal)"
+                )
+            }
             try execute("PRAGMA synchronous = FULL")
             try execute("PRAGMA cache_size = -\(Self.writerCacheKibibytes)")
             try execute("PRAGMA wal_autocheckpoint = \(Self.checkpointPages)")
+            try execute("PRAGMA journal_size_limit = \(Self.logBytesKept)")
         }
         try execute("PRAGMA foreign_keys = ON")
         let functions = registerTidelineFunctions(on: pointer, deadline: deadline)
@@ -71,6 +77,18 @@ package final class Database: @unchecked Sendable {
     deinit {
         statements.removeAll()
         sqlite3_close_v2(handle)
+    }
+
+    /// Moves what the log holds into the database, and cuts the log off where nobody reads it.
+    package func foldLog() throws {
+        try execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    }
+
+    /// The first column of the first row, as text.
+    private func text(_ sql: String) throws -> String {
+        let statement = try prepareOnce(sql)
+        defer { statement.finalize() }
+        return try statement.step() ? statement.text(0) : ""
     }
 
     package func failure(_ code: Int32, _ sql: String?) -> SQLiteError {
@@ -107,6 +125,9 @@ package final class Database: @unchecked Sendable {
     /// How many pages the log holds before they go to the database (16 MiB): the same page changes
     /// in many transactions and is copied once.
     private static let checkpointPages = 4000
+
+    /// The log that stays on the disk when it was longer for a while.
+    private static let logBytesKept = 32 << 20
 
     /// The most statements of a generation that are kept prepared: filters differ without bound.
     private static let statementsMax = 128

@@ -67,16 +67,21 @@ package final class DatabaseThreads: Sendable {
         }
     }
 
-    /// Queues a job.
-    package func submit(_ job: @escaping Job) {
+    /// Queues a job; false, and nothing is done, after the end.
+    @discardableResult
+    package func submit(_ job: @escaping Job) -> Bool {
         if count == 0 {
-            inlineDatabase.withLock { database in
+            return inlineDatabase.withLock { database in
                 if let database { job(database) }
+                return database != nil
             }
-            return
         }
-        state.withLock { $0.jobs.append(job) }
-        wake.signal()
+        let isQueued = state.withLock { state in
+            if !state.isStopped { state.jobs.append(job) }
+            return !state.isStopped
+        }
+        if isQueued { wake.signal() }
+        return isQueued
     }
 
     /// Runs `body` on one of the threads.
@@ -84,9 +89,10 @@ package final class DatabaseThreads: Sendable {
         _ body: @escaping @Sendable (Database) throws -> Result
     ) async throws -> Result {
         try await withCheckedThrowingContinuation { continuation in
-            submit { database in
+            let isQueued = submit { database in
                 continuation.resume(with: Swift.Result { try body(database) })
             }
+            if !isQueued { continuation.resume(throwing: SQLiteError.closed) }
         }
     }
 
@@ -94,5 +100,6 @@ package final class DatabaseThreads: Sendable {
     package func stop() {
         state.withLock { $0.isStopped = true }
         for _ in 0..<count { wake.signal() }
+        inlineDatabase.withLock { $0 = nil }
     }
 }

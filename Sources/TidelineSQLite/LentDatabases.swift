@@ -7,7 +7,8 @@ import Synchronization
 
 /// Connections handed out one at a time.
 package final class LentDatabases: Sendable {
-    private let free = Mutex<[Database]>([])
+    /// Nil after the end.
+    private let free = Mutex<[Database]?>([])
     private let open: @Sendable () throws -> Database
 
     /// Some are open from the start, as files are not to be had at all times.
@@ -17,8 +18,17 @@ package final class LentDatabases: Sendable {
     }
 
     package func lend<Result>(_ body: (Database) throws -> Result) throws -> Result {
-        let database = try free.withLock { $0.popLast() } ?? open()
-        defer { free.withLock { $0.append(database) } }
+        let kept = try free.withLock { free in
+            guard free != nil else { throw SQLiteError.closed }
+            return free?.popLast()
+        }
+        let database = try kept ?? open()
+        defer { free.withLock { $0?.append(database) } }
         return try body(database)
+    }
+
+    /// Closes the connections that are free, and each other one when it comes back.
+    package func close() {
+        free.withLock { $0 = nil }
     }
 }

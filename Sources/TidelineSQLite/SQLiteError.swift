@@ -26,6 +26,12 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
         SQLiteError(code: SQLITE_ERROR, message: message)
     }
 
+    /// A call after the end of its database.
+    package static let closed = SQLiteError(code: SQLITE_MISUSE, message: "closed")
+
+    /// Whether the database was closed before.
+    package var isClosed: Bool { primaryCode == SQLITE_MISUSE }
+
     /// The primary result code.
     package var primaryCode: Int32 { code & 0xFF }
 

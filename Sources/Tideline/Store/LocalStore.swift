@@ -32,6 +32,16 @@ public protocol LocalStore: Sendable {
     ///
     /// Every call makes a stream of its own. Bursts may be merged.
     func changes() -> AsyncStream<Set<String>>
+
+    /// Ends the use of the store; later calls throw.
+    ///
+    /// Calls that run come to their end first. A store that holds nothing open need not say it.
+    func close() async throws
+}
+
+extension LocalStore {
+    /// Does nothing.
+    public func close() async throws {}
 }
 
 /// Reading within a transaction.

@@ -26,6 +26,19 @@ public final class SQLiteStore: LocalStore {
     private let hub = ChangeHub()
     private let tables = Mutex<[String: SQLiteTable]>([:])
 
+    /// The log that stays on the disk when it was longer for a while.
+    private static let logBytesKept = 4 << 20
+
+    /// A log of half a megabyte, where the disk is short of space: a long one would take what the
+    /// database needs to grow when the log is folded.
+    private static let foldsOften = "PRAGMA wal_autocheckpoint = 128"
+
+    private static func isShortOfSpace(_ path: String) -> Bool {
+        let attributes = try? FileManager.default.attributesOfFileSystem(forPath: path)
+        guard let free = attributes?[.systemFreeSize] as? NSNumber else { return false }
+        return free.int64Value < 64 << 20
+    }
+
     /// Opens a file, or makes it.
     ///
     /// - Throws: ``SyncError`` with code `storeFailure` when the file cannot be opened, is no
@@ -41,6 +54,8 @@ public final class SQLiteStore: LocalStore {
         do {
             try SQLiteStoreSchema.check(path)
             let database = try Database(path: path)
+            try database.execute("PRAGMA journal_size_limit = \(Self.logBytesKept)")
+            if Self.isShortOfSpace(path) { try database.execute(Self.foldsOften) }
             try SQLiteStoreSchema.prepare(database, path: path)
             observer = WriterObserver(database)
             let isInline = inline || path == ":memory:"
@@ -55,6 +70,22 @@ public final class SQLiteStore: LocalStore {
     }
 
     deinit { writer.stop() }
+
+    /// Ends the use of the file: what the log holds is moved into it, and nothing holds it open.
+    ///
+    /// Changes that were begun come to their end first. Later calls throw ``SyncError`` with code
+    /// `storeFailure`, and every stream of ``changes()`` ends. A second call does nothing. A file
+    /// that may be copied, moved or removed is closed before.
+    public func close() async throws {
+        readers?.close()
+        do {
+            try await writer.run { try? $0.foldLog() }
+        } catch let error as SQLiteError where error.isClosed {
+            return
+        }
+        writer.stop()
+        hub.finish()
+    }
 
     /// Makes the tables and columns that are missing.
     public func open(tables schemas: [TableSchema]) async throws {
@@ -100,11 +131,21 @@ public final class SQLiteStore: LocalStore {
         let (result, changed): (Result, Set<String>)
         do {
             (result, changed) = try await writer.run { [observer] database in
-                _ = observer.take()
-                let result = try database.transaction {
-                    try body(SQLiteTransaction(database: database, tables: tables))
+                func transaction() throws -> Result {
+                    _ = observer.take()
+                    return try database.transaction {
+                        try body(SQLiteTransaction(database: database, tables: tables))
+                    }
                 }
-                return (result, observer.take())
+                do {
+                    return (try transaction(), observer.take())
+                } catch let error as SQLiteError where error.isFull {
+                    // The log holds pages many times over. What was freed elsewhere lets it be
+                    // folded, and that frees the rest.
+                    try? database.execute(Self.foldsOften)
+                    guard (try? database.foldLog()) != nil else { throw error }
+                    return (try transaction(), observer.take())
+                }
             }
         } catch let error as SQLiteError {
             throw SyncError.store(error, at: path)
@@ -148,6 +189,11 @@ final class ChangeHub: Sendable {
                 _ = self?.state.withLock { $0.listeners.removeValue(forKey: id) }
             }
         }
+    }
+
+    func finish() {
+        let listeners = state.withLock { Array($0.listeners.values) }
+        for listener in listeners { listener.finish() }
     }
 
     func publish(_ tables: Set<String>) {

@@ -12,6 +12,9 @@ extension SyncError {
     }
 
     private static func message(_ error: SQLiteError, _ path: String) -> String {
+        if error.isClosed {
+            return "The store at \(path) is closed. Make another one, and initialize with it."
+        }
         if error.isNotADatabase {
             return """
                 The file at \(path) is not a SQLite database, or it is encrypted. Give another \

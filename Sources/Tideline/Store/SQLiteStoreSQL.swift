@@ -22,10 +22,16 @@ enum SQLiteStoreSQL {
         }
     }
 
-    static func select(_ query: TableQuery, _ table: SQLiteTable) throws -> SQL {
+    /// `columns` are the only ones to be read; nil: the whole rows.
+    static func select(
+        _ query: TableQuery,
+        _ table: SQLiteTable,
+        only columns: [ColumnDefinition]? = nil
+    ) throws -> SQL {
         let renderer = renderer(table)
-        var sql: SQL =
-            "SELECT \(SQL(verbatim: table.selectList)) FROM \(Identifier(table.schema.name))"
+        let list =
+            columns?.map { Identifier($0.name).quoted }.joined(separator: ", ") ?? table.selectList
+        var sql: SQL = "SELECT \(SQL(verbatim: list)) FROM \(Identifier(table.schema.name))"
         if let filter = try checked(query.filter, table) {
             sql.append("\nWHERE \(renderer.condition(filter))")
         }

@@ -15,6 +15,8 @@ struct SQLiteTable: Sendable {
     let selectByID: String
     let deleteByID: String
     let hasExtra: Bool
+    /// What each column holds as it came.
+    let cells: [CellKind]
 
     init(_ schema: TableSchema) {
         self.schema = schema
@@ -22,6 +24,11 @@ struct SQLiteTable: Sendable {
         columns =
             schema.systemColumns.filter { $0.name != SystemColumn.deleted } + schema.columns
         layout = RowLayout(columns.map(\.name))
+        // What the server and the queue keep is read as it is meant.
+        cells = columns.map {
+            schema.hasSystemColumns && !SystemColumn.names.contains($0.name)
+                ? CellKind($0.type) : .any
+        }
         var names = columns.map { Identifier($0.name).quoted }
         if hasExtra { names.append(Self.extraColumn) }
         selectList = names.joined(separator: ", ")
@@ -33,6 +40,16 @@ struct SQLiteTable: Sendable {
             INSERT OR REPLACE INTO \(table) (\(selectList))
             VALUES (\(marks))
             """
+    }
+
+    /// The columns with these names; nil where the value of one may be among the unknown members.
+    func columns(named names: [String]) -> [ColumnDefinition]? {
+        let isPlain = names.allSatisfy {
+            !hasExtra || SystemColumn.names.contains($0) || $0 == HeldMask.name
+        }
+        guard isPlain else { return nil }
+        let found = names.compactMap { name in columns.first { $0.name == name } }
+        return found.count == names.count && Set(names).count == names.count ? found : nil
     }
 
     /// Members that the schema does not know, as a JSON object.
@@ -135,11 +152,7 @@ enum SQLiteStoreSchema {
 
     private static func make(_ table: SQLiteTable, in database: Database) throws {
         let name = Identifier(table.schema.name).quoted
-        var known: Set<String> = []
-        let statement = try database.prepare("SELECT name FROM pragma_table_info(?1)")
-        try statement.bind([.text(table.schema.name)])
-        while try statement.step() { known.insert(statement.text(0)) }
-        statement.reset()
+        let known = try ColumnMoves.columns(of: table, in: database)
         if known.isEmpty {
             var columns = table.columns.map(declaration)
             if table.hasExtra { columns.append("\(SQLiteTable.extraColumn) TEXT") }
@@ -152,12 +165,21 @@ enum SQLiteStoreSchema {
             )
             return
         }
-        for column in table.columns where !known.contains(column.name) {
-            try database.execute("ALTER TABLE \(name) ADD COLUMN \(declaration(column))")
+        var moves = ColumnMoves(table: table)
+        for column in table.columns {
+            guard let type = known[column.name.lowercased()] else {
+                try database.execute("ALTER TABLE \(name) ADD COLUMN \(declaration(column))")
+                moves.hasGained = true
+                continue
+            }
+            if column.name != SystemColumn.id, type != storageClass(column.type) {
+                moves.changed.append(column)
+            }
         }
+        try moves.run(in: database)
     }
 
-    private static func declaration(_ column: ColumnDefinition) -> String {
+    static func declaration(_ column: ColumnDefinition) -> String {
         let name = Identifier(column.name).quoted
         if column.name == SystemColumn.id {
             return column.type == .integer

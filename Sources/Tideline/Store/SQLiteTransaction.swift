@@ -17,11 +17,22 @@ struct SQLiteTransaction: LocalStoreWriter {
 
     func rows(_ query: TableQuery, in table: String) throws -> [Row] {
         let table = try self.table(table)
-        let sql = try SQLiteStoreSQL.select(query, table)
+        let columns = query.select.flatMap { table.columns(named: $0) }
+        let sql = try SQLiteStoreSQL.select(query, table, only: columns)
         let statement = try database.prepare(sql.text(for: .sqlite))
         defer { statement.reset() }
         try statement.bind(sql.bindings)
         var rows: [Row] = []
+        if let columns {
+            let layout = RowLayout(columns.map(\.name))
+            while try statement.step() {
+                let values = columns.enumerated().map { index, column in
+                    SQLiteStoreSQL.value(statement, Int32(index), column.type)
+                }
+                rows.append(Row(layout: layout, values: values))
+            }
+            return rows
+        }
         while try statement.step() { rows.append(row(statement, table)) }
         guard let select = query.select else { return rows }
         return rows.map { row in
@@ -61,20 +72,21 @@ struct SQLiteTransaction: LocalStoreWriter {
 
     private func bind(_ row: Row, _ plan: PutPlan, _ table: SQLiteTable, _ statement: Statement) {
         let values = row.allValues
+        var rest = Row()
         for (index, source) in plan.sources.enumerated() {
-            if let source {
+            if let source, table.cells[index].holds(values[source]) {
                 SQLiteStoreSQL.bind(values[source], statement, Int32(index + 1))
             } else {
+                if let source { rest[table.columns[index].name] = values[source] }
                 statement.bindNull(Int32(index + 1))
             }
         }
         guard table.hasExtra else { return }
         let extra = Int32(table.columns.count + 1)
-        if plan.extras.isEmpty {
+        for name in plan.extras { rest[name] = row[name] }
+        if rest.count == 0 {
             statement.bindNull(extra)
         } else {
-            var rest = Row()
-            for name in plan.extras { rest[name] = row[name] }
             statement.bind(extra, text: RowText.json(rest).text)
         }
     }
@@ -100,7 +112,7 @@ struct SQLiteTransaction: LocalStoreWriter {
         var row = Row(layout: table.layout, values: values)
         let extra = Int32(table.columns.count)
         if table.hasExtra, !statement.isNull(extra),
-            let rest = RowText.row(Data(statement.text(extra).utf8), nil)
+            let rest = RowText.row(Data(statement.text(extra).utf8), table.schema)
         {
             for (name, value) in rest { row[name] = value }
         }

@@ -12,6 +12,11 @@ enum SystemTables {
 
     static let names: Set<String> = [operations, errors, config, bases]
 
+    /// Whether a name is one of these, in any letter case.
+    static func owns(_ name: String) -> Bool {
+        names.contains { $0.lowercased() == name.lowercased() }
+    }
+
     static let schemas: [TableSchema] = [
         TableSchema(
             local: operations,

@@ -106,9 +106,13 @@ enum CurlOptions {
         tideline_curl_set_long(
             easy,
             CURLOPT_LOW_SPEED_TIME,
-            max(1, milliseconds(limits.stallTimeout) / 1_000)
+            max(1, milliseconds(limits.stallTimeout) / 1_000 - speedWindowSeconds)
         )
     }
+
+    /// libcurl's speed is the average of the last five seconds: it falls below the limit that long
+    /// after the last byte.
+    private static let speedWindowSeconds = 5
 
     /// An empty `Expect` saves a wait of one second before large bodies; an absent content
     /// type must not become that of a web form.

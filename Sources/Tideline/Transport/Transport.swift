@@ -86,12 +86,14 @@ public struct TransportResponse: Sendable {
 
 /// The bounds of a transport, besides the timeout of each request.
 public struct TransportLimits: Sendable {
-    /// How long connecting may take, with name lookup and TLS.
+    /// How long connecting may take, with name lookup and TLS: a call to a server that is not there
+    /// ends after it.
     public var connectTimeout: Duration = .seconds(10)
 
     /// How long a call may stay under ``stallBytesPerSecond``.
     ///
-    /// A server may think for this long before it answers.
+    /// A server may think for this long before it answers: a call to a silent one ends after it.
+    /// Less than six seconds count as six where libcurl is the transport.
     public var stallTimeout: Duration = .seconds(30)
 
     /// The speed under which a call counts as stalled.

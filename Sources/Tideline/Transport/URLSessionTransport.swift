@@ -26,13 +26,13 @@ public final class URLSessionTransport: Transport {
         configuration.httpMaximumConnectionsPerHost = limits.callsMax
         session = URLSession(
             configuration: configuration,
-            delegate: RedirectRefusal(),
+            delegate: nil,
             delegateQueue: nil
         )
     }
 
     deinit {
-        // The session keeps its delegate until it is invalidated.
+        // Calls that still run hold the session until it is invalidated.
         session.invalidateAndCancel()
     }
 
@@ -54,20 +54,30 @@ public final class URLSessionTransport: Transport {
 
     private func perform(_ request: TransportRequest) async throws -> TransportResponse {
         do {
-            let (data, response) = try await session.data(for: makeRequest(request))
-            guard let response = response as? HTTPURLResponse else {
-                throw TransportError.invalidResponse(request.url)
+            let task = session.dataTask(with: makeRequest(request))
+            let receiver = SessionReceiver(bytesMax: limits.responseBytesMax)
+            task.delegate = receiver
+            let received = try await withTaskCancellationHandler {
+                try await withCheckedThrowingContinuation { continuation in
+                    receiver.attach(continuation)
+                    task.resume()
+                }
+            } onCancel: {
+                task.cancel()
             }
-            guard data.count <= limits.responseBytesMax else {
+            guard !received.isTooLarge else {
                 throw TransportError.responseTooLarge(
                     request.url,
                     limit: limits.responseBytesMax
                 )
             }
+            guard let response = received.response as? HTTPURLResponse else {
+                throw TransportError.invalidResponse(request.url)
+            }
             return TransportResponse(
                 status: response.statusCode,
                 headers: fields(of: response),
-                body: [UInt8](data)
+                body: received.body
             )
         } catch let error as URLError {
             throw Self.translate(error, request.url)
@@ -130,19 +140,6 @@ public final class URLSessionTransport: Transport {
         default:
             TransportError.failed(url, wasSent: true, cause: error)
         }
-    }
-}
-
-/// Hands redirects to the caller as responses: a token must not follow to another origin.
-private final class RedirectRefusal: NSObject, URLSessionTaskDelegate, Sendable {
-    func urlSession(
-        _ session: URLSession,
-        task: URLSessionTask,
-        willPerformHTTPRedirection response: HTTPURLResponse,
-        newRequest request: URLRequest,
-        completionHandler: @escaping @Sendable (URLRequest?) -> Void
-    ) {
-        completionHandler(nil)
     }
 }
 #endif

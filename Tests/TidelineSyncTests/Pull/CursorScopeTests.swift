@@ -23,7 +23,8 @@ import TidelineTestKit
         return .json(200, body, epoch.map { ["Tideline-Epoch": $0] } ?? [:])
     }
 
-    /// The same store in front of another server: nothing that server has is left out.
+    /// The same store in front of another server: nothing that server has is left out, and nothing
+    /// stays that it does not have.
     @Test func anotherEndpointIsPulledAnew() async throws {
         let (one, two) = (try await makeServer(), try await makeServer())
         let store = MemoryStore()
@@ -42,7 +43,7 @@ import TidelineTestKit
         try await first.todos().pull(queryID: "all")
         let second = try await Device(two.transport, store: store, endpoint: urls[1])
         try await second.todos().pull(queryID: "all")
-        #expect(try await second.todos().read().map(\.id).sorted() == ["early", "late"])
+        #expect(try await second.todos().read().map(\.id).sorted() == ["early"])
     }
 
     @Test func theQueueStaysAtAnotherEndpoint() async throws {
@@ -105,7 +106,7 @@ import TidelineTestKit
         #expect(
             transport.sent.map(\.query) == [Self.all, Self.since(9), Self.all, Self.since(4)]
         )
-        #expect(try await device.todos().read().map(\.id) == ["a", "b"])
+        #expect(try await device.todos().read().map(\.id) == ["b"])
     }
 
     /// Two servers behind one address would send a pull in circles.

@@ -140,10 +140,10 @@ import TidelineCore
         let device = try await Device(transport)
         transport.add(
             page([serverRow("a", 1)], next: "x"),
-            .lost,
+            .status(401),
             page([serverRow("a", 1), serverRow("b", 2)])
         )
-        #expect(await code { try await device.todos().pull(queryID: "all") } == .offline)
+        #expect(await code { try await device.todos().pull(queryID: "all") } == .unauthorized)
         #expect(try await device.rows() == [localRow("a", 1)])
         #expect(try await device.todos().lastPull == nil)
         try await device.todos().pull(queryID: "all")

@@ -10,84 +10,216 @@ import Tideline
         PageSummary(rowCount: 2, latest: latest.map(stamp), nextLink: next)
     }
 
+    /// What is stored with a page of a pull by time.
+    private func step(
+        _ latest: Int?,
+        first: Bool = false,
+        last: Bool = false
+    ) -> PullMachine.Action {
+        .apply(
+            PageStep(
+                position: latest.map { .time(stamp($0)) } ?? .start,
+                startsOver: first,
+                isLast: last
+            )
+        )
+    }
+
+    private func link(_ link: String, first: Bool = false, last: Bool = false) -> PullMachine.Action
+    {
+        .apply(PageStep(position: .link(link), startsOver: first, isLast: last))
+    }
+
     @Test func theFirstPullAsksForAll() {
-        var machine = PullMachine(isIncremental: true, cursor: nil, limits: limits)
+        var machine = PullMachine(isIncremental: true, limits: limits)
         #expect(machine.start() == .request(from: nil))
-        #expect(machine.received(full(5, next: nil)) == .apply(cursor: stamp(5)))
+        #expect(machine.received(full(5, next: nil)) == step(5, first: true, last: true))
         #expect(machine.applied() == .finish(nil))
         #expect(machine.requests == 1)
     }
 
     @Test func aLaterPullAsksFromTheCursor() {
-        var machine = PullMachine(isIncremental: true, cursor: stamp(5), limits: limits)
+        var machine = PullMachine(isIncremental: true, position: .time(stamp(5)), limits: limits)
         #expect(machine.start() == .request(from: stamp(5)))
         let empty = PageSummary(rowCount: 0, latest: nil)
-        #expect(machine.received(empty) == .apply(cursor: stamp(5)))
+        #expect(machine.received(empty) == step(5, last: true))
         #expect(machine.applied() == .finish(nil))
     }
 
     @Test func aPageThatMovesTheCursorIsFollowedByANewQuestion() {
-        var machine = PullMachine(isIncremental: true, cursor: nil, limits: limits)
+        var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
-        #expect(machine.received(full(3)) == .apply(cursor: stamp(3)))
+        #expect(machine.received(full(3)) == step(3, first: true))
         #expect(machine.applied() == .request(from: stamp(3)))
-        #expect(machine.received(full(7)) == .apply(cursor: stamp(7)))
+        #expect(machine.received(full(7)) == step(7))
         #expect(machine.applied() == .request(from: stamp(7)))
         #expect(machine.requests == 3)
     }
 
     @Test func aPageOfEqualTimesIsFollowedByItsLink() {
-        var machine = PullMachine(isIncremental: true, cursor: stamp(3), limits: limits)
+        var machine = PullMachine(isIncremental: true, position: .time(stamp(3)), limits: limits)
         _ = machine.start()
-        #expect(machine.received(full(3, next: "l1")) == .apply(cursor: stamp(3)))
+        #expect(machine.received(full(3, next: "l1")) == step(3))
         #expect(machine.applied() == .follow("l1"))
-        #expect(machine.received(full(3, next: "l2")) == .apply(cursor: stamp(3)))
+        #expect(machine.received(full(3, next: "l2")) == step(3))
         #expect(machine.applied() == .follow("l2"))
-        #expect(machine.received(full(4, next: "l3")) == .apply(cursor: stamp(4)))
+        #expect(machine.received(full(4, next: "l3")) == step(4))
         #expect(machine.applied() == .request(from: stamp(4)))
-        #expect(machine.received(full(4, next: nil)) == .apply(cursor: stamp(4)))
+        #expect(machine.received(full(4, next: nil)) == step(4, last: true))
         #expect(machine.applied() == .finish(nil))
     }
 
     @Test func theCursorNeverGoesBack() {
-        var machine = PullMachine(isIncremental: true, cursor: stamp(9), limits: limits)
+        var machine = PullMachine(isIncremental: true, position: .time(stamp(9)), limits: limits)
         _ = machine.start()
-        #expect(machine.received(full(3)) == .apply(cursor: stamp(9)))
+        #expect(machine.received(full(3)) == step(9))
         _ = machine.applied()
         let odd = PageSummary(rowCount: 1, latest: "yesterday", nextLink: nil)
-        #expect(machine.received(odd) == .apply(cursor: stamp(9)))
+        #expect(machine.received(odd) == step(9, last: true))
     }
 
     @Test func withoutAnIDLinksAreFollowedAndNothingIsKept() {
-        var machine = PullMachine(isIncremental: false, cursor: stamp(9), limits: limits)
+        var machine = PullMachine(isIncremental: false, position: .time(stamp(9)), limits: limits)
         #expect(machine.start() == .request(from: nil))
-        #expect(machine.received(full(12, next: "l1")) == .apply(cursor: nil))
+        #expect(machine.received(full(12, next: "l1")) == .apply(PageStep(startsOver: true)))
         #expect(machine.applied() == .follow("l1"))
-        #expect(machine.received(full(15, next: nil)) == .apply(cursor: nil))
+        #expect(machine.received(full(15, next: nil)) == .apply(PageStep(isLast: true)))
         #expect(machine.applied() == .finish(nil))
     }
 
     @Test func anEmptyPageEndsWhateverItsLinkSays() {
-        var machine = PullMachine(isIncremental: false, cursor: nil, limits: limits)
+        var machine = PullMachine(isIncremental: false, limits: limits)
         _ = machine.start()
         _ = machine.received(PageSummary(rowCount: 0, latest: nil, nextLink: "again"))
         #expect(machine.applied() == .finish(nil))
     }
 
+    // MARK: - Changes
+
+    private func tracked(_ rows: Int, next: String? = nil, delta: String? = nil) -> PageSummary {
+        PageSummary(
+            rowCount: rows,
+            latest: rows == 0 ? nil : stamp(rows),
+            nextLink: next,
+            deltaLink: delta,
+            tracksChanges: true
+        )
+    }
+
+    @Test func whereTheServerTellsChangesLinksAreFollowed() {
+        var machine = PullMachine(isIncremental: true, limits: limits)
+        #expect(machine.start() == .request(from: nil))
+        #expect(machine.received(tracked(5, next: "n1")) == link("n1", first: true))
+        #expect(machine.applied() == .follow("n1"))
+        #expect(machine.received(tracked(0, next: "n2")) == link("n2"))
+        #expect(machine.applied() == .follow("n2"))
+        #expect(machine.received(tracked(2, delta: "d1")) == link("d1", last: true))
+        #expect(machine.applied() == .finish(nil))
+        var later = PullMachine(isIncremental: true, position: .link("d1"), limits: limits)
+        #expect(later.start() == .follow("d1"))
+        #expect(later.received(tracked(0, delta: "d1")) == link("d1", last: true))
+        #expect(later.applied() == .finish(nil))
+        #expect(later.requests == 1)
+    }
+
+    @Test func aPageWithoutAnyLinkIsNone() {
+        var machine = PullMachine(isIncremental: true, position: .link("d1"), limits: limits)
+        _ = machine.start()
+        #expect(machine.received(tracked(3)) == .finish(.badPage))
+    }
+
+    @Test(arguments: [400, 410])
+    func aLinkThatLeadsNowhereStartsOverOnce(status: Int) {
+        var machine = PullMachine(isIncremental: true, position: .link("d1"), limits: limits)
+        _ = machine.start()
+        #expect(machine.refused(status: status, retryAfter: nil) == .request(from: nil))
+        #expect(machine.received(tracked(5, next: "n1")) == link("n1", first: true))
+        #expect(machine.applied() == .follow("n1"))
+        #expect(
+            machine.refused(status: status, retryAfter: nil) == .finish(.rejected(status: status))
+        )
+    }
+
+    @Test func aServerThatBeginsToTellChangesIsReadAnew() {
+        var machine = PullMachine(isIncremental: true, position: .time(stamp(5)), limits: limits)
+        #expect(machine.start() == .request(from: stamp(5)))
+        #expect(machine.received(tracked(1, delta: "d")) == .request(from: nil))
+        #expect(machine.received(tracked(9, delta: "d")) == link("d", first: true, last: true))
+    }
+
+    @Test func tombstonesThatAreGoneStartOver() {
+        var machine = PullMachine(isIncremental: true, position: .time(stamp(5)), limits: limits)
+        _ = machine.start()
+        let old = PageSummary(rowCount: 1, latest: stamp(9), horizon: stamp(5))
+        #expect(machine.received(old) == step(9, last: true))
+        machine = PullMachine(isIncremental: true, position: .time(stamp(5)), limits: limits)
+        _ = machine.start()
+        let gone = PageSummary(rowCount: 1, latest: stamp(9), horizon: stamp(6))
+        #expect(machine.received(gone) == .request(from: nil))
+        #expect(machine.received(gone) == step(9, first: true, last: true))
+    }
+
+    @Test func anotherEpochStartsOverOnce() {
+        var machine = PullMachine(
+            isIncremental: true,
+            position: .link("d"),
+            epoch: "one",
+            limits: limits
+        )
+        _ = machine.start()
+        var page = tracked(1, delta: "e")
+        page.epoch = "two"
+        #expect(machine.received(page) == .request(from: nil))
+        page.epoch = "three"
+        #expect(machine.received(page) == .finish(.changingServer))
+    }
+
+    // MARK: - What does not arrive
+
+    @Test func aPageThatDoesNotArriveIsAskedForAgainSmaller() {
+        var machine = PullMachine(isIncremental: true, limits: limits)
+        _ = machine.start()
+        #expect(machine.failed(.tooLarge) == .request(from: nil))
+        #expect(machine.pageRows == 250)
+        #expect(machine.failed(.slow) == .wait(.milliseconds(500)))
+        #expect(machine.waited() == .request(from: nil))
+        #expect(machine.pageRows == 62)
+        #expect(machine.failed(.cut) == .wait(.milliseconds(1000)))
+        #expect(machine.waited() == .request(from: nil))
+        #expect(machine.failed(.slow) == .finish(.network))
+        #expect(machine.pageRowsKept == 3)
+    }
+
+    @Test func oneRowThatIsTooLargeEndsIt() {
+        var machine = PullMachine(isIncremental: true, pageRows: 3, limits: limits)
+        _ = machine.start()
+        #expect(machine.failed(.tooLarge) == .request(from: nil))
+        #expect(machine.pageRows == 1)
+        #expect(machine.failed(.tooLarge) == .finish(.network))
+    }
+
+    @Test func aFastLinkForgetsTheSmallPage() {
+        var machine = PullMachine(isIncremental: true, pageRows: 600, limits: limits)
+        _ = machine.start()
+        #expect(machine.pageRowsKept == 600)
+        _ = machine.received(full(3), after: .milliseconds(10))
+        #expect(machine.pageRowsKept == nil)
+    }
+
     @Test func endlessLinksEnd() {
         var few = SyncLimits()
         few.pagesMax = 3
-        var machine = PullMachine(isIncremental: false, cursor: nil, limits: few)
+        var machine = PullMachine(isIncremental: false, limits: few)
         _ = machine.start()
         for _ in 0..<3 {
-            #expect(machine.received(full(1)) == .apply(cursor: nil))
-            _ = machine.applied()
+            _ = machine.received(full(1))
+            #expect(machine.applied() == .follow("next"))
         }
         #expect(machine.received(full(1)) == .finish(.tooManyPages))
     }
 
     @Test func busyServersAreAskedAgainWithBackoff() {
-        var machine = PullMachine(isIncremental: true, cursor: nil, limits: limits)
+        var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
         for (status, wait) in [(503, 500), (429, 1000), (408, 2000)] {
             #expect(
@@ -100,7 +232,7 @@ import Tideline
     }
 
     @Test func theServerMayAskForMoreTime() {
-        var machine = PullMachine(isIncremental: true, cursor: nil, limits: limits)
+        var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
         #expect(machine.refused(status: 503, retryAfter: .seconds(9)) == .wait(.seconds(9)))
     }
@@ -113,14 +245,14 @@ import Tideline
 
     @Test(arguments: refusedCases)
     func otherAnswersEndIt(status: Int, failure: PullMachine.Failure) {
-        var machine = PullMachine(isIncremental: true, cursor: nil, limits: limits)
+        var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
         #expect(machine.refused(status: status, retryAfter: nil) == .finish(failure))
     }
 
     @Test func aMissingAnswerEndsIt() {
-        var machine = PullMachine(isIncremental: true, cursor: nil, limits: limits)
+        var machine = PullMachine(isIncremental: true, limits: limits)
         _ = machine.start()
-        #expect(machine.failed() == .finish(.network))
+        #expect(machine.failed(.unreachable) == .finish(.network))
     }
 }

@@ -187,3 +187,34 @@ import TidelineSQLite
         try FileManager.default.copyItem(atPath: path + "-made", toPath: path)
     }
 }
+
+@Suite struct StoreCloseTests {
+    @Test(arguments: [true, false])
+    func aClosedStoreHoldsNothingAndSaysSo(inline: Bool) async throws {
+        try await withTemporaryFile { path in
+            let store = try SQLiteStore(path: path, inline: inline)
+            let device = try await Device(ScriptedTransport(), store: store)
+            let changes = store.changes()
+            try await device.todos().insert(Todo(id: "a", text: "kept"))
+            async let counts = withTaskGroup(of: Void.self) { group in
+                for index in 0..<20 {
+                    group.addTask { _ = try? await device.todos().insert(Todo(id: "b\(index)")) }
+                    group.addTask { _ = try? await device.todos().count() }
+                }
+            }
+            try await store.close()
+            try await store.close()
+            await counts
+            for await _ in changes {}
+            let error = await #expect(throws: SyncError.self) {
+                try await device.todos().read(id: "a")
+            }
+            #expect(error?.code == .storeFailure)
+            #expect(error?.message.contains("closed") == true)
+            #expect(await code { try await device.todos().insert(Todo(id: "z")) } == .storeFailure)
+            let again = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
+            #expect(try await again.todos().read(id: "a")?.text == "kept")
+            #expect(try await again.todos().read(id: "z") == nil)
+        }
+    }
+}

@@ -90,14 +90,24 @@ struct Device: Sendable {
         }
     }
 
-    /// The rows of a table as the store has them.
+    /// The rows of a table as the store has them, without who holds them.
     func rows(_ table: String = "Todo") async throws -> [Row] {
         try await store.read { try $0.rows(TableQuery(), in: table) }
+            .map { row in
+                var row = row
+                row["__queries"] = nil
+                return row
+            }
     }
 
-    /// A row that the server has, without the push of an insert.
+    /// A row that the server has, without the push of an insert; another query holds it.
     func seed(_ rows: [Row], _ table: String = "Todo") async throws {
-        try await store.write { try $0.put(rows, in: table) }
+        let held = rows.map { row in
+            var row = row
+            row["__queries"] = .integer(1 << 40)
+            return row
+        }
+        try await store.write { try $0.put(held, in: table) }
     }
 }
 

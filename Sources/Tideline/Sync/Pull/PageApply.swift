@@ -1,82 +1,275 @@
-// PageApply: a page goes into the store, with its cursor, in one transaction.
+// PageApply: a page goes into the store, in the transaction of its cursor: rows, removals, and who
+// holds what.
+//
+// A row with pending operations stays as it is; the server's row is kept beside it, so that the
+// cursor may pass it and it is not forgotten. A row leaves when no query holds it.
 
 import TidelineCore
 
 struct PageApply {
     let queue: QueueTransaction
     let table: String
+    /// The bit of the query.
+    let bit: Int64
+    /// While everything is read anew: the bits of former readings.
+    let formerBits: Int64?
+    /// The bits of all other queries of the table.
+    private let otherBits: Int64
+    private let store: any LocalStoreWriter
+    private let pending: Set<ItemKey>
+
+    init(queue: QueueTransaction, table: String, hold: QueryHold) throws {
+        self.queue = queue
+        self.table = table
+        bit = hold.bit
+        formerBits = hold.formerBits
+        otherBits = try queue.held.taken(table) & ~hold.bit & ~(hold.formerBits ?? 0)
+        store = queue.held.inner
+        pending = try queue.reader.pendingIDs(table)
+    }
 
     /// How many rows were stored and how many were removed.
     struct Counts: Sendable, Hashable {
         var applied = 0
         var removed = 0
+        /// Whether anything was written, also what is not counted.
+        var isWritten = false
+
+        mutating func add(_ other: Counts) {
+            applied += other.applied
+            removed += other.removed
+            isWritten = isWritten || other.isWritten
+        }
     }
 
     /// Stores the rows of a page, in order.
     ///
     /// `since` is the time that the page was asked from: the rows of that very time were stored by
-    /// the pull before, and count only when they differ.
-    /// A row with pending operations stays as it is; the server's row is kept beside it, so that
-    /// the cursor may pass it and it is not forgotten. Rows without a usable id are left out.
+    /// the pull before, and count only when they differ. What is here already is not written again.
+    /// Rows without a usable id are left out.
     func apply(_ rows: [Row], since: Timestamp?) throws -> Counts {
-        let pending = try queue.reader.pendingIDs(table)
         var counts = Counts()
         var puts: [Row] = []
         puts.reserveCapacity(rows.count)
         var deletes: [Value] = []
         var (ids, deleted) = (RowMember(SystemColumn.id), RowMember(SystemColumn.deleted))
-        var updatedAt = RowMember(SystemColumn.updatedAt)
+        var masks = MaskWriter()
+        var (updatedAt, removed) = (RowMember(SystemColumn.updatedAt), RowMember(Removal.name))
         for row in rows {
             guard let id = ids.value(in: row), case .string(let text) = id, !text.isEmpty else {
                 continue
             }
+            let removal = removed.value(in: row).map(Removal.init)
             if !pending.isEmpty, pending.contains(ItemKey(text)) {
-                try keep(ServerState(row), text)
-                continue
-            }
-            if let since, case .date(let date) = updatedAt.value(in: row), Timestamp(date) <= since,
-                try isKnown(row, id)
-            {
+                try keep(row, removal, text, id, &counts)
                 continue
             }
             // Puts and deletes go in runs, so that of two rows with one id the later one stays.
-            if deleted.value(in: row) == true {
+            if removal == .changed {
+                try store(&puts, &counts)
+                try remove(&deletes, &counts)
+                try release(id, bit, &counts)
+                continue
+            }
+            if removal == .deleted || deleted.value(in: row) == true {
                 try store(&puts, &counts)
                 deletes.append(id)
-            } else {
-                try remove(&deletes, &counts)
-                puts.append(deleted.removed(from: row))
+                continue
             }
+            try remove(&deletes, &counts)
+            var isBoundary = false
+            if let since, case .date(let date) = updatedAt.value(in: row) {
+                isBoundary = Timestamp(date) <= since
+            }
+            var bits = bit
+            if formerBits == nil || isBoundary || otherBits != 0 {
+                let stored = try store.row(id: id, in: table)
+                let own = stored.flatMap(HeldMask.bits) ?? 0
+                if formerBits == nil || isBoundary, let version = stored?.version,
+                    version == row.version, own & bit != 0
+                {
+                    // Of changes it is this device's own push that comes back.
+                    if !isBoundary { counts.applied += 1 }
+                    continue
+                }
+                bits |= own & otherBits
+            }
+            puts.append(masks.row(deleted.removed(from: row), bits: bits))
         }
         try store(&puts, &counts)
         try remove(&deletes, &counts)
         return counts
     }
 
-    private func isKnown(_ row: Row, _ id: Value) throws -> Bool {
-        let stored = try queue.store.row(id: id, in: table)
-        if row[SystemColumn.deleted] == true { return stored == nil }
-        return stored?.version != nil && stored?.version == row.version
-    }
-
     private func store(_ rows: inout [Row], _ counts: inout Counts) throws {
         guard !rows.isEmpty else { return }
-        try queue.store.put(rows, in: table)
+        try store.put(rows, in: table)
         counts.applied += rows.count
+        counts.isWritten = true
         rows.removeAll(keepingCapacity: true)
     }
 
     private func remove(_ ids: inout [Value], _ counts: inout Counts) throws {
         guard !ids.isEmpty else { return }
-        counts.removed += try queue.store.delete(ids: ids, in: table)
+        let removed = try store.delete(ids: ids, in: table)
+        counts.removed += removed
+        if removed > 0 { counts.isWritten = true }
         ids.removeAll(keepingCapacity: true)
     }
 
+    /// Takes bits off a row's mask; a row without any leaves, unless it has pending operations.
+    private func release(_ id: Value, _ bits: Int64, _ counts: inout Counts) throws {
+        guard var row = try store.row(id: id, in: table) else { return }
+        let mask = HeldMask.bits(row) ?? 0
+        let rest = mask & ~bits
+        counts.isWritten = true
+        if rest == 0, !pending.contains(ItemKey(id.text ?? "")) {
+            counts.removed += try store.delete(ids: [id], in: table)
+        } else if rest != mask || row[HeldMask.name] == .null {
+            row[HeldMask.name] = .integer(rest)
+            try store.put([row], in: table)
+        }
+    }
+
     /// Remembers news of a row with pending operations.
-    private func keep(_ server: ServerState, _ id: String) throws {
+    private func keep(
+        _ row: Row,
+        _ removal: Removal?,
+        _ id: String,
+        _ key: Value,
+        _ counts: inout Counts
+    ) throws {
+        counts.isWritten = true
+        if removal == .changed { return try release(key, bit, &counts) }
+        if var stored = try store.row(id: key, in: table), removal == nil {
+            let mask = HeldMask.bits(stored) ?? 0
+            if mask & bit == 0 {
+                stored[HeldMask.name] = .integer(mask | bit)
+                try store.put([stored], in: table)
+            }
+        }
+        let server = removal == .deleted ? .deleted(version: nil) : ServerState(row)
         var basis = try queue.reader.basis(table, id) ?? RowBasis()
         if let known = basis.base?.version, known == server.version { return }
         basis.latest = Settlement.newer(basis.latest, server)
         try queue.put(basis, table, id)
+    }
+
+    // MARK: - The end of a reading
+
+    /// Everything was read: rows that it did not meet and that nobody else holds leave.
+    func endReading() throws -> Counts {
+        var counts = Counts()
+        guard let formerBits else { return counts }
+        var conditions = Self.bits(formerBits).map(Self.holds)
+        if try queue.reader.knowsAllHolders(of: table) {
+            conditions.append(Self.mask(.eq, .null))
+            conditions.append(Self.mask(.eq, .integer(0)))
+        }
+        guard !conditions.isEmpty else { return counts }
+        let filter = Filter(
+            conditions.count == 1 ? conditions[0] : QueryExpression(.any(conditions))
+        )
+        try eachID(filter) { try release($0, formerBits, &counts) }
+        return counts
+    }
+
+    /// Rows that nobody holds since an answer to a push leave.
+    func removeUnheld() throws -> Counts {
+        var counts = Counts()
+        guard try queue.reader.hasUnheld(table) else { return counts }
+        try eachID(Filter(Self.mask(.eq, .integer(0)))) { try release($0, 0, &counts) }
+        try queue.setHasUnheld(false, table)
+        counts.isWritten = true
+        return counts
+    }
+
+    /// Everything that matches a filter was read, without a query id: rows that were not met leave.
+    ///
+    /// Without a filter that is said of every row, whoever holds it.
+    func endReading(_ filter: Filter?, seen: SeenRows) throws -> Counts {
+        var counts = Counts()
+        try eachID(filter) { id in
+            guard let text = id.text, !seen.contains(text) else { return }
+            try release(id, filter == nil ? -1 : bit, &counts)
+        }
+        return counts
+    }
+
+    /// Goes through the ids of a filter, some at a time: `body` may remove them.
+    private func eachID(_ filter: Filter?, _ body: (Value) throws -> Void) throws {
+        var last: Value?
+        while true {
+            let behind = last.map { Filter.greater(SystemColumn.id, $0) }
+            var query = TableQuery()
+            query.filter = behind.map { behind in filter.map { $0 && behind } ?? behind } ?? filter
+            query.order = [SortKey(column: SystemColumn.id)]
+            query.select = [SystemColumn.id]
+            query.limit = Self.idsAtOnce
+            let ids = try store.rows(query, in: table).compactMap { $0[SystemColumn.id] }
+            for id in ids { try body(id) }
+            guard ids.count == Self.idsAtOnce else { return }
+            last = ids.last
+        }
+    }
+
+    private static let idsAtOnce = 1000
+
+    private static func bits(_ mask: Int64) -> [Int64] {
+        (0...QueryHold.shared).map { 1 << Int64($0) }.filter { mask & $0 != 0 }
+    }
+
+    private static func mask(_ comparison: Comparison, _ value: Value) -> QueryExpression {
+        .compare(comparison, QueryExpression(.field(HeldMask.name)), QueryExpression(.value(value)))
+    }
+
+    /// Whether a bit is set: the mask divided by it is odd.
+    private static func holds(_ bit: Int64) -> QueryExpression {
+        let mask = QueryExpression(.field(HeldMask.name))
+        let quotient = QueryExpression(
+            .arithmetic(.div, mask, QueryExpression(.value(.integer(bit))))
+        )
+        let two = QueryExpression(.value(.integer(2)))
+        let rest = QueryExpression(.arithmetic(.mod, quotient, two))
+        return .compare(.eq, rest, QueryExpression(.value(.integer(1))))
+    }
+}
+
+/// Why a row is on a page of changes though it is not part of the list any more.
+enum Removal: Hashable {
+    /// It is deleted on the server.
+    case deleted
+    /// It does not match the filter, or is out of the caller's view.
+    case changed
+
+    /// The member of a removed row.
+    static let name = "@removed"
+
+    init(_ value: Value) {
+        guard case .json(let json) = value, let row = RowText.row(Array(json.text.utf8), nil),
+            row["reason"]?.text == "deleted"
+        else {
+            self = .changed
+            return
+        }
+        self = .deleted
+    }
+}
+
+/// The rows that a reading met, by a hash of their ids: 16 bytes for each.
+struct SeenRows: Sendable {
+    private var hashes: Set<UInt64> = []
+
+    mutating func insert(_ id: String) { hashes.insert(Self.hash(id)) }
+
+    /// Also true, once in many millions of readings, for a row that was not met; it leaves with the
+    /// next.
+    func contains(_ id: String) -> Bool { hashes.contains(Self.hash(id)) }
+
+    /// FNV-1a: the same for the same bytes.
+    private static func hash(_ id: String) -> UInt64 {
+        var hash: UInt64 = 14_695_981_039_346_656_037
+        for byte in id.utf8 { hash = (hash ^ UInt64(byte)) &* 1_099_511_628_211 }
+        return hash
     }
 }

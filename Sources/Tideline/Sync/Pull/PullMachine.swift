@@ -2,39 +2,23 @@
 //
 // Pure. The order of calls:
 //
-//     start() -> { received(_:) | refused() | failed() | waited() }* -> applied() -> … -> .finish
+//     start() -> { received(_:) | refused() | failed(_:) | waited() }* -> applied() -> … -> .finish
 //
 // While a page is stored, `ahead` is what will be asked next: the runner may ask it meanwhile.
 //
-// An incremental pull asks for `updatedAt ge T` in the order of updatedAt, tombstones included.
-// When a page moves T it asks anew from there: rows that change while it pages move to the end and
-// come again, whatever the server pages by. Only while T stands still (a page of equal times) does
-// it follow the server's next link. When the server's epoch changes it begins anew, without cursor.
-// docs/SYNC.md has the reasons.
+// The first request of a query asks for everything and for a link to what changes after it. Where
+// the server gives one (delta), the pages of the list are followed by their links, then the changes:
+// nothing is missed, and rows that leave the query are told.
+//
+// Elsewhere a pull asks for `updatedAt ge T` in the order of updatedAt, tombstones included. When a
+// page moves T it asks anew from there: rows that change while it pages move to the end and come
+// again, whatever the server pages by. Only while T stands still (a page of equal times) does it
+// follow the server's next link.
+//
+// Where a cursor is worth nothing any more (another epoch, an expired link, tombstones that are gone)
+// everything is read anew. docs/SYNC.md has the reasons.
 
 import TidelineCore
-
-/// What one page says, without its rows.
-package struct PageSummary: Sendable, Hashable {
-    package var rowCount: Int
-    /// The latest `updatedAt` of the page, as the server wrote it.
-    package var latest: String?
-    package var nextLink: String?
-    /// What names the state of the server's database: another one after a restore from a backup.
-    package var epoch: String?
-
-    package init(
-        rowCount: Int,
-        latest: String?,
-        nextLink: String? = nil,
-        epoch: String? = nil
-    ) {
-        self.rowCount = rowCount
-        self.latest = latest
-        self.nextLink = nextLink
-        self.epoch = epoch
-    }
-}
 
 package struct PullMachine: Sendable {
     package enum Failure: Error, Sendable, Hashable {
@@ -43,18 +27,18 @@ package struct PullMachine: Sendable {
         case rejected(status: Int)
         case badPage
         case tooManyPages
-        /// The server's epoch changed again after the pull had begun anew.
-        case changingEpoch
+        /// The pull had begun anew, and once more the server knew nothing of what it gave before.
+        case changingServer
     }
 
     package enum Action: Sendable, Hashable {
-        /// Ask for rows from this time on; nil: all rows.
+        /// Ask for rows from this time on; nil: all rows, and a link to what changes after them.
         case request(from: String?)
         /// Ask for the page behind this link.
         case follow(String)
         case wait(Duration)
         /// Store the page and, in the same transaction, the cursor.
-        case apply(cursor: String?)
+        case apply(PageStep)
         case finish(Failure?)
     }
 
@@ -68,9 +52,10 @@ package struct PullMachine: Sendable {
 
     private let limits: SyncLimits
     private let isIncremental: Bool
-    private var cursor: String?
+    private var position: PullCursor.Position
     /// The epoch that the cursor belongs to; nil for a server that has none.
     package private(set) var epoch: String?
+    private var startsOver: Bool
     private var hasBegunAnew = false
     private var state = State.idle
     /// How many requests were sent.
@@ -79,23 +64,32 @@ package struct PullMachine: Sendable {
     /// How many rows the next request asks for.
     ///
     /// Large pages cost the store less for each row, small ones lose less on a slow network, so
-    /// the time of each page decides about the next.
+    /// the time of each page decides about the next. One that did not arrive whole is asked for
+    /// again as a smaller one.
     package private(set) var pageRows: Int
 
     package init(
         isIncremental: Bool,
-        cursor: String?,
+        position: PullCursor.Position = .start,
         epoch: String? = nil,
+        pageRows: Int? = nil,
         limits: SyncLimits
     ) {
         self.isIncremental = isIncremental
-        self.cursor = cursor
+        self.position = isIncremental ? position : .start
+        startsOver = self.position == .start
         self.epoch = epoch
         self.limits = limits
-        pageRows = min(limits.pageRowsFirst, limits.pageRowsMax)
+        self.pageRows = max(1, min(pageRows ?? limits.pageRowsFirst, limits.pageRowsMax))
     }
 
-    package mutating func start() -> Action { ask(.request(from: isIncremental ? cursor : nil), 1) }
+    package mutating func start() -> Action {
+        switch position {
+        case .start: ask(.request(from: nil), 1)
+        case .time(let time): ask(.request(from: time), 1)
+        case .link(let link): ask(.follow(link), 1)
+        }
+    }
 
     private mutating func ask(_ request: Action, _ attempt: Int) -> Action {
         requests += 1
@@ -112,7 +106,9 @@ package struct PullMachine: Sendable {
 
     /// A page was read whole, `time` after it was asked for.
     package mutating func received(_ page: PageSummary, after time: Duration = .zero) -> Action {
-        guard case .asking = state else { preconditionFailure("received(_:) with nothing asked") }
+        guard case .asking(let request, _) = state else {
+            preconditionFailure("received(_:) with nothing asked")
+        }
         pages += 1
         adaptPageRows(to: time)
         guard pages <= limits.pagesMax else { return finish(.tooManyPages) }
@@ -121,25 +117,65 @@ package struct PullMachine: Sendable {
             epoch = now
             if isOther { return beginAnew() }
         }
-        let advanced = isIncremental && isLater(page.latest, than: cursor)
-        if advanced { cursor = page.latest }
-        let next: Action
-        if let link = page.nextLink, page.rowCount > 0 {
-            next = advanced ? .request(from: cursor) : .follow(link)
-        } else {
-            next = .finish(nil)
+        guard isIncremental else {
+            return apply(then: page.nextLink.flatMap { page.rowCount > 0 ? .follow($0) : nil })
         }
-        state = .applying(next: next)
-        return .apply(cursor: isIncremental ? cursor : nil)
+        if case .request(let from?) = request {
+            // A server that tells changes leaves tombstones out where it promises them for later;
+            // one that has dropped tombstones since the cursor cannot tell what is gone.
+            if page.tracksChanges || isLater(page.horizon, than: from) { return beginAnew() }
+        }
+        if isFollowingChanges || request == .request(from: nil) && page.tracksChanges {
+            return followChanges(page)
+        }
+        return followTime(page)
     }
 
-    /// What was pulled belongs to another state of the server: the cursor means nothing in this one.
+    private var isFollowingChanges: Bool {
+        if case .link = position { true } else { false }
+    }
+
+    private mutating func followChanges(_ page: PageSummary) -> Action {
+        if let link = page.nextLink {
+            position = .link(link)
+            return apply(then: .follow(link))
+        }
+        guard let link = page.deltaLink else { return finish(.badPage) }
+        position = .link(link)
+        return apply(then: nil)
+    }
+
+    private mutating func followTime(_ page: PageSummary) -> Action {
+        var cursor: String?
+        if case .time(let time) = position { cursor = time }
+        var hasAdvanced = false
+        if let latest = page.latest, isLater(latest, than: cursor) {
+            (cursor, hasAdvanced) = (latest, true)
+            position = .time(latest)
+        }
+        guard let link = page.nextLink, page.rowCount > 0 else { return apply(then: nil) }
+        return apply(then: hasAdvanced ? .request(from: cursor) : .follow(link))
+    }
+
+    private mutating func apply(then next: Action?) -> Action {
+        let step = PageStep(
+            position: isIncremental ? position : nil,
+            startsOver: startsOver,
+            isLast: next == nil
+        )
+        startsOver = false
+        state = .applying(next: next ?? .finish(nil))
+        return .apply(step)
+    }
+
+    /// The cursor means nothing to this server any more.
     ///
-    /// The page is not stored: it was asked for with that cursor.
+    /// The page, if one came, is not stored: it was asked for with that cursor.
     private mutating func beginAnew() -> Action {
-        guard !hasBegunAnew else { return finish(.changingEpoch) }
+        guard !hasBegunAnew else { return finish(.changingServer) }
         hasBegunAnew = true
-        cursor = nil
+        position = .start
+        startsOver = true
         return ask(.request(from: nil), 1)
     }
 
@@ -159,12 +195,42 @@ package struct PullMachine: Sendable {
             return .wait(Backoff.delay(after: attempt, asked: retryAfter, limits))
         case 200..<300:
             return finish(.badPage)
+        case 400, 410:
+            // A link that has expired, or that the server cannot read any more.
+            guard isFollowingChanges, !hasBegunAnew else {
+                return finish(.rejected(status: status))
+            }
+            return beginAnew()
         default:
             return finish(.rejected(status: status))
         }
     }
 
-    package mutating func failed() -> Action { finish(.network) }
+    /// No page came: it is asked for again, smaller, where that may help.
+    package mutating func failed(_ reason: LostPage) -> Action {
+        guard case .asking(let request, let attempt) = state else {
+            preconditionFailure("failed(_:) with nothing asked")
+        }
+        let rows = pageRows
+        if reason != .unreachable { pageRows = max(1, rows / 4) }
+        switch reason {
+        case .unreachable:
+            return finish(.network)
+        case .tooLarge:
+            // Each try is a quarter of the one before, so there are few.
+            return rows > 1 ? ask(request, attempt) : finish(.network)
+        case .slow where rows <= limits.pageRowsSmall:
+            // So few rows are no reason: the server is silent.
+            return finish(.network)
+        case .slow, .cut:
+            guard attempt < limits.attemptsMax else { return finish(.network) }
+            state = .waiting(request, attempt: attempt)
+            return .wait(Backoff.delay(after: attempt, asked: nil, limits))
+        }
+    }
+
+    /// The size of a page to begin the next pull with; nil for the usual one.
+    package var pageRowsKept: Int? { pageRows < limits.pageRowsFirst ? pageRows : nil }
 
     package mutating func waited() -> Action {
         guard case .waiting(let request, let attempt) = state else {
@@ -188,7 +254,8 @@ package struct PullMachine: Sendable {
         if time <= limits.pageTimeWanted / 2 {
             pageRows = min(pageRows * 2, limits.pageRowsMax)
         } else if time > limits.pageTimeWanted {
-            pageRows = max(pageRows / 2, min(limits.pageRowsFirst, limits.pageRowsMax) / 8, 1)
+            let least = min(limits.pageRowsFirst, limits.pageRowsMax) / 8
+            pageRows = max(pageRows / 2, min(pageRows, least), 1)
         }
     }
 

@@ -1,6 +1,7 @@
 // Pull: the runner of PullMachine.
 
 import Foundation
+import Synchronization
 import TidelineCore
 
 /// What a pull did.
@@ -53,20 +54,40 @@ extension SyncEngine {
             fingerprint: try PullRequest.fingerprint(query, schema: catalog.schema(table)),
             table: table
         )
-        let kept = try await steps.cursor()
+        events.send(.pullStarted(table: table))
+        do {
+            let result = try await run(steps)
+            events.send(
+                .pullFinished(table: table, applied: result.applied, removed: result.removed)
+            )
+            return result
+        } catch {
+            let code = (error as? SyncError)?.code
+            let isCancelled = error is CancellationError
+            events.send(
+                .pullFailed(table: table, code: isCancelled ? .cancelled : code ?? .offline)
+            )
+            throw error
+        }
+    }
+
+    private func run(_ steps: PullSteps) async throws -> PullResult {
+        let table = steps.table
+        let (kept, rowsKept) = try await steps.start()
         var machine = PullMachine(
-            isIncremental: queryID != nil,
-            cursor: kept?.time,
+            isIncremental: steps.queryID != nil,
+            position: kept?.position ?? .start,
             epoch: kept?.epoch,
+            pageRows: rowsKept,
             limits: limits
         )
         var result = PullResult()
-        events.send(.pullStarted(table: table))
         var action = machine.start()
         var answer: PullAnswer?
         // The answer to the next request, when it was asked for while a page was stored.
         var early: PullAnswer?
         var since: Timestamp?
+        var seen = SeenRows()
         while true {
             switch action {
             case .request, .follow:
@@ -74,18 +95,16 @@ extension SyncEngine {
                 if early == nil { early = try await steps.ask(action, rows: machine.pageRows) }
                 answer = early
                 early = nil
-                action = answer.map { $0.told(to: &machine) } ?? machine.failed()
+                action = answer.map { $0.told(to: &machine) } ?? machine.failed(.unreachable)
             case .wait(let delay):
                 try await environment.sleep(Backoff.spread(delay, environment.fraction()))
                 action = machine.waited()
-            case .apply(let cursor):
-                let (ahead, rows) = (machine.ahead, machine.pageRows)
-                async let next = steps.ask(ahead, rows: rows)
-                let counts = try await steps.apply(
-                    answer?.page?.rows ?? [],
-                    since,
-                    steps.cursor(cursor, machine.epoch)
-                )
+            case .apply(let step):
+                let (ahead, size) = (machine.ahead, machine.pageRows)
+                async let next = steps.ask(ahead, rows: size)
+                let rows = answer?.page?.rows ?? []
+                if step.position == nil { for row in rows { seen.insert(row.id) } }
+                let counts = try await steps.apply(rows, since, step, machine.epoch, seen)
                 result.applied += counts.applied
                 result.removed += counts.removed
                 events.send(
@@ -94,119 +113,12 @@ extension SyncEngine {
                 action = machine.applied()
                 early = try await next
             case .finish(let failure):
-                if let failure { throw steps.error(failure, answer?.outline) }
+                try await steps.keep(machine.pageRowsKept, before: rowsKept)
+                if let failure { throw steps.error(failure, answer) }
                 result.requests = machine.requests
-                let now = environment.now()
-                try await transaction { try $0.setLastPull(now, table) }
-                events.send(
-                    .pullFinished(table: table, applied: result.applied, removed: result.removed)
-                )
+                lastPulls.withLock { $0[table] = environment.now() }
                 return result
             }
-        }
-    }
-}
-
-/// An answer to a request of a pull.
-private struct PullAnswer: Sendable {
-    var status: Int
-    var retryAfter: Duration?
-    /// Nil when the answer is no page.
-    var page: PulledPage?
-    var summary: PageSummary?
-    /// What it was, when it is no page.
-    var outline: AnswerOutline?
-    /// From the request to the last byte.
-    var time: Duration
-
-    func told(to machine: inout PullMachine) -> PullMachine.Action {
-        guard let summary else { return machine.refused(status: status, retryAfter: retryAfter) }
-        return machine.received(summary, after: time)
-    }
-}
-
-/// The effects of one pull.
-private struct PullSteps: Sendable {
-    let engine: SyncEngine
-    let remote: RemoteService
-    let query: TableQuery
-    let queryID: String?
-    let fingerprint: String
-    let table: String
-
-    func cursor() async throws -> PullCursor? {
-        guard let queryID else { return nil }
-        return try await engine.read { [table, fingerprint, endpoint = remote.endpoint.key] in
-            try $0.cursor(table, queryID, fingerprint: fingerprint, endpoint: endpoint)
-        }
-    }
-
-    func cursor(_ time: String?, _ epoch: String?) -> PullCursor {
-        PullCursor(
-            time: time,
-            epoch: epoch,
-            fingerprint: fingerprint,
-            endpoint: remote.endpoint.key
-        )
-    }
-
-    func error(_ failure: PullMachine.Failure, _ answer: AnswerOutline?) -> SyncError {
-        .pullFailed(failure, table: table, answer: answer, server: remote.endpoint.name)
-    }
-
-    /// Asks for a page and reads it; nil when there is nothing to ask.
-    func ask(_ action: PullMachine.Action?, rows: Int) async throws -> PullAnswer? {
-        guard let action, let url = try url(of: action) else { return nil }
-        try Task.checkCancellation()
-        let start = engine.environment.now()
-        let response: TransportResponse
-        do {
-            response = try await remote.page(url, rows: rows)
-        } catch let error as TransportError {
-            throw SyncError.offline(error)
-        }
-        let time = Duration.seconds(engine.environment.now().timeIntervalSince(start))
-        var page: PulledPage?
-        if response.status == 200 {
-            page = PulledPage(response, schema: engine.catalog.schema(table))
-        }
-        return PullAnswer(
-            status: response.status,
-            retryAfter: response.retryAfter,
-            page: page,
-            summary: page?.summary,
-            outline: page == nil ? AnswerOutline(response) : nil,
-            time: time
-        )
-    }
-
-    private func url(of action: PullMachine.Action) throws -> URL? {
-        switch action {
-        case .request(let from):
-            let text = try PullRequest.query(
-                query,
-                from: from,
-                isIncremental: queryID != nil,
-                schema: engine.catalog.schema(table)
-            )
-            return try remote.endpoint.url(table, query: "?" + text)
-        case .follow(let link):
-            return try remote.endpoint.url(following: link, table: table)
-        case .wait, .apply, .finish:
-            return nil
-        }
-    }
-
-    /// Stores a page and its cursor.
-    func apply(
-        _ rows: [Row],
-        _ since: Timestamp?,
-        _ cursor: PullCursor
-    ) async throws -> PageApply.Counts {
-        try await engine.transaction { [table, queryID] queue in
-            let counts = try PageApply(queue: queue, table: table).apply(rows, since: since)
-            if let queryID { try queue.setCursor(cursor, table, queryID) }
-            return counts
         }
     }
 }

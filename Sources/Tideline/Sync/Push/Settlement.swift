@@ -115,12 +115,15 @@ struct Settlement {
             [RowMerge.rebase(local: local, from: sent, onto: row)],
             in: operation.table
         )
+        try queue.confirmHolders(of: row, operation.table)
     }
 
     /// Takes the row out of the queue's hands: the local row becomes the server's.
     private func apply(_ server: ServerState, _ table: String, _ id: String) throws {
         switch server {
-        case .row(let row): try store.put([JSONRowReader.withoutDeleted(row)], in: table)
+        case .row(let row):
+            try store.put([JSONRowReader.withoutDeleted(row)], in: table)
+            try queue.confirmHolders(of: row, table)
         case .deleted: try store.delete(ids: [.string(id)], in: table)
         }
     }

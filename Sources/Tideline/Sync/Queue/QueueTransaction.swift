@@ -1,35 +1,9 @@
-// QueueTransaction: queue, bases, errors and cursors within one transaction of the store.
+// QueueTransaction: queue, bases and errors within one transaction of the store.
 //
 // Only look-ups and rows; what to do is decided by QueueRules, ConflictRules and the machines.
 
 import Foundation
 import TidelineCore
-
-/// The synchronised tables of a client, by name.
-struct TableCatalog: Sendable {
-    let schemas: [String: TableSchema]
-
-    /// Declared columns come first; those of a model that were not declared are added to them.
-    init(declared: [TableSchema], models: [TableSchema]) throws {
-        var schemas: [String: TableSchema] = [:]
-        for schema in declared {
-            guard schemas.updateValue(schema, forKey: schema.name) == nil else {
-                throw SyncError.tableTwice(schema.name)
-            }
-        }
-        var seen: Set<String> = []
-        for model in models {
-            guard seen.insert(model.name).inserted else { throw SyncError.tableTwice(model.name) }
-            var schema = schemas[model.name] ?? TableSchema(name: model.name, columns: [])
-            let known = Set(schema.columns.map(\.name))
-            schema.columns += model.columns.filter { !known.contains($0.name) }
-            schemas[model.name] = schema
-        }
-        self.schemas = schemas
-    }
-
-    func schema(_ table: String) -> TableSchema? { schemas[table] }
-}
 
 struct QueueReader {
     let store: any LocalStoreReader
@@ -99,46 +73,17 @@ struct QueueReader {
         )
     }
 
+    /// The ids of the rows that a filter matches.
+    func ids(_ filter: Filter?, in table: String) throws -> [String] {
+        var query = TableQuery(filter: filter)
+        query.select = [SystemColumn.id]
+        return try store.rows(query, in: table).map(\.id)
+    }
+
     func basis(_ table: String, _ itemID: String) throws -> RowBasis? {
         try store.row(id: SystemTables.baseKey(table, itemID), in: SystemTables.bases).flatMap {
             RowBasis(row: $0, schema: catalog.schema(table))
         }
-    }
-
-    /// The cursor of a pull, when it was made with the same filter at the same endpoint.
-    func cursor(
-        _ table: String,
-        _ queryID: String,
-        fingerprint: String,
-        endpoint: String
-    ) throws -> PullCursor? {
-        func kept(_ kind: PullCursor.Part) throws -> String? {
-            try config(table, queryID, kind.rawValue)
-        }
-        let (filter, place) = (try kept(.fingerprint), try kept(.endpoint))
-        guard filter.map(ItemKey.init) == ItemKey(fingerprint),
-            place.map(ItemKey.init) == ItemKey(endpoint)
-        else { return nil }
-        return PullCursor(
-            time: try kept(.time),
-            epoch: try kept(.epoch),
-            fingerprint: fingerprint,
-            endpoint: endpoint
-        )
-    }
-
-    /// When the last pull of a table ended.
-    func lastPull(_ table: String) throws -> Date? {
-        try config(table, "", PullCursor.lastPullType).flatMap { Timestamp($0)?.date }
-    }
-
-    private func config(_ table: String, _ queryID: String, _ keyType: Int) throws -> String? {
-        let id = Value.string(QueueReader.configID(table, queryID, keyType))
-        return try store.row(id: id, in: SystemTables.config)?["value"]?.text
-    }
-
-    static func configID(_ table: String, _ queryID: String, _ keyType: Int) -> String {
-        "\(table)|\(queryID)|\(keyType)"
     }
 }
 
@@ -211,48 +156,5 @@ struct QueueTransaction {
                 .first?["id"]
         else { return 0 }
         return highest
-    }
-
-    /// Keeps a cursor in place of the one before, which may belong to another endpoint.
-    func setCursor(_ cursor: PullCursor, _ table: String, _ queryID: String) throws {
-        var rows: [Row] = []
-        var without: [Value] = []
-        for (part, value) in cursor.parts {
-            let id = Value.string(QueueReader.configID(table, queryID, part.rawValue))
-            guard let value else {
-                without.append(id)
-                continue
-            }
-            rows.append([
-                "id": id, "key": .string(queryID), "keyType": .integer(Int64(part.rawValue)),
-                "table": .string(table), "value": .string(value),
-            ])
-        }
-        try store.put(rows, in: SystemTables.config)
-        if !without.isEmpty { try store.delete(ids: without, in: SystemTables.config) }
-    }
-
-    /// Remembers when the last pull of a table ended; for display.
-    func setLastPull(_ date: Date, _ table: String) throws {
-        try store.put(
-            [
-                [
-                    "id": .string(QueueReader.configID(table, "", PullCursor.lastPullType)),
-                    "key": "", "keyType": .integer(Int64(PullCursor.lastPullType)),
-                    "table": .string(table), "value": .string(Timestamp(date).text),
-                ]
-            ],
-            in: SystemTables.config
-        )
-    }
-
-    /// Forgets every cursor of a table.
-    func resetCursors(_ table: String) throws {
-        let query = TableQuery(
-            filter: .equal("table", .string(table))
-                && .differs("keyType", from: .integer(Int64(PullCursor.lastPullType)))
-        )
-        let ids = try store.rows(query, in: SystemTables.config).compactMap { $0["id"] }
-        if !ids.isEmpty { try store.delete(ids: ids, in: SystemTables.config) }
     }
 }

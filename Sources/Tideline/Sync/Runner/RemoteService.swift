@@ -66,9 +66,15 @@ struct RemoteService: Sendable {
         )
     }
 
-    /// One page of a list, of so many rows where the server lets the client choose.
-    func page(_ url: URL, rows: Int) async throws -> TransportResponse {
-        try await send("GET", url, headers: ["Prefer": "odata.maxpagesize=\(rows)"])
+    /// One page of a list, of so many rows where the server lets the client choose, and a link to
+    /// what changes after the list where the server gives one.
+    func page(
+        _ url: URL,
+        rows: Int,
+        tracksChanges: Bool = false
+    ) async throws -> TransportResponse {
+        let wish = tracksChanges ? "odata.track-changes, " : ""
+        return try await send("GET", url, headers: ["Prefer": "\(wish)odata.maxpagesize=\(rows)"])
     }
 }
 

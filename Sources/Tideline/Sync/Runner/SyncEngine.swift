@@ -17,6 +17,8 @@ final class SyncEngine: Sendable {
     let events: SyncEvents
     let lock: SyncLock
     let handedOut: HandedOutRows
+    /// When the last pulls of the tables ended; those that brought something are in the store too.
+    let lastPulls = Mutex<[String: Date]>([:])
 
     init(
         store: any LocalStore,
@@ -43,23 +45,29 @@ final class SyncEngine: Sendable {
 
     func policy(_ table: String) -> ConflictPolicy { policies[table] ?? defaultPolicy }
 
-    /// Runs `body` in one transaction with the queue at hand.
+    /// Runs `body` in one transaction with the queue at hand, never on the caller's actor.
+    @concurrent
     func transaction<Result: Sendable>(
         _ body: @escaping @Sendable (QueueTransaction) throws -> Result
     ) async throws -> Result {
         let catalog = catalog
         return try await wrapped {
-            try await self.store.write { try body(QueueTransaction(store: $0, catalog: catalog)) }
+            try await self.store.write {
+                try body(QueueTransaction(store: HeldRows($0), catalog: catalog))
+            }
         }
     }
 
-    /// Reads one state of store and queue.
+    /// Reads one state of store and queue, never on the caller's actor.
+    @concurrent
     func read<Result: Sendable>(
         _ body: @escaping @Sendable (QueueReader) throws -> Result
     ) async throws -> Result {
         let catalog = catalog
         return try await wrapped {
-            try await self.store.read { try body(QueueReader(store: $0, catalog: catalog)) }
+            try await self.store.read {
+                try body(QueueReader(store: HeldRowsReader(inner: $0), catalog: catalog))
+            }
         }
     }
 
@@ -132,34 +140,6 @@ extension SyncEngine {
             try LocalChanges(queue: $0, table: table).delete(id, version: version)
         }
     }
-
-    /// Removes local rows; see ``SyncTable/purge(force:)``.
-    func purge(_ filter: Filter?, force: Bool, in table: String) async throws {
-        let filter = filter?.bound(now: environment.now())
-        try await alone("purge") {
-            try await transaction { queue in
-                let reader = queue.reader
-                if !force, try reader.count(table: table) > 0 {
-                    throw SyncError.pendingOperations(table: table)
-                }
-                let ids = try queue.store.rows(TableQuery(filter: filter), in: table).map(\.id)
-                let purged = Set(ids.map(ItemKey.init))
-                if force {
-                    for operation in try reader.operations() where operation.table == table {
-                        guard filter == nil || purged.contains(ItemKey(operation.itemID)) else {
-                            continue
-                        }
-                        try queue.remove(operation)
-                        try queue.removeBasis(table, operation.itemID)
-                    }
-                }
-                try queue.store.delete(ids: ids.map(Value.string), in: table)
-                // The purged rows are older than the cursors: without this they would stay away.
-                try queue.resetCursors(table)
-            }
-        }
-        handedOut.forget(table)
-    }
 }
 
 // MARK: - Errors
@@ -187,6 +167,8 @@ extension SyncEngine {
             switch basis?.lastKnown {
             case .row(let row):
                 try queue.store.put([JSONRowReader.withoutDeleted(row)], in: operation.table)
+                try queue.confirmHolders(of: row, operation.table)
+                try queue.removeUnheld(operation.itemID, operation.table)
             default:
                 try queue.store.delete(ids: [.string(operation.itemID)], in: operation.table)
             }

@@ -131,12 +131,12 @@ extension SyncError {
             )
         case (.tooManyPages, _):
             SyncError(.badResponse, "The pull of '\(table)' did not end. Check the server's links.")
-        case (.changingEpoch, _):
+        case (.changingServer, _):
             SyncError(
                 .badResponse,
                 """
-                The server changed its state twice during the pull of '\(table)'. Check that one \
-                server with one database is behind the endpoint, then pull again.
+                The server forgot twice what it had said during the pull of '\(table)'. Check \
+                that one server with one database is behind the endpoint, then pull again.
                 """
             )
         }

@@ -18,6 +18,8 @@ public enum SyncEvent: Sendable, Hashable {
     case pageApplied(table: String, applied: Int, removed: Int)
     /// A pull ended.
     case pullFinished(table: String, applied: Int, removed: Int)
+    /// A pull that had begun ended with an error; what was stored before stays.
+    case pullFailed(table: String, code: SyncError.Code)
 }
 
 /// Hands every event to every listener; a listener that does not keep up loses the oldest.

@@ -4,7 +4,8 @@
 public struct SyncLimits: Sendable, Hashable {
     /// How often an operation or a page is tried in one push or pull.
     ///
-    /// Only 408, 429, 5xx and answers that cannot be read are tried again.
+    /// Only 408, 429, 5xx, answers that cannot be read, and pages that did not arrive whole are
+    /// tried again.
     public var attemptsMax = 4
 
     /// The wait before the second attempt; it doubles from then on.
@@ -29,6 +30,11 @@ public struct SyncLimits: Sendable, Hashable {
     ///
     /// A page is in memory whole, and the one behind it meanwhile.
     public var pageRowsMax = 4000
+
+    /// The page that is not made smaller when the server is too slow.
+    ///
+    /// A page of so few rows that does not come in time is that of a silent server.
+    public var pageRowsSmall = 32
 
     /// How long a page may take; one that takes longer makes the next one smaller.
     public var pageTimeWanted: Duration = .seconds(4)

@@ -10,6 +10,12 @@ package struct PulledPage: Sendable {
     package var rows: [Row] = []
     package var count: Int?
     package var nextLink: String?
+    /// `@odata.deltaLink`: where the changes after this list are.
+    package var deltaLink: String?
+    /// Whether the server tells changes after this list: `Preference-Applied`.
+    package var tracksChanges = false
+    /// `Tideline-Horizon`: the time before which tombstones are gone.
+    package var horizon: String?
     /// `Tideline-Epoch`: the state of the server's database.
     package var epoch: String?
 
@@ -29,6 +35,8 @@ package struct PulledPage: Sendable {
         guard let read else { return nil }
         self = read
         epoch = response.headers["Tideline-Epoch"]
+        horizon = response.headers["Tideline-Horizon"]
+        tracksChanges = Self.tracksChanges(response.headers["Preference-Applied"] ?? "")
         if nextLink == nil, let header = response.headers["Link"] {
             nextLink = Self.nextLink(header)
         }
@@ -56,10 +64,8 @@ package struct PulledPage: Sendable {
                         count = reader.integer(span).map { Int($0) }
                     }
                     try reader.skip(token)
-                case "nextLink":
-                    let token = try reader.value()
-                    if case .string(let span) = token { nextLink = reader.text(span) }
-                    try reader.skip(token)
+                case "nextLink": nextLink = try Self.text(&reader)
+                case "@odata.deltaLink": deltaLink = try Self.text(&reader)
                 default:
                     try reader.skip(try reader.value())
                 }
@@ -67,6 +73,20 @@ package struct PulledPage: Sendable {
             guard hasItems else { throw reader.failure("the page has no items") }
         default:
             throw reader.failure("a page is expected")
+        }
+    }
+
+    private static func text(_ reader: inout JSONReader) throws -> String? {
+        let token = try reader.value()
+        try reader.skip(token)
+        if case .string(let span) = token { return reader.text(span) }
+        return nil
+    }
+
+    private static func tracksChanges(_ header: String) -> Bool {
+        header.split(whereSeparator: { $0 == "," || $0 == ";" }).contains {
+            let name = $0.trimmingCharacters(in: .whitespaces).lowercased()
+            return name == "odata.track-changes" || name == "track-changes"
         }
     }
 
@@ -117,6 +137,9 @@ package struct PulledPage: Sendable {
             rowCount: rows.count,
             latest: latest.map { Timestamp($0).text },
             nextLink: nextLink,
+            deltaLink: deltaLink,
+            tracksChanges: tracksChanges,
+            horizon: horizon,
             epoch: epoch
         )
     }

@@ -1,0 +1,49 @@
+// CellKind: which values a typed column of SQLite gives back as they were put.
+//
+// SQLite turns the text '007' into 7 where the column's type is a number, and 5 into '5' where it is
+// text. A value that a column does not hold as it came stands among the row's unknown members.
+
+import TidelineCore
+
+enum CellKind: Sendable {
+    case text
+    case integer
+    case number
+    case decimal
+    case boolean
+    case instant
+    case bytes
+    case json
+    /// Not looked at.
+    case any
+
+    init(_ type: ColumnType) {
+        self =
+            switch type {
+            case .string, .date, .time, .guid, .enumeration: .text
+            case .integer: .integer
+            case .number: .number
+            case .decimal: .decimal
+            case .boolean: .boolean
+            case .dateTime: .instant
+            case .binary: .bytes
+            case .json: .json
+            }
+    }
+
+    /// Whether a value comes out as it goes in; a number may become that of its column.
+    @inline(__always)
+    func holds(_ value: Value) -> Bool {
+        switch (self, value) {
+        case (.any, _), (_, .null), (_, .data): true
+        case (.text, .string), (.bytes, .string): true
+        case (.decimal, .string(let text)): DecimalText.parse(text) == nil
+        case (.integer, .integer), (.number, .integer), (.decimal, .integer), (.bytes, .integer):
+            true
+        case (.number, .number), (.integer, .number), (.bytes, .number): true
+        case (.decimal, .decimal), (.number, .decimal): true
+        case (.boolean, .bool), (.instant, .date), (.json, .json): true
+        default: false
+        }
+    }
+}

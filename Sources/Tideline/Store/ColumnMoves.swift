@@ -1,0 +1,126 @@
+// ColumnMoves: what a model gained, or typed anew, since the file was last open.
+//
+// A column that was unknown before has its values among the unknown members of the rows; one of
+// another type has them as that type keeps them. Both are put again, in the transaction of the open.
+
+import TidelineCore
+import TidelineSQLite
+
+struct ColumnMoves {
+    let table: SQLiteTable
+    /// Whether columns were added.
+    var hasGained = false
+    /// The columns whose type in the file is another.
+    var changed: [ColumnDefinition] = []
+
+    init(table: SQLiteTable) {
+        self.table = table
+    }
+
+    private var name: String { Identifier(table.schema.name).quoted }
+
+    /// The columns in the file, by their lower case, with their types.
+    static func columns(
+        of table: SQLiteTable,
+        in database: Database
+    ) throws -> [String: String] {
+        var known: [String: String] = [:]
+        let statement = try database.prepare("SELECT name, type FROM pragma_table_info(?1)")
+        defer { statement.reset() }
+        try statement.bind([.text(table.schema.name)])
+        while try statement.step() { known[statement.text(0).lowercased()] = statement.text(1) }
+        return known
+    }
+
+    func run(in database: Database) throws {
+        guard table.hasExtra, hasGained || !changed.isEmpty else { return }
+        let indexes = changed.isEmpty ? [] : try self.indexes(in: database)
+        for index in indexes {
+            try database.execute("DROP INDEX \(Identifier(index.name).quoted)")
+        }
+        for column in changed {
+            let own = Identifier(column.name).quoted
+            try database.execute("ALTER TABLE \(name) RENAME COLUMN \(own) TO \(former(column))")
+            let declaration = SQLiteStoreSchema.declaration(column)
+            try database.execute("ALTER TABLE \(name) ADD COLUMN \(declaration)")
+        }
+        try putAgain(in: database)
+        for column in changed {
+            try database.execute("ALTER TABLE \(name) DROP COLUMN \(former(column))")
+        }
+        for index in indexes { try database.execute(index.sql) }
+    }
+
+    private func former(_ column: ColumnDefinition) -> String {
+        Identifier("__former_" + column.name).quoted
+    }
+
+    /// The indexes of the app, which keep a column from being dropped.
+    private func indexes(in database: Database) throws -> [(name: String, sql: String)] {
+        let statement = try database.prepare(
+            """
+            SELECT name, sql FROM sqlite_master
+            WHERE type = 'index' AND lower(tbl_name) = lower(?1) AND sql IS NOT NULL
+            """
+        )
+        defer { statement.reset() }
+        try statement.bind([.text(table.schema.name)])
+        var indexes: [(String, String)] = []
+        while try statement.step() { indexes.append((statement.text(0), statement.text(1))) }
+        return indexes
+    }
+
+    /// Puts every row again that has unknown members, or a value in a column of another type.
+    private func putAgain(in database: Database) throws {
+        let rows = SQLiteTransaction(database: database, tables: [table.schema.name: table])
+        let conditions = [SQLiteTable.extraColumn] + changed.map(former)
+        let columns = ["\"id\""] + changed.map(former)
+        let select = """
+            SELECT \(columns.joined(separator: ", ")) FROM \(name)
+            WHERE "id" > ?1 AND (\(conditions.map { $0 + " IS NOT NULL" }.joined(separator: " OR ")))
+            ORDER BY "id" LIMIT \(Self.rowsAtOnce)
+            """
+        var last = ""
+        while true {
+            var found: [(id: String, values: [Value])] = []
+            let statement = try database.prepare(select)
+            try statement.bind([.text(last)])
+            while try statement.step() {
+                let values = changed.enumerated().map { index, column in
+                    Self.value(statement, Int32(index + 1), column.type)
+                }
+                found.append((statement.text(0), values))
+            }
+            statement.reset()
+            for (id, values) in found {
+                guard var row = try rows.row(id: .string(id), in: table.schema.name) else {
+                    continue
+                }
+                for (column, value) in zip(changed, values) where value != .null {
+                    row[column.name] = value
+                }
+                try rows.put([row], in: table.schema.name)
+            }
+            guard found.count == Self.rowsAtOnce, let end = found.last else { return }
+            last = end.id
+        }
+    }
+
+    private static let rowsAtOnce = 500
+
+    /// A value of a column that had another type, as one of the new type where that says the same.
+    private static func value(
+        _ statement: Statement,
+        _ index: Int32,
+        _ type: ColumnType
+    ) -> Value {
+        switch (type, statement.value(index)) {
+        case (.integer, .text(let text)):
+            Int64(text).flatMap { String($0) == text ? .integer($0) : nil } ?? .string(text)
+        case (.number, .text(let text)):
+            Double(text).flatMap { $0.isFinite ? .number($0) : nil } ?? .string(text)
+        case (.string, .integer(let number)): .string(String(number))
+        default: SQLiteStoreSQL.value(statement, index, type)
+        }
+    }
+}

@@ -1,0 +1,154 @@
+// HeldRows: the rows of a store as all but the pull sees them: without the mask beside each row that
+// says which queries hold it.
+//
+// A row that is new gets the bits of all queries of its table: it was written here, and each of them
+// will be told of it. A row that is there keeps the mask that it has.
+
+import TidelineCore
+
+enum HeldMask {
+    /// The column of a synchronised table.
+    static let column = ColumnDefinition("__queries", .integer)
+
+    static var name: String { column.name }
+
+    /// The mask of a row; nil for one that no query was ever told of.
+    static func bits(_ row: Row) -> Int64? {
+        guard case .integer(let bits) = row[name] else { return nil }
+        return bits
+    }
+}
+
+/// Puts masks beside rows that mostly share their names: the names are made once for each layout.
+struct MaskWriter {
+    private var layout: RowLayout?
+    private var masked: RowLayout?
+
+    mutating func row(_ row: Row, bits: Int64) -> Row {
+        if layout !== row.rowLayout {
+            layout = row.rowLayout
+            let names = row.rowLayout.names
+            masked = names.contains(HeldMask.name) ? nil : RowLayout(names + [HeldMask.name])
+        }
+        guard let masked else {
+            var held = row
+            held[HeldMask.name] = .integer(bits)
+            return held
+        }
+        var values: [Value] = []
+        values.reserveCapacity(row.count + 1)
+        values += row.allValues
+        values.append(.integer(bits))
+        return Row(layout: masked, values: values)
+    }
+}
+
+extension TableSchema {
+    /// The schema of a synchronised table in a store.
+    var held: TableSchema {
+        var schema = self
+        schema.columns.append(HeldMask.column)
+        return schema
+    }
+}
+
+/// Reading without masks.
+struct HeldRowsReader: LocalStoreReader {
+    let inner: any LocalStoreReader
+
+    func rows(_ query: TableQuery, in table: String) throws -> [Row] {
+        let rows = try inner.rows(query, in: table)
+        guard query.select == nil, !SystemTables.names.contains(table) else { return rows }
+        var mask = RowMember(HeldMask.name)
+        return rows.map { mask.removed(from: $0) }
+    }
+
+    func row(id: Value, in table: String) throws -> Row? {
+        var row = try inner.row(id: id, in: table)
+        row?[HeldMask.name] = nil
+        return row
+    }
+
+    func count(_ filter: Filter?, in table: String) throws -> Int {
+        try inner.count(filter, in: table)
+    }
+}
+
+/// Writing without masks, within one transaction.
+final class HeldRows: LocalStoreWriter {
+    let inner: any LocalStoreWriter
+    private let reader: HeldRowsReader
+    private var takenBits: [String: Int64] = [:]
+    private var queries: [String: [HoldingQuery]] = [:]
+
+    init(_ inner: any LocalStoreWriter) {
+        self.inner = inner
+        reader = HeldRowsReader(inner: inner)
+    }
+
+    func rows(_ query: TableQuery, in table: String) throws -> [Row] {
+        try reader.rows(query, in: table)
+    }
+
+    func row(id: Value, in table: String) throws -> Row? { try reader.row(id: id, in: table) }
+
+    func count(_ filter: Filter?, in table: String) throws -> Int {
+        try reader.count(filter, in: table)
+    }
+
+    func put(_ rows: [Row], in table: String) throws {
+        guard !SystemTables.names.contains(table) else { return try inner.put(rows, in: table) }
+        try inner.put(
+            rows.map { row in
+                var held = row
+                let stored = try row["id"].flatMap { try inner.row(id: $0, in: table) }
+                if let stored {
+                    held[HeldMask.name] = stored[HeldMask.name] ?? .null
+                } else {
+                    let bits = try taken(table)
+                    held[HeldMask.name] = bits == 0 ? .null : .integer(bits)
+                }
+                return held
+            },
+            in: table
+        )
+    }
+
+    func delete(ids: [Value], in table: String) throws -> Int {
+        try inner.delete(ids: ids, in: table)
+    }
+
+    /// The queries of a table, read once in a transaction.
+    func holdingQueries(_ table: String, _ reader: QueueReader) throws -> [HoldingQuery] {
+        if let known = queries[table] { return known }
+        let read = try reader.holdingQueries(table)
+        queries[table] = read
+        return read
+    }
+
+    /// The bits of the queries of a table.
+    func taken(_ table: String) throws -> Int64 {
+        if let known = takenBits[table] { return known }
+        let id = Value.string(QueueReader.configID(table, "", QueryHold.takenType))
+        let text = try inner.row(id: id, in: SystemTables.config)?["value"]?.text
+        let bits = text.flatMap { Int64($0) } ?? 0
+        takenBits[table] = bits
+        return bits
+    }
+
+    /// Remembers the bits of the queries of a table.
+    func setTaken(_ bits: Int64, _ table: String) throws {
+        guard try taken(table) != bits else { return }
+        takenBits[table] = bits
+        try inner.put(
+            [
+                [
+                    "id": .string(QueueReader.configID(table, "", QueryHold.takenType)),
+                    "key": "", "keyType": .integer(Int64(QueryHold.takenType)),
+                    "table": .string(table), "value": .string(String(bits)),
+                ]
+            ],
+            in: SystemTables.config
+        )
+    }
+}

@@ -1,0 +1,166 @@
+// PullRecords: cursors, holds and sizes of pages as rows of MS_TableConfig.
+
+import Foundation
+import TidelineCore
+
+extension QueueReader {
+    /// The cursor of a pull, when it was made with the same filter at the same endpoint, and what
+    /// it holds.
+    ///
+    /// A cursor without a hold was made before rows knew who holds them: it starts over.
+    func cursor(
+        _ table: String,
+        _ queryID: String,
+        fingerprint: String,
+        endpoint: String
+    ) throws -> PullCursor? {
+        func kept(_ part: PullCursor.Part) throws -> String? {
+            try config(table, queryID, part.rawValue)
+        }
+        let (filter, place) = (try kept(.fingerprint), try kept(.endpoint))
+        guard filter.map(ItemKey.init) == ItemKey(fingerprint),
+            place.map(ItemKey.init) == ItemKey(endpoint), try hold(table, queryID) != nil
+        else { return nil }
+        let time = try kept(.time).map(PullCursor.Position.time)
+        let link = try kept(.link).map(PullCursor.Position.link)
+        return PullCursor(
+            position: link ?? time ?? .start,
+            epoch: try kept(.epoch),
+            fingerprint: fingerprint,
+            endpoint: endpoint
+        )
+    }
+
+    /// What a query holds; nil before its first page.
+    func hold(_ table: String, _ queryID: String) throws -> QueryHold? {
+        let number = try config(table, queryID, QueryHold.numberType).flatMap { Int($0) }
+        guard let number, (1...QueryHold.shared).contains(number) else { return nil }
+        let former = try config(table, queryID, QueryHold.formerType).flatMap { Int64($0) }
+        return QueryHold(number: number, formerBits: former)
+    }
+
+    /// Whether rows that nobody holds may be there.
+    func hasUnheld(_ table: String) throws -> Bool {
+        try config(table, "", QueryHold.unheldType) != nil
+    }
+
+    /// Whether every cursor of a table belongs to a query that has read everything since rows know
+    /// who holds them.
+    func knowsAllHolders(of table: String) throws -> Bool {
+        let query = TableQuery(filter: .equal("table", .string(table)))
+        var (fingerprints, numbers) = (Set<String>(), Set<String>())
+        for row in try store.rows(query, in: SystemTables.config) {
+            guard let key = row["key"]?.text, case .integer(let type) = row["keyType"] else {
+                continue
+            }
+            if type == PullCursor.Part.fingerprint.rawValue { fingerprints.insert(key) }
+            if type == QueryHold.numberType { numbers.insert(key) }
+        }
+        return fingerprints.isSubset(of: numbers)
+    }
+
+    /// When the last pull of a table ended.
+    func lastPull(_ table: String) throws -> Date? {
+        try config(table, "", PullCursor.lastPullType).flatMap { Timestamp($0)?.date }
+    }
+
+    /// The size of page that a link takes, where it is slow.
+    func pageRows(_ table: String, endpoint: String) throws -> Int? {
+        try config(table, endpoint, PullCursor.pageRowsType).flatMap { Int($0) }
+    }
+
+    private func config(_ table: String, _ key: String, _ keyType: Int) throws -> String? {
+        let id = Value.string(QueueReader.configID(table, key, keyType))
+        return try store.row(id: id, in: SystemTables.config)?["value"]?.text
+    }
+
+    static func configID(_ table: String, _ key: String, _ keyType: Int) -> String {
+        "\(table)|\(key)|\(keyType)"
+    }
+}
+
+extension QueueTransaction {
+    /// The rows with their masks.
+    var held: HeldRows {
+        guard let held = store as? HeldRows else { return HeldRows(store) }
+        return held
+    }
+
+    /// Removes a row that left every query while its operation was pending.
+    func removeUnheld(_ id: String, _ table: String) throws {
+        guard let row = try held.inner.row(id: .string(id), in: table), HeldMask.bits(row) == 0
+        else { return }
+        try store.delete(ids: [.string(id)], in: table)
+    }
+
+    /// Keeps a cursor in place of the one before; writes what is different.
+    ///
+    /// - Returns: Whether anything was.
+    @discardableResult
+    func setCursor(_ cursor: PullCursor, _ table: String, _ queryID: String) throws -> Bool {
+        var isChanged = false
+        for (part, value) in cursor.parts where try set(value, table, queryID, part.rawValue) {
+            isChanged = true
+        }
+        return isChanged
+    }
+
+    /// Keeps what a query holds.
+    func setHold(_ hold: QueryHold, _ table: String, _ queryID: String) throws {
+        let former = hold.formerBits.map { String($0) }
+        _ = try set(String(hold.number), table, queryID, QueryHold.numberType)
+        _ = try set(former, table, queryID, QueryHold.formerType)
+    }
+
+    /// Remembers when the last pull of a table ended; for display.
+    func setLastPull(_ date: Date, _ table: String) throws {
+        _ = try set(Timestamp(date).text, table, "", PullCursor.lastPullType)
+    }
+
+    /// Remembers the size of page that a link takes; nil forgets it.
+    func setPageRows(_ rows: Int?, _ table: String, endpoint: String) throws {
+        _ = try set(rows.map { String($0) }, table, endpoint, PullCursor.pageRowsType)
+    }
+
+    /// Remembers that rows which nobody holds may be there.
+    func setHasUnheld(_ hasUnheld: Bool, _ table: String) throws {
+        _ = try set(hasUnheld ? "1" : nil, table, "", QueryHold.unheldType)
+    }
+
+    /// Forgets every cursor of a table; what queries hold is known until they have read anew.
+    func resetCursors(_ table: String) throws {
+        let query = TableQuery(filter: .equal("table", .string(table)))
+        let types = Set(PullCursor.Part.allCases.map { Int64($0.rawValue) })
+        let ids = try store.rows(query, in: SystemTables.config).compactMap { row -> Value? in
+            guard case .integer(let type) = row["keyType"], types.contains(type) else { return nil }
+            return row["id"]
+        }
+        if !ids.isEmpty { try store.delete(ids: ids, in: SystemTables.config) }
+    }
+
+    /// Writes a value where another is kept; whether it did.
+    private func set(
+        _ value: String?,
+        _ table: String,
+        _ key: String,
+        _ keyType: Int
+    ) throws -> Bool {
+        let id = Value.string(QueueReader.configID(table, key, keyType))
+        let kept = try store.row(id: id, in: SystemTables.config)?["value"]?.text
+        guard kept.map(ItemKey.init) != value.map(ItemKey.init) else { return false }
+        guard let value else {
+            try store.delete(ids: [id], in: SystemTables.config)
+            return true
+        }
+        try store.put(
+            [
+                [
+                    "id": id, "key": .string(key), "keyType": .integer(Int64(keyType)),
+                    "table": .string(table), "value": .string(value),
+                ]
+            ],
+            in: SystemTables.config
+        )
+        return true
+    }
+}

@@ -1,0 +1,199 @@
+// PullSteps: the effects of one pull: it asks for pages, and stores each with its position.
+
+import Foundation
+import TidelineCore
+
+/// What a request of a pull brought.
+struct PullAnswer: Sendable {
+    var status = 0
+    var retryAfter: Duration?
+    /// Nil when the answer is no page.
+    var page: PulledPage?
+    var summary: PageSummary?
+    /// What it was, when it is no page.
+    var outline: AnswerOutline?
+    /// Why no answer came.
+    var lost: TransportError?
+    /// From the request to the last byte.
+    var time: Duration = .zero
+
+    func told(to machine: inout PullMachine) -> PullMachine.Action {
+        if let lost { return machine.failed(LostPage(lost)) }
+        guard let summary else { return machine.refused(status: status, retryAfter: retryAfter) }
+        return machine.received(summary, after: time)
+    }
+}
+
+extension LostPage {
+    fileprivate init(_ error: TransportError) {
+        self =
+            switch error.code {
+            case .responseTooLarge: .tooLarge
+            case .timedOut: .slow
+            case .connectionLost, .incompleteResponse: .cut
+            default: .unreachable
+            }
+    }
+}
+
+/// The effects of one pull.
+struct PullSteps: Sendable {
+    let engine: SyncEngine
+    let remote: RemoteService
+    let query: TableQuery
+    let queryID: String?
+    let fingerprint: String
+    let table: String
+
+    /// How far the pulls came, and the size of page to begin with.
+    func start() async throws -> (PullCursor?, Int?) {
+        try await engine.read { [table, queryID, fingerprint, endpoint = remote.endpoint.key] in
+            let rows = try $0.pageRows(table, endpoint: endpoint)
+            guard let queryID else { return (nil, rows) }
+            let cursor = try $0.cursor(
+                table,
+                queryID,
+                fingerprint: fingerprint,
+                endpoint: endpoint
+            )
+            return (cursor, rows)
+        }
+    }
+
+    /// Remembers the size of page that the link takes.
+    func keep(_ rows: Int?, before: Int?) async throws {
+        guard rows != before else { return }
+        try await engine.transaction { [table, endpoint = remote.endpoint.key] in
+            try $0.setPageRows(rows, table, endpoint: endpoint)
+        }
+    }
+
+    func error(_ failure: PullMachine.Failure, _ answer: PullAnswer?) -> SyncError {
+        if failure == .network, let lost = answer?.lost { return .offline(lost) }
+        return .pullFailed(
+            failure,
+            table: table,
+            answer: answer?.outline,
+            server: remote.endpoint.name
+        )
+    }
+
+    /// Asks for a page and reads it; nil when there is nothing to ask.
+    func ask(_ action: PullMachine.Action?, rows: Int) async throws -> PullAnswer? {
+        guard let action, let url = try url(of: action) else { return nil }
+        try Task.checkCancellation()
+        let start = engine.environment.now()
+        let response: TransportResponse
+        do {
+            response = try await remote.page(url, rows: rows, tracksChanges: queryID != nil)
+        } catch let error as TransportError {
+            return PullAnswer(lost: error)
+        }
+        let time = Duration.seconds(engine.environment.now().timeIntervalSince(start))
+        var page: PulledPage?
+        if response.status == 200 {
+            page = PulledPage(response, schema: engine.catalog.schema(table))
+        }
+        return PullAnswer(
+            status: response.status,
+            retryAfter: response.retryAfter,
+            page: page,
+            summary: page?.summary,
+            outline: page == nil ? AnswerOutline(response) : nil,
+            time: time
+        )
+    }
+
+    private func url(of action: PullMachine.Action) throws -> URL? {
+        switch action {
+        case .request(let from):
+            let text = try PullRequest.query(
+                query,
+                from: from,
+                isIncremental: queryID != nil,
+                schema: engine.catalog.schema(table)
+            )
+            return try remote.endpoint.url(table, query: "?" + text)
+        case .follow(let link):
+            return try remote.endpoint.url(following: link, table: table)
+        case .wait, .apply, .finish:
+            return nil
+        }
+    }
+
+    /// Stores a page, its cursor and, with the last page, what a reading of everything leaves out.
+    func apply(
+        _ rows: [Row],
+        _ since: Timestamp?,
+        _ step: PageStep,
+        _ epoch: String?,
+        _ seen: SeenRows
+    ) async throws -> PageApply.Counts {
+        let now = engine.environment.now()
+        guard let queryID, let position = step.position else {
+            return try await applyWithoutID(rows, isLast: step.isLast, seen, now)
+        }
+        let cursor = PullCursor(
+            position: position,
+            epoch: epoch,
+            fingerprint: fingerprint,
+            endpoint: remote.endpoint.key
+        )
+        return try await engine.transaction { [table] queue in
+            var hold = try queue.hold(table, queryID, startsOver: step.startsOver)
+            let page = try PageApply(queue: queue, table: table, hold: hold)
+            var counts = try page.apply(rows, since: since)
+            if step.isLast, let former = hold.formerBits {
+                counts.add(try page.endReading())
+                hold.formerBits = nil
+                try queue.setHold(hold, table, queryID)
+                try queue.held.setTaken(try queue.held.taken(table) & ~former, table)
+                counts.isWritten = true
+            }
+            if step.isLast { counts.add(try page.removeUnheld()) }
+            if try queue.setCursor(cursor, table, queryID) { counts.isWritten = true }
+            // A pull that brings nothing writes nothing: then the time is in memory only.
+            if step.isLast, counts.isWritten { try queue.setLastPull(now, table) }
+            return counts
+        }
+    }
+
+    private func applyWithoutID(
+        _ rows: [Row],
+        isLast: Bool,
+        _ seen: SeenRows,
+        _ now: Date
+    ) async throws -> PageApply.Counts {
+        let filter = query.filter?.bound(now: now)
+        // What is outside a window says nothing of the rows here.
+        let isWhole = query.limit == nil && query.offset == 0
+        return try await engine.transaction { [table] queue in
+            let hold = QueryHold(number: QueryHold.withoutID, formerBits: 0)
+            try queue.held.setTaken(try queue.held.taken(table) | hold.bit, table)
+            let page = try PageApply(queue: queue, table: table, hold: hold)
+            var counts = try page.apply(rows, since: nil)
+            if isLast {
+                if isWhole { counts.add(try page.endReading(filter, seen: seen)) }
+                try queue.setLastPull(now, table)
+            }
+            return counts
+        }
+    }
+}
+
+extension QueueTransaction {
+    /// What a query holds from its next page on.
+    fileprivate func hold(
+        _ table: String,
+        _ queryID: String,
+        startsOver: Bool
+    ) throws -> QueryHold {
+        let kept = try reader.hold(table, queryID)
+        if let kept, !startsOver { return kept }
+        let taken = try held.taken(table)
+        let hold = QueryHold.reading(after: kept, taken: taken)
+        try setHold(hold, table, queryID)
+        try held.setTaken(taken | hold.bit, table)
+        return hold
+    }
+}

@@ -1,0 +1,50 @@
+// TableCatalog: the synchronised tables of a client. Names are matched without regard to case, as a
+// server does.
+
+import TidelineCore
+
+/// The synchronised tables of a client, by name.
+struct TableCatalog: Sendable {
+    let schemas: [String: TableSchema]
+    /// The names by their lower case.
+    private let names: [String: String]
+
+    /// Declared columns come first; those of a model that were not declared are added to them.
+    ///
+    /// Where both name a column in different letter case, it is called as in the model.
+    init(declared: [TableSchema], models: [TableSchema]) throws {
+        var schemas: [String: TableSchema] = [:]
+        var names: [String: String] = [:]
+        for schema in declared {
+            guard names.updateValue(schema.name, forKey: schema.name.lowercased()) == nil else {
+                throw SyncError.tableTwice(schema.name)
+            }
+            schemas[schema.name] = schema
+        }
+        var seen: Set<String> = []
+        for model in models {
+            let key = model.name.lowercased()
+            guard seen.insert(key).inserted else { throw SyncError.tableTwice(model.name) }
+            let name = names[key] ?? model.name
+            names[key] = name
+            var schema = schemas[name] ?? TableSchema(name: name, columns: [])
+            for column in model.columns {
+                let same = schema.columns.firstIndex {
+                    $0.name.lowercased() == column.name.lowercased()
+                }
+                if let same {
+                    schema.columns[same].name = column.name
+                } else {
+                    schema.columns.append(column)
+                }
+            }
+            schemas[name] = schema
+        }
+        self.schemas = schemas
+        self.names = names
+    }
+
+    func schema(_ table: String) -> TableSchema? {
+        schemas[table] ?? names[table.lowercased()].flatMap { schemas[$0] }
+    }
+}

@@ -1,0 +1,91 @@
+// A disk that is full: nothing is lost, and what is freed helps at once, also after a restart.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestKit
+
+/// Disks of a few megabytes, where they may be mounted.
+private enum SmallDisk {
+    static let mayMount: Bool = {
+        guard let folder = try? makeFolder() else { return false }
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let isMounted = run(["mount", "-t", "tmpfs", "-o", "size=64k", "tideline", folder])
+        if isMounted { _ = run(["umount", folder]) }
+        return isMounted
+    }()
+
+    /// A disk of six megabytes, gone when the test ends.
+    static func with(_ body: (String) async throws -> Void) async throws {
+        let folder = try makeFolder()
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        guard run(["mount", "-t", "tmpfs", "-o", "size=6m", "tideline", folder]) else {
+            Issue.record("the disk cannot be mounted")
+            return
+        }
+        defer { _ = run(["umount", "-l", folder]) }
+        try await body(folder)
+    }
+
+    private static func makeFolder() throws -> String {
+        let folder = FileManager.default.temporaryDirectory
+            .appending(path: "tideline-disk-" + UUID().uuidString.lowercased()).path()
+        try FileManager.default.createDirectory(
+            atPath: folder,
+            withIntermediateDirectories: true
+        )
+        return folder
+    }
+
+    private static func run(_ words: [String]) -> Bool {
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = words
+        process.standardError = FileHandle.nullDevice
+        guard (try? process.run()) != nil else { return false }
+        process.waitUntilExit()
+        return process.terminationStatus == 0
+    }
+}
+
+@Suite(.enabled(if: SmallDisk.mayMount, "mounting a small disk needs rights"))
+struct FullDiskTests {
+    /// Inserts until the disk is full; how many rows went in.
+    private func fill(_ device: Device, _ mark: String, most: Int = 20_000) async throws -> Int {
+        let text = String(repeating: "x", count: 500)
+        for index in 0..<most {
+            do {
+                try await device.todos().insert(Todo(id: "\(mark)\(index)", text: text))
+            } catch let error as SyncError {
+                #expect(error.code == .storeFailure)
+                #expect(error.message.contains("no space"))
+                return index
+            }
+        }
+        return most
+    }
+
+    @Test(arguments: [false, true])
+    func whatIsFreedHelps(afterRestart: Bool) async throws {
+        try await SmallDisk.with { folder in
+            let (path, ballast) = (folder + "/store.sqlite", folder + "/ballast")
+            #expect(
+                FileManager.default.createFile(atPath: ballast, contents: Data(count: 2 << 20))
+            )
+            var device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
+            let before = try await fill(device, "a")
+            #expect(before > 100)
+            try FileManager.default.removeItem(atPath: ballast)
+            if afterRestart {
+                try await device.store.close()
+                device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
+            }
+            let after = try await fill(device, "b", most: 500)
+            #expect(after > 150)
+            #expect(try await device.todos().count() == before + after)
+            #expect(try await device.context.pendingOperationCount == before + after)
+            try await device.store.close()
+        }
+    }
+}

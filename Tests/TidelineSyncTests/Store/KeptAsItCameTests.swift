@@ -1,0 +1,193 @@
+// What the server sent is kept as it came, whatever the columns of the model say, and is found by
+// filters as soon as the model knows its column.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineSQLite
+import TidelineTestKit
+
+@Suite struct KeptAsItCameTests {
+    private let transport = ScriptedTransport()
+
+    private static let schema = TableSchema(
+        name: "Odd",
+        columns: [
+            ColumnDefinition("text", .string), ColumnDefinition("rank", .integer),
+            ColumnDefinition("size", .number), ColumnDefinition("price", .decimal),
+            ColumnDefinition("done", .boolean), ColumnDefinition("due", .dateTime),
+            ColumnDefinition("shape", .json), ColumnDefinition("bytes", .binary),
+            ColumnDefinition("note", .string),
+        ]
+    )
+
+    private static let values: [(String, String, Value)] = [
+        ("text", "5", .integer(5)), ("text", "5.5", .number(5.5)), ("text", "true", .bool(true)),
+        ("text", "{\"a\": 1}", .json(JSON(checked: "{\"a\":1}"))), ("text", "\"007\"", "007"),
+        ("rank", "\"007\"", "007"), ("rank", "\"seven\"", "seven"), ("rank", "true", .bool(true)),
+        ("rank", "7.5", .number(7.5)), ("rank", "7", .integer(7)),
+        ("size", "\"1e3\"", "1e3"), ("size", "false", .bool(false)), ("size", "2", .number(2)),
+        ("done", "1", .integer(1)), ("done", "\"1\"", "1"), ("done", "true", .bool(true)),
+        ("due", "5", .integer(5)), ("due", "\"5\"", "5"), ("due", "true", .bool(true)),
+        ("shape", "true", .json(JSON(checked: "true"))),
+        ("shape", "\"x\"", .json(JSON(checked: "\"x\""))),
+        ("bytes", "7", .integer(7)), ("bytes", "\"?\"", "?"),
+    ]
+
+    /// A later edit sends what was edited, and nothing else.
+    @Test(arguments: [true, false])
+    func anEditOfOneColumnSendsThatColumn(inMemory: Bool) async throws {
+        let store: any LocalStore =
+            inMemory ? MemoryStore() : try SQLiteStore(path: ":memory:", inline: true)
+        let device = try await Device(transport, store: store, tables: [], schemas: [Self.schema])
+        let odd = try device.client.syncTable(named: "Odd")
+        let rows = Self.values.enumerated().map { index, value in
+            "{\"id\":\"r\(index)\",\"version\":\"v1\",\"updatedAt\":\"\(stamp(1))\","
+                + "\"\(value.0)\":\(value.1)}"
+        }
+        transport.add(page(rows))
+        try await odd.pull(queryID: "all")
+        for (index, value) in Self.values.enumerated() {
+            let id = "r\(index)"
+            #expect(try await odd.read(id: id)?[value.0] == value.2, "\(value)")
+            try await odd.update(id: id) { $0["note"] = "n" }
+            transport.add(
+                .json(200, "{\"id\":\"\(id)\",\"version\":\"v2\",\"\(value.0)\":\(value.1)}")
+            )
+            try await device.context.push()
+            #expect(transport.sent.last?.body == "{\"note\":\"n\"}", "\(value)")
+        }
+    }
+
+    private struct Before: SyncRecord {
+        static let tableName = "Odd"
+        var id = ""
+        var rank = ""
+    }
+
+    private struct After: SyncRecord, Hashable {
+        static let tableName = "Odd"
+        var id = ""
+        var text: String?
+        var rank = 0
+    }
+
+    /// A model that gains a column, and one that gives another another type.
+    @Test func aColumnThatAModelGainsIsFoundByFilters() async throws {
+        try await withTemporaryFile { path in
+            let first = try await Device(
+                transport,
+                store: SQLiteStore(path: path),
+                tables: [Before.self]
+            )
+            transport.add(
+                page([
+                    "{\"id\":\"a\",\"text\":\"x\",\"rank\":\"7\"}",
+                    "{\"id\":\"b\",\"text\":\"y\",\"rank\":8}",
+                    "{\"id\":\"c\",\"text\":4,\"rank\":9}", "{\"id\":\"d\",\"rank\":\"ten\"}",
+                ])
+            )
+            try await first.client.syncTable(Before.self).pull(queryID: "all")
+            try await (first.store as? SQLiteStore)?.close()
+            do {
+                let database = try Database(path: path)
+                try database.execute("CREATE INDEX mine ON Odd (rank)")
+            }
+            for _ in 0..<2 {
+                let store = try SQLiteStore(path: path)
+                let second = try await Device(transport, store: store, tables: [After.self])
+                let odd = try second.client.syncTable(After.self)
+                let ids = try await odd.read(where: { $0.text == "y" }).map(\.id)
+                #expect(ids == ["b"])
+                let ranked = try await odd.read(
+                    where: { $0.rank >= 7 },
+                    sortedBy: [.descending(\.rank)],
+                    misfits: .skip
+                )
+                #expect(ranked.map(\.id) == ["b", "a"])
+                let rows = try second.client.syncTable(named: "Odd")
+                #expect(try await rows.read(id: "c")?["text"] == .integer(4))
+                #expect(try await rows.read(id: "d")?["rank"] == "ten")
+                try await store.close()
+            }
+            let database = try Database(path: path)
+            #expect(
+                try database.integer("SELECT count(*) FROM sqlite_master WHERE name = 'mine'") == 1
+            )
+        }
+    }
+
+    // MARK: - Letter case
+
+    private struct Capital: SyncRecord, Hashable {
+        static let tableName = "todo"
+        var id = ""
+        var title = ""
+        var isComplete = false
+        var version: String?
+
+        enum CodingKeys: String, CodingKey {
+            case id
+            case title = "Text"
+            case isComplete = "COMPLETE"
+            case version
+        }
+    }
+
+    @Test func aModelsColumnsAreTheServersInAnyCase() async throws {
+        let server = try await makeServer()
+        let plain = SyncClient(endpoint: Device.endpoint, transport: server.transport)
+            .table(Todo.self)
+        try await plain.insert(Todo(id: "a", text: "theirs"))
+        try await withTemporaryFile { path in
+            let device = try await Device(
+                server.transport,
+                store: SQLiteStore(path: path),
+                tables: [Capital.self]
+            )
+            let todos = try device.client.syncTable(Capital.self)
+            try await todos.pull(queryID: "all", where: { $0.title == "theirs" })
+            #expect(try await todos.read(id: "a")?.title == "theirs")
+            try await todos.update(id: "a") { $0.isComplete = true }
+            try await todos.insert(Capital(id: "b", title: "mine"))
+            try await device.context.push()
+            #expect(try await todos.read(id: "b")?.title == "mine")
+            #expect(try await todos.read(id: "a")?.isComplete == true)
+            #expect(try await plain.read(id: "a")?.complete == true)
+            #expect(try await plain.read(id: "b")?.text == "mine")
+            #expect(try await device.client.table(Capital.self).read(id: "b")?.title == "mine")
+            let second = try await todos.pull(queryID: "all", where: { $0.title == "theirs" })
+            #expect(second.requests == 1)
+            // The same file with the names of the server.
+            let again = try await Device(
+                server.transport,
+                store: SQLiteStore(path: path),
+                tables: [Todo.self]
+            )
+            #expect(try await again.todos().read(id: "a")?.text == "theirs")
+            let rows = try await again.client.syncTable(named: "tODo").read()
+            #expect(rows.map(\.id).sorted() == ["a"])
+        }
+    }
+
+    @Test func tablesThatDifferOnlyInCaseAreRefused() async throws {
+        await #expect(throws: SyncError.self) {
+            try await Device(transport, tables: [Todo.self, Capital.self])
+        }
+        await #expect(throws: SyncError.self) {
+            try await Device(
+                transport,
+                tables: [],
+                schemas: [TableSchema(name: "A", columns: []), TableSchema(name: "a", columns: [])]
+            )
+        }
+        await #expect(throws: SyncError.self) {
+            try await Device(
+                transport,
+                tables: [],
+                schemas: [TableSchema(name: "ms_tableconfig", columns: [])]
+            )
+        }
+    }
+}
