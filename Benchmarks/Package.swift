@@ -22,7 +22,7 @@ let package = Package(
                 .enableUpcomingFeature("MemberImportVisibility"),
                 .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
             ]
-        )
+        ),
     ],
     swiftLanguageModes: [.v6]
 )

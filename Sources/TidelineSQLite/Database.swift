@@ -87,7 +87,6 @@ package final class Database: @unchecked Sendable {
     /// The first column of the first row, as text.
     private func text(_ sql: String) throws -> String {
         let statement = try prepareOnce(sql)
-        defer { statement.finalize() }
         return try statement.step() ? statement.text(0) : ""
     }
 

@@ -9,7 +9,7 @@ extension ServerRequest {
     /// Nil for what a batch cannot say, or says of itself.
     func asBatch() -> ServerRequest? {
         guard ["GET", "POST", "PATCH", "PUT", "DELETE"].contains(method),
-            path != "/health", path != "/metrics", path != "/$batch"
+            !path.hasPrefix("/health"), path != "/metrics", path != "/$batch"
         else { return nil }
         var outer: HTTPFields = ["Content-Type": "application/json"]
         var inner: [String: String] = [:]

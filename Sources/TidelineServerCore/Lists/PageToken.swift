@@ -132,7 +132,8 @@ package enum PageToken: Hashable, Sendable {
             else { return nil }
         case .mark(let mark):
             let count = mark.keys.count
-            guard count < types.count, zip(mark.keys, types).allSatisfy(Self.fits) else {
+            guard !mark.id.isEmpty, count < types.count, zip(mark.keys, types).allSatisfy(Self.fits)
+            else {
                 return nil
             }
             if let prefix = mark.prefix {

@@ -35,6 +35,7 @@ package struct EventListener: Sendable {
     ///
     /// - Parameters:
     ///   - tables: At most `tablesMax`.
+    ///   - epoch: The name of the state of the database.
     ///   - lastID: The id of the last event that the listener had, if it names one. All tables may
     ///     have changed when it is not understood.
     ///   - stamps: The last stamps by the places of the tables.
