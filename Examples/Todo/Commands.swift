@@ -41,7 +41,9 @@ struct Commands {
             let found = try await find(id)
             try await todos.delete(id: found)
             Terminal.say("removed \(short(found))")
-        case .sync: try await sync(todos)
+        case .sync(let verify):
+            try await sync(todos)
+            if verify { try await self.verify(todos) }
         case .status: try await status(todos)
         case .conflicts: try await conflicts.show()
         case .keepMine(let id): try await conflicts.keepMine(id)
@@ -92,6 +94,18 @@ struct Commands {
                 throw error
             }
             throw SyncFailure(rejected: rejected, pull: error)
+        }
+    }
+
+    private func verify(_ todos: SyncTable<TodoItem>) async throws {
+        let result = try await todos.verify(queryID: "all", repair: true)
+        if result.isEqual {
+            Terminal.say("verified: the same \(try await todos.count()) items here and there")
+        } else {
+            Terminal.say(
+                "verified: \(result.missing) missing, \(result.different) different, "
+                    + "\(result.surplus) too many; repaired \(result.repaired)"
+            )
         }
     }
 

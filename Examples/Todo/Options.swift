@@ -9,7 +9,7 @@ struct Options {
         case done(String)
         case edit(String, String)
         case remove(String)
-        case sync
+        case sync(verify: Bool)
         case status
         case conflicts
         case keepMine(String)
@@ -26,7 +26,7 @@ struct Options {
           done ID               mark an item as done
           edit ID TEXT          change an item
           rm ID                 remove an item
-          sync                  send and fetch changes
+          sync [--verify]       send and fetch changes; compare with the server, and repair
           status                pending operations, last sync, errors
           conflicts             changes that the server rejected
           conflicts keep-mine ID | take-theirs ID [--discard]
@@ -140,8 +140,12 @@ struct Options {
             return .edit(item, try text(values.dropFirst()))
         case "rm": return .remove(try id(values, of: word))
         case "sync":
-            try nothing(values, behind: word)
-            return .sync
+            for word in values where word != "--verify" {
+                throw UsageError(
+                    message: "sync takes no words behind it but --verify; '\(word)' is too much."
+                )
+            }
+            return .sync(verify: !values.isEmpty)
         case "status":
             try nothing(values, behind: word)
             return .status

@@ -76,6 +76,28 @@ extension SyncTable {
         }
     }
 
+    /// Compares the records that a query id pulled with the server's, in a few small requests.
+    ///
+    /// Proves that device and server hold the same rows in the same versions, and finds what
+    /// differs where they do not; changes since the last pull differ, too. Rows with pending
+    /// operations count with the state that the server gave last.
+    ///
+    /// ```swift
+    /// let result = try await todos.verify(queryID: "openItems", repair: true)
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - queryID: The id of a pull; nil compares the whole table.
+    ///   - repair: Brings what differs, and removes what the server does not have.
+    /// - Returns: What was found, and how much of it was repaired.
+    /// - Throws: ``SyncError`` as ``pull(queryID:)``, or with code `invalidQueryID` for an id that was
+    ///   never pulled.
+    @discardableResult
+    @concurrent
+    public func verify(queryID: String?, repair: Bool = false) async throws -> VerifyResult {
+        try await engine.verify(queryID: queryID, repair: repair, in: name)
+    }
+
     /// Removes all local records; the server keeps them, and the next pull brings them again.
     ///
     /// - Parameter force: Drops pending operations too. Without it they are an error.

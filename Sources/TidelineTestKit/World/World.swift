@@ -76,6 +76,7 @@ public struct World: Sendable {
                 WorldDevice(
                     name: "d\(index)",
                     policy: plan.policies[index],
+                    pullsPart: plan.pullsPart[index],
                     disk: try disk(plan, index),
                     network: story.map {
                         ToldTransport(inner: network, who: "d\(index)", story: $0)

@@ -22,6 +22,7 @@ final class WorldDevice: Sendable {
 
     let name: String
     let policy: ConflictPolicy
+    private let pullsPart: Bool
     private let disk: any LocalStore
     private let network: any Transport
     private let environment: SyncEnvironment
@@ -32,6 +33,7 @@ final class WorldDevice: Sendable {
     init(
         name: String,
         policy: ConflictPolicy,
+        pullsPart: Bool,
         disk: any LocalStore,
         network: any Transport,
         environment: SyncEnvironment,
@@ -41,6 +43,7 @@ final class WorldDevice: Sendable {
     ) {
         self.name = name
         self.policy = policy
+        self.pullsPart = pullsPart
         self.disk = disk
         self.network = network
         self.environment = environment
@@ -110,7 +113,10 @@ final class WorldDevice: Sendable {
             // A row that the server never gave may go without a word.
             note(id, stored?.version == nil ? nil : .deleted)
             noteRank(id, nil)
-        case (true, ..<35):
+        case (true, ..<25):
+            story?.tell(name, "toggles \(id)")
+            try await todos.update(id: id) { $0.complete.toggle() }
+        case (true, ..<45):
             let rank = edits * 10 + (Int(name.dropFirst()) ?? 0)
             story?.tell(name, "sets rank \(rank) of \(id)")
             try await todos.update(id: id) { $0.rank = rank }
@@ -146,12 +152,31 @@ final class WorldDevice: Sendable {
             try await settleErrors()
         }
         do {
-            try await client().syncTable(WorldItem.self).pull(queryID: "world")
+            try await pull()
         } catch is SyncError {
             // Offline: the next round pulls.
         } catch is PushError {
             // The push inside the pull met the network or a rejection: the next round settles it.
         }
+    }
+
+    private func pull() async throws {
+        let items = try client().syncTable(WorldItem.self)
+        guard pullsPart else {
+            try await items.pull(queryID: "world")
+            return
+        }
+        try await items.pull(queryID: "open", where: { !$0.complete })
+        try await items.pull(queryID: "high", where: { $0.rank >= Self.highRank })
+    }
+
+    private static let highRank = 60
+
+    /// Whether a row of the server is to be here.
+    func pulls(_ row: Row) -> Bool {
+        guard pullsPart else { return true }
+        if case .integer(let rank) = row["rank"], rank >= Self.highRank { return true }
+        return row["complete"] == false
     }
 
     /// What an app does about rejected operations: sometimes mine, sometimes theirs.

@@ -55,15 +55,18 @@ struct WorldJudge {
         )
     }
 
-    /// Guarantee 3.
+    /// Guarantees 3 and 6.
     private func checkConvergence(_ device: WorldDevice, _ rows: [Row]) async throws {
         let local = try await device.rows().map { row in
             try Row(try row.decode(WorldItem.self))
         }
-        guard local != rows else { return }
+        let wanted = rows.filter(device.pulls)
+        guard local != wanted else { return }
+        // A row that is here and is none of its queries': guarantee 6.
+        let isStale = local.contains { row in !wanted.contains { $0.id == row.id } }
         throw violation(
-            "convergence",
-            "\(device.name) has \(local.map(Self.text)), the server \(rows.map(Self.text))"
+            isStale ? "nothing stale" : "convergence",
+            "\(device.name) has \(local.map(Self.text)), its queries have \(wanted.map(Self.text))"
         )
     }
 

@@ -16,6 +16,8 @@ public struct WorldPlan: Sendable, Hashable {
     public var faults: NetworkFaults
     /// Who wins conflicts, for each device.
     public var policies: [ConflictPolicy]
+    /// What each device pulls: all rows, or the open ones and those of a high rank.
+    public var pullsPart: [Bool]
 
     /// Draws a plan.
     public init(seed: UInt64) {
@@ -28,6 +30,7 @@ public struct WorldPlan: Sendable, Hashable {
         if generator.chance(10) { faults = NetworkFaults() }
         let all: [ConflictPolicy] = [.fail, .serverWins, .clientWins]
         policies = (0..<devices).map { _ in all[Int.random(in: 0..<3, using: &generator)] }
+        pullsPart = (0..<devices).map { _ in generator.chance(50) }
     }
 }
 

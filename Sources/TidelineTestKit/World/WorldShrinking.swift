@@ -64,9 +64,11 @@ extension WorldPlan {
             add {
                 $0.devices -= 1
                 $0.policies.removeLast()
+                $0.pullsPart.removeLast()
             }
         }
         if rows > 1 { add { $0.rows -= 1 } }
+        for device in pullsPart.indices { add { $0.pullsPart[device] = false } }
         add { $0.faults.late = 0 }
         add { $0.faults.double = 0 }
         add { $0.faults.busy = 0 }

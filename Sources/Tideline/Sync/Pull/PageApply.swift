@@ -101,6 +101,24 @@ struct PageApply {
         return counts
     }
 
+    /// Puts rows in place of what is here, whatever that is.
+    func replace(_ rows: [Row]) throws {
+        var deleted = RowMember(SystemColumn.deleted)
+        let held = try rows.map { row in
+            let stored = try row["id"].flatMap { try store.row(id: $0, in: table) }
+            var held = deleted.removed(from: row)
+            held[HeldMask.name] = .integer(bit | (stored.flatMap(HeldMask.bits) ?? 0) & otherBits)
+            return held
+        }
+        try store.put(held, in: table)
+    }
+
+    /// Takes bits off the masks of rows; those without any leave.
+    func release(_ ids: [String], bits: Int64) throws {
+        var counts = Counts()
+        for id in ids { try release(.string(id), bits, &counts) }
+    }
+
     private func store(_ rows: inout [Row], _ counts: inout Counts) throws {
         guard !rows.isEmpty else { return }
         try store.put(rows, in: table)

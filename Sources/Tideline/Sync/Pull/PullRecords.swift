@@ -31,6 +31,11 @@ extension QueueReader {
         )
     }
 
+    /// The query of a query id, as it is sent.
+    func fingerprint(_ table: String, _ queryID: String) throws -> String? {
+        try config(table, queryID, PullCursor.Part.fingerprint.rawValue)
+    }
+
     /// What a query holds; nil before its first page.
     func hold(_ table: String, _ queryID: String) throws -> QueryHold? {
         let number = try config(table, queryID, QueryHold.numberType).flatMap { Int($0) }

@@ -35,6 +35,15 @@ struct TableEndpoint: Sendable {
         return url
     }
 
+    /// `query` is encoded, without question mark.
+    func url(digestOf table: String, query: String) throws -> URL {
+        let text = root + "/tables/" + Self.encoded(table) + "/$digest"
+        guard let url = URL(string: query.isEmpty ? text : text + "?" + query) else {
+            throw SyncError.badLink()
+        }
+        return url
+    }
+
     /// Where a next link leads: an absolute URL, a path with query, or a bare query string.
     func url(following link: String, table: String) throws -> URL {
         let text: String

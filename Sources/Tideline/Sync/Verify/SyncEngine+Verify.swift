@@ -1,0 +1,212 @@
+// Verify: the runner of VerifyMachine: digests of the server against those of the device, and the
+// rows of the ranges that differ.
+
+import Foundation
+import TidelineCore
+
+/// What a comparison of device and server found.
+public struct VerifyResult: Sendable, Hashable {
+    /// Rows of the server that are not here.
+    public var missing = 0
+    /// Rows that are here in another state.
+    public var different = 0
+    /// Rows that are here and that the server does not have for this query.
+    public var surplus = 0
+    /// How many of them were repaired.
+    public var repaired = 0
+    /// How many requests it took.
+    public var requests = 0
+
+    /// Whether device and server hold the same rows, before any repair.
+    public var isEqual: Bool { missing == 0 && different == 0 && surplus == 0 }
+}
+
+extension SyncEngine {
+    func verify(queryID: String?, repair: Bool, in table: String) async throws -> VerifyResult {
+        if let queryID { try QueryID.check(queryID) }
+        let steps = try await VerifySteps(self, queryID, repair: repair, table: table)
+        return try await alone("verification") {
+            var machine = VerifyMachine()
+            var result = VerifyResult()
+            var action = machine.start()
+            while true {
+                try Task.checkCancellation()
+                switch action {
+                case .ask(let range):
+                    let page = try await steps.digests(range)
+                    result.requests += 1
+                    let local = try await steps.local(page.ranges.map(\.range), in: range)
+                    action = machine.answered(page.ranges, local: local)
+                case .fetch(let range):
+                    try await steps.compare(range, &result)
+                    action = machine.fetched()
+                case .finish(let failure):
+                    if failure != nil { throw SyncError.endlessDigests(table) }
+                    return result
+                }
+            }
+        }
+    }
+}
+
+/// The effects of one comparison.
+private struct VerifySteps: Sendable {
+    let engine: SyncEngine
+    let remote: RemoteService
+    let table: String
+    let repair: Bool
+    let filter: Filter?
+    /// Nil without a query id: all rows.
+    let hold: QueryHold?
+
+    init(_ engine: SyncEngine, _ queryID: String?, repair: Bool, table: String) async throws {
+        self.engine = engine
+        self.table = table
+        self.repair = repair
+        remote = try engine.remote.get()
+        guard let queryID else {
+            (filter, hold) = (nil, nil)
+            return
+        }
+        let kept = try await engine.read { reader in
+            (try reader.hold(table, queryID), try reader.fingerprint(table, queryID))
+        }
+        guard let hold = kept.0, let text = kept.1 else {
+            throw SyncError.neverPulled(queryID, table)
+        }
+        self.hold = hold
+        filter = try Query<Row>(odata: text).table.filter
+    }
+
+    private var bit: Int64? { hold?.bit }
+
+    func digests(_ range: IDRange) async throws -> DigestPage {
+        var query = TableQuery(filter: filter)
+        query.parameters["after"] = range.after
+        query.parameters["upTo"] = range.upTo
+        let text = try query.wireText(engine.catalog.schema(table))
+        let url = try remote.endpoint.url(digestOf: table, query: text)
+        let response = try await reached { try await remote.send("GET", url) }
+        guard let page = DigestPage(response), !page.ranges.isEmpty else {
+            throw refusal(response)
+        }
+        return page
+    }
+
+    func local(_ ranges: [IDRange], in range: IDRange) async throws -> [RangeDigest] {
+        try await engine.read { [table, bit] reader in
+            let rows = try VerifiedRows(reader, table, bit: bit, range)
+            return ranges.map(rows.digest)
+        }
+    }
+
+    /// Compares the rows of a range, and repairs what differs.
+    func compare(_ range: IDRange, _ result: inout VerifyResult) async throws {
+        let rows = try await fetch(range, &result)
+        let hold = hold ?? QueryHold(number: QueryHold.withoutID, formerBits: nil)
+        let found = try await engine.transaction { [table, bit, repair] queue in
+            let local = try VerifiedRows(queue.reader, table, bit: bit, range)
+            var versions: [ItemKey: String?] = [:]
+            for row in local.rows { versions[ItemKey(row.id)] = row.version }
+            var found = VerifyResult()
+            var wrong: [Row] = []
+            for row in rows where !local.pending.contains(ItemKey(row.id)) {
+                let version = versions.removeValue(forKey: ItemKey(row.id))
+                if version == nil {
+                    found.missing += 1
+                    wrong.append(row)
+                } else if try version != row.version || isOther(row, queue) {
+                    found.different += 1
+                    wrong.append(row)
+                }
+            }
+            let surplus = local.rows.map(\.id).filter {
+                versions.keys.contains(ItemKey($0)) && !local.pending.contains(ItemKey($0))
+            }
+            found.surplus = surplus.count
+            guard repair, !wrong.isEmpty || !surplus.isEmpty else { return found }
+            let page = try PageApply(queue: queue, table: table, hold: hold)
+            try page.replace(wrong)
+            try page.release(surplus, bits: bit ?? -1)
+            found.repaired = wrong.count + surplus.count
+            return found
+        }
+        result.missing += found.missing
+        result.different += found.different
+        result.surplus += found.surplus
+        result.repaired += found.repaired
+    }
+
+    /// Whether a row of the same version holds something else here: a file that was damaged.
+    private func isOther(_ row: Row, _ queue: QueueTransaction) throws -> Bool {
+        guard let stored = try queue.store.row(id: .string(row.id), in: table) else { return true }
+        return row.contains { name, value in
+            name != SystemColumn.deleted && value != .null && stored[name] != value
+        }
+    }
+
+    private func fetch(_ range: IDRange, _ result: inout VerifyResult) async throws -> [Row] {
+        var query = TableQuery(filter: filter)
+        if let bounds = range.filter { query.filter = filter.map { $0 && bounds } ?? bounds }
+        query.order = [SortKey(column: SystemColumn.id)]
+        let schema = engine.catalog.schema(table)
+        var url = try remote.endpoint.url(table, query: "?" + query.wireText(schema))
+        var rows: [Row] = []
+        for _ in 0..<remote.limits.pagesMax {
+            let from = url
+            let response = try await reached {
+                try await remote.page(from, rows: remote.limits.pageRowsFirst)
+            }
+            result.requests += 1
+            guard response.status == 200, let page = PulledPage(response, schema: schema) else {
+                throw refusal(response)
+            }
+            rows += page.rows
+            guard let link = page.nextLink, !page.rows.isEmpty else { break }
+            url = try remote.endpoint.url(following: link, table: table)
+        }
+        return rows
+    }
+
+    private func reached(
+        _ call: () async throws -> TransportResponse
+    ) async throws -> TransportResponse {
+        do {
+            return try await call()
+        } catch let error as TransportError {
+            throw SyncError.offline(error)
+        }
+    }
+
+    private func refusal(_ response: TransportResponse) -> SyncError {
+        let failure: PullMachine.Failure =
+            response.status == 401
+            ? .unauthorized
+            : response.status == 200 ? .badPage : .rejected(status: response.status)
+        return .pullFailed(
+            failure,
+            table: table,
+            answer: AnswerOutline(response),
+            server: remote.endpoint.name
+        )
+    }
+}
+
+extension SyncError {
+    static func neverPulled(_ queryID: String, _ table: String) -> SyncError {
+        SyncError(
+            .invalidQueryID,
+            """
+            Table '\(table)' was never pulled with query id '\(queryID)': there is nothing to \
+            compare. Pull it first, or give the id of a pull.
+            """
+        )
+    }
+
+    static func endlessDigests(_ table: String) -> SyncError {
+        SyncError(
+            .badResponse,
+            "The comparison of '\(table)' did not end. Check the server's digests; pull instead."
+        )
+    }
+}

@@ -1,0 +1,119 @@
+// VerifiedRows: what a device holds of a query, as ids and versions, and the hashes of it.
+
+import TidelineCore
+
+/// One row: its id, and the version that the server gave.
+struct VerifiedRow: Hashable {
+    var id: String
+    var version: String?
+}
+
+/// The rows of a range in the byte order of their ids.
+struct VerifiedRows {
+    private(set) var rows: [VerifiedRow] = []
+    /// The ids with pending operations: their local state is not the server's to judge.
+    private(set) var pending: Set<ItemKey> = []
+
+    /// Reads the rows of a range that a query holds.
+    ///
+    /// A row with pending operations counts with the state that the server gave last.
+    init(_ reader: QueueReader, _ table: String, bit: Int64?, _ range: IDRange) throws {
+        pending = try reader.pendingIDs(table)
+        var query = TableQuery(filter: range.filter)
+        query.order = [SortKey(column: SystemColumn.id)]
+        query.select = [SystemColumn.id, SystemColumn.version, HeldMask.name]
+        for row in try reader.store.rows(query, in: table) {
+            guard !pending.contains(ItemKey(row.id)) else { continue }
+            if let bit, (HeldMask.bits(row) ?? 0) & bit == 0 { continue }
+            rows.append(VerifiedRow(id: row.id, version: row.version))
+        }
+        guard !pending.isEmpty else { return }
+        for operation in try reader.operations() where operation.table == table {
+            guard range.contains(operation.itemID),
+                let known = try reader.basis(table, operation.itemID)?.lastKnown?.row,
+                !rows.contains(where: { $0.id == operation.itemID })
+            else { continue }
+            rows.append(VerifiedRow(id: operation.itemID, version: known.version))
+        }
+        rows.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
+    }
+
+    /// The hash of the rows of a part of the range.
+    func digest(_ range: IDRange) -> RangeDigest {
+        var hash = SHA256()
+        var count = 0
+        for row in rows where range.contains(row.id) {
+            var bytes = Array(row.id.utf8)
+            bytes.append(0)
+            bytes += (row.version ?? "").utf8
+            bytes.append(0x0A)
+            hash.update(bytes)
+            count += 1
+        }
+        return RangeDigest(range: range, count: count, digest: Self.hexadecimal(hash.finish()))
+    }
+
+    private static func hexadecimal(_ bytes: [UInt8]) -> String {
+        let digits = Array("0123456789abcdef".utf8)
+        return String(
+            decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] },
+            as: UTF8.self
+        )
+    }
+}
+
+extension IDRange {
+    func contains(_ id: String) -> Bool {
+        if let after, !after.utf8.lexicographicallyPrecedes(id.utf8) { return false }
+        if let upTo, upTo.utf8.lexicographicallyPrecedes(id.utf8) { return false }
+        return true
+    }
+
+    /// The rows of the range; nil for all.
+    var filter: Filter? {
+        let bounds: [QueryExpression] = [
+            after.map { Self.compare(.gt, $0) }, upTo.map { Self.compare(.le, $0) },
+        ].compactMap { $0 }
+        guard let first = bounds.first else { return nil }
+        return Filter(bounds.count == 1 ? first : QueryExpression(.all(bounds)))
+    }
+
+    private static func compare(_ comparison: Comparison, _ id: String) -> QueryExpression {
+        .compare(
+            comparison,
+            QueryExpression(.field(SystemColumn.id)),
+            QueryExpression(.value(.string(id)))
+        )
+    }
+}
+
+/// The answer to a request for digests.
+struct DigestPage {
+    var count: Int
+    var digest: String
+    var ranges: [RangeDigest] = []
+
+    /// Nil when the body is none.
+    init?(_ response: TransportResponse) {
+        guard response.status == 200, let row = RowText.row(response.body, nil),
+            case .integer(let count) = row["count"], let digest = row["digest"]?.text,
+            case .json(let list) = row["ranges"], let ranges = try? list.decode([Range].self)
+        else { return nil }
+        self.count = Int(clamping: count)
+        self.digest = digest
+        self.ranges = ranges.map {
+            RangeDigest(
+                range: IDRange(after: $0.after, upTo: $0.upTo),
+                count: $0.count,
+                digest: $0.digest
+            )
+        }
+    }
+
+    private struct Range: Decodable {
+        var after: String?
+        var upTo: String?
+        var count: Int
+        var digest: String
+    }
+}

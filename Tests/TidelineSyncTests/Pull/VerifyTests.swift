@@ -1,0 +1,81 @@
+// Device and server compared by digests, and what differs repaired.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineSQLite
+import TidelineTestKit
+
+@Suite struct VerifyTests {
+    private func server(_ rows: Int) async throws -> InProcessServer {
+        let server = try await makeServer()
+        let remote = SyncClient(endpoint: Device.endpoint, transport: server.transport)
+            .table(Todo.self)
+        for index in 0..<rows { try await remote.insert(Todo(id: "r\(index)", rank: index)) }
+        return server
+    }
+
+    @Test func anEqualDeviceIsProvenInOneRequest() async throws {
+        let device = try await Device(try await server(700).transport)
+        try await device.todos().pull(queryID: "all")
+        let result = try await device.todos().verify(queryID: "all")
+        #expect(result.isEqual)
+        #expect(result.requests == 1)
+        try await device.todos().update(id: "r1") { $0.text = "mine" }
+        try await device.todos().insert(Todo(id: "n"))
+        try await device.todos().delete(id: "r2")
+        #expect(try await device.todos().verify(queryID: "all").isEqual)
+        #expect(try await device.queue().count == 3)
+    }
+
+    /// Rows that were lost, changed and added in the file come back, and only they.
+    @Test func whatDiffersIsFoundAndRepaired() async throws {
+        try await withTemporaryFile { path in
+            let transport = try await server(700).transport
+            let device = try await Device(transport, store: SQLiteStore(path: path))
+            let part: @Sendable () async throws -> Void = {
+                try await device.todos().pull(queryID: "part", where: { $0.rank >= 100 })
+            }
+            try await part()
+            let before = try await device.rows()
+            do {
+                let database = try Database(path: path)
+                try database.execute("DELETE FROM Todo WHERE id = 'r300'")
+                try database.execute("UPDATE Todo SET version = 'x', text = 'y' WHERE id = 'r301'")
+                try database.execute("UPDATE Todo SET id = 'zz' WHERE id = 'r650'")
+            }
+            let found = try await device.todos().verify(queryID: "part")
+            #expect(found.missing == 2)
+            #expect(found.different == 1)
+            #expect(found.surplus == 1)
+            #expect(found.repaired == 0)
+            let repaired = try await device.todos().verify(queryID: "part", repair: true)
+            #expect(repaired.repaired == 4)
+            #expect(repaired.requests < 10)
+            #expect(try await device.todos().verify(queryID: "part").isEqual)
+            #expect(try await device.rows() == before)
+        }
+    }
+
+    @Test func changesSinceTheLastPullAreDifferences() async throws {
+        let server = try await server(20)
+        let device = try await Device(server.transport)
+        try await device.todos().pull(queryID: "all")
+        let remote = SyncClient(endpoint: Device.endpoint, transport: server.transport)
+            .table(Todo.self)
+        try await remote.update(id: "r1") { $0.text = "theirs" }
+        try await remote.delete(id: "r2")
+        try await remote.insert(Todo(id: "new"))
+        let result = try await device.todos().verify(queryID: "all", repair: true)
+        #expect(result.missing == 1 && result.different == 1 && result.surplus == 1)
+        #expect(try await device.todos().read(id: "r1")?.text == "theirs")
+        #expect(try await device.todos().verify(queryID: "all").isEqual)
+        #expect(try await device.todos().verify(queryID: nil).isEqual)
+    }
+
+    @Test func anIDThatWasNeverPulledIsAnError() async throws {
+        let device = try await Device(ScriptedTransport())
+        #expect(await code { try await device.todos().verify(queryID: "x") } == .invalidQueryID)
+    }
+}
