@@ -93,13 +93,22 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     @discardableResult
     public func undelete(id: String) async throws -> Record {
         try ItemID.check(id)
-        return try await item(
-            "PATCH",
-            id: id,
-            body: ["deleted": false],
-            try coder(),
-            try remote()
-        )
+        let (coder, remote) = (try coder(), try remote())
+        let url = try remote.endpoint.url(coder.table.name, id: id)
+        let answer = try await Self.reached {
+            try await remote.send { dialect in
+                switch dialect {
+                case .classic: RemoteService.Request(method: "POST", url: url)
+                case .datasync:
+                    RemoteService.Request(
+                        method: "PATCH",
+                        url: url,
+                        body: Array(RowText.json(["deleted": false]).text.utf8)
+                    )
+                }
+            }
+        }
+        return try coder.decode(try Self.checked(answer.response, coder, remote))
     }
 
     /// The record with an id; nil when it is not there or deleted.
@@ -115,16 +124,14 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     public func read(_ query: Query<Record>, misfits: Misfits) async throws -> Page<Record> {
         try query.table.checkWindow()
         let (coder, remote) = (try coder(), try remote())
-        let table = coder.table.name
-        let text = try query.table.wireText(coder.table)
-        var url = try remote.endpoint.url(table, query: text.isEmpty ? "" : "?" + text)
+        var pages = RemotePages(query: query.table, schema: coder.table, remote: remote)
         var items: [Record] = []
         var rowCount = 0
         var total: Int?
         for _ in 0..<remote.limits.pagesMax {
-            let response = try await Self.reached {
-                try await remote.page(url, rows: remote.limits.pageRowsMax)
-            }
+            let request = pages
+            let answer = try await Self.reached { try await remote.send { try request.next($0) } }
+            let response = answer.response
             guard response.status == 200, let page = PulledPage(response, schema: coder.table)
             else {
                 throw Self.noPage(response, coder, remote)
@@ -132,10 +139,11 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
             items += try coder.decode(page.rows, misfits: misfits)
             total = total ?? page.count
             rowCount += page.rows.count
-            guard let link = page.nextLink, !page.rows.isEmpty else { break }
             if let limit = query.limit, rowCount >= limit { break }
-            url = try remote.endpoint.url(following: link, table: table)
+            guard try pages.advance(past: page, answer.dialect) else { break }
         }
+        // The original Node server takes a limit of zero for none.
+        if let limit = query.limit, items.count > limit { items.removeLast(items.count - limit) }
         return Page(items: items, totalCount: total)
     }
 
@@ -163,9 +171,13 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         var headers = HTTPFields()
         headers["If-Match"] = version.map(OperationRequest.quoted)
         let bytes = body.map { Array(RowText.json($0).text.utf8) }
-        return try await Self.reached {
-            try await remote.send(method, url, headers: headers, body: bytes)
-        }
+        let request = RemoteService.Request(
+            method: method,
+            url: url,
+            headers: headers,
+            body: bytes
+        )
+        return try await Self.reached { try await remote.send { _ in request } }.response
     }
 
     private func item(
@@ -181,8 +193,8 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     }
 
     private static func reached(
-        _ call: () async throws -> TransportResponse
-    ) async throws -> TransportResponse {
+        _ call: () async throws -> RemoteService.Answer
+    ) async throws -> RemoteService.Answer {
         do {
             return try await call()
         } catch let error as TransportError {

@@ -29,6 +29,9 @@ package struct PullCursor: Sendable, Hashable {
     /// The `keyType` of the time of a table's last pull, which is for display.
     package static let lastPullType = 3
 
+    /// The `keyType` of the generation of server at an endpoint, which belongs to no table.
+    package static let generationType = 6
+
     package init(time: String?, epoch: String?, fingerprint: String, endpoint: String) {
         self.time = time
         self.epoch = epoch

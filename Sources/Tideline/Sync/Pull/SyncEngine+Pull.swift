@@ -36,7 +36,11 @@ extension SyncEngine {
             } catch let error as PushError where error.status == .operationErrors {
                 // Parked operations do not stop a pull: their rows are left as they are.
             }
-            return try await pullLocked(query, queryID, table)
+            do {
+                return try await pullLocked(query, queryID, table)
+            } catch is OtherGeneration {
+                return try await pullLocked(query, queryID, table)
+            }
         }
     }
 
@@ -45,9 +49,11 @@ extension SyncEngine {
         _ queryID: String?,
         _ table: String
     ) async throws -> PullResult {
+        let service = try remote.get()
         let steps = PullSteps(
             engine: self,
-            remote: try remote.get(),
+            remote: service,
+            dialect: service.dialect,
             query: query,
             queryID: queryID,
             fingerprint: try PullRequest.fingerprint(query, schema: catalog.schema(table)),
@@ -98,6 +104,7 @@ extension SyncEngine {
                 result.requests = machine.requests
                 let now = environment.now()
                 try await transaction { try $0.setLastPull(now, table) }
+                try await keepGeneration()
                 events.send(
                     .pullFinished(table: table, applied: result.applied, removed: result.removed)
                 )
@@ -125,10 +132,15 @@ private struct PullAnswer: Sendable {
     }
 }
 
+/// The server turned out to be of another generation than the pull was begun in: its cursor and
+/// its pages mean nothing there.
+private struct OtherGeneration: Error {}
+
 /// The effects of one pull.
 private struct PullSteps: Sendable {
     let engine: SyncEngine
     let remote: RemoteService
+    let dialect: ServerDialect
     let query: TableQuery
     let queryID: String?
     let fingerprint: String
@@ -136,7 +148,7 @@ private struct PullSteps: Sendable {
 
     func cursor() async throws -> PullCursor? {
         guard let queryID else { return nil }
-        return try await engine.read { [table, fingerprint, endpoint = remote.endpoint.key] in
+        return try await engine.read { [table, fingerprint, endpoint = endpointKey] in
             try $0.cursor(table, queryID, fingerprint: fingerprint, endpoint: endpoint)
         }
     }
@@ -146,9 +158,11 @@ private struct PullSteps: Sendable {
             time: time,
             epoch: epoch,
             fingerprint: fingerprint,
-            endpoint: remote.endpoint.key
+            endpoint: endpointKey
         )
     }
+
+    private var endpointKey: String { dialect.cursorScope(remote.endpoint.key) }
 
     func error(_ failure: PullMachine.Failure, _ answer: AnswerOutline?) -> SyncError {
         .pullFailed(failure, table: table, answer: answer, server: remote.endpoint.name)
@@ -156,44 +170,91 @@ private struct PullSteps: Sendable {
 
     /// Asks for a page and reads it; nil when there is nothing to ask.
     func ask(_ action: PullMachine.Action?, rows: Int) async throws -> PullAnswer? {
-        guard let action, let url = try url(of: action) else { return nil }
-        try Task.checkCancellation()
+        guard let action, var place = place(of: action) else { return nil }
         let start = engine.environment.now()
-        let response: TransportResponse
+        while true {
+            try Task.checkCancellation()
+            let response = try await response(at: place, rows: rows)
+            let time = Duration.seconds(engine.environment.now().timeIntervalSince(start))
+            guard response.status == 200,
+                var page = PulledPage(response, schema: engine.catalog.schema(table))
+            else {
+                return PullAnswer(
+                    status: response.status,
+                    retryAfter: response.retryAfter,
+                    outline: AnswerOutline(response),
+                    time: time
+                )
+            }
+            if case .classic(let classic) = place {
+                let next = classic.next(
+                    page.rows,
+                    asked: classic.rows(asked: rows, query),
+                    hasLink: page.nextLink != nil,
+                    isIncremental: queryID != nil,
+                    limit: query.limit
+                )
+                if page.rows.isEmpty, let next {
+                    place = .classic(next)
+                    continue
+                }
+                page.nextLink = next?.link
+            }
+            return PullAnswer(
+                status: 200,
+                page: page,
+                summary: page.summary,
+                time: time
+            )
+        }
+    }
+
+    /// Where a page is.
+    private enum Place {
+        case request(from: String?)
+        case follow(String)
+        case classic(ClassicPage)
+    }
+
+    private func place(of action: PullMachine.Action) -> Place? {
+        switch action {
+        case .request(let from):
+            dialect == .classic ? .classic(.from(from)) : .request(from: from)
+        case .follow(let link):
+            ClassicPage(link: link).map { .classic($0) } ?? .follow(link)
+        case .wait, .apply, .finish:
+            nil
+        }
+    }
+
+    private func response(at place: Place, rows: Int) async throws -> TransportResponse {
         do {
-            response = try await remote.page(url, rows: rows)
+            let request = RemoteService.Request.page(try url(of: place, rows: rows), rows: rows)
+            let (response, _) = try await remote.once(request, dialect)
+            guard remote.dialect == dialect else { throw OtherGeneration() }
+            return response
         } catch let error as TransportError {
             throw SyncError.offline(error)
         }
-        let time = Duration.seconds(engine.environment.now().timeIntervalSince(start))
-        var page: PulledPage?
-        if response.status == 200 {
-            page = PulledPage(response, schema: engine.catalog.schema(table))
-        }
-        return PullAnswer(
-            status: response.status,
-            retryAfter: response.retryAfter,
-            page: page,
-            summary: page?.summary,
-            outline: page == nil ? AnswerOutline(response) : nil,
-            time: time
-        )
     }
 
-    private func url(of action: PullMachine.Action) throws -> URL? {
-        switch action {
+    private func url(of place: Place, rows: Int) throws -> URL {
+        let schema = engine.catalog.schema(table)
+        switch place {
         case .request(let from):
             let text = try PullRequest.query(
                 query,
                 from: from,
                 isIncremental: queryID != nil,
-                schema: engine.catalog.schema(table)
+                schema: schema
             )
             return try remote.endpoint.url(table, query: "?" + text)
         case .follow(let link):
             return try remote.endpoint.url(following: link, table: table)
-        case .wait, .apply, .finish:
-            return nil
+        case .classic(let classic):
+            let text = try classic.query(query, isIncremental: queryID != nil, rows: rows)
+                .wireText(schema, .classic)
+            return try remote.endpoint.url(table, query: "?" + text)
         }
     }
 

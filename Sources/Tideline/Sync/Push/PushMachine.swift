@@ -2,8 +2,8 @@
 //
 // Pure: no clock, no socket, no database. Events go in, one action comes out:
 //
-//     start() -> { skipped(_:) | prepared(_:) -> { answered(_:) | waited() }* -> settled() }*
-//             -> .finish
+//     start() -> { skipped(_:) | prepared(_:) -> { answered(_:) | lookedUp(_:) | waited() }*
+//                  -> settled() }* -> .finish
 //
 // `failed(_:)` ends it from anywhere.
 //
@@ -26,6 +26,10 @@ package struct PushAnswer: Sendable, Hashable {
     package var hasForeignBody: Bool
     /// What it was, for a message.
     package var outline: AnswerOutline?
+    /// What the request was written in.
+    package var dialect = ServerDialect.datasync
+    /// Whether the request only brought a tombstone back, without new values.
+    package var isUndeleteOnly = false
 
     package init(
         status: Int,
@@ -52,6 +56,10 @@ package struct PushAnswer: Sendable, Hashable {
         case rejected
         case retry
         case unauthorized
+        /// The tombstone is a row again, with the values that it had.
+        case undeleted(ServerState)
+        /// The answer does not tell the state of the row: it is to be looked up.
+        case unclear
     }
 
     package func verdict(for kind: OperationKind) -> Verdict {
@@ -61,6 +69,7 @@ package struct PushAnswer: Sendable, Hashable {
             if kind == .delete, !hasForeignBody {
                 return .accepted(.deleted(version: item?.version))
             }
+            if isUndeleteOnly { return item.map { .undeleted(ServerState($0)) } ?? .retry }
             return kind == .delete ? .retry : item.map { .accepted(ServerState($0)) } ?? .retry
         case 401:
             return .unauthorized
@@ -68,6 +77,8 @@ package struct PushAnswer: Sendable, Hashable {
             // A proxy's page, while the server behind it is away.
             if hasForeignBody, message == nil { return .retry }
             if lacksTable { return .rejected }
+            // The words of a classic server are the same for a row and for a table.
+            if dialect == .classic, kind != .insert { return .unclear }
             switch kind {
             case .delete: return .accepted(.deleted(version: nil))
             case .update: return goneVerdict
@@ -75,7 +86,9 @@ package struct PushAnswer: Sendable, Hashable {
             case .insert: return .rejected
             }
         case 409, 412:
-            return item.map { .conflict(ServerState($0)) } ?? .rejected
+            // A row without a version is what was sent, and not the server's.
+            guard let item else { return dialect == .classic ? .unclear : .rejected }
+            return item.version == nil ? .unclear : .conflict(ServerState(item))
         case 408, 429, 500...:
             return .retry
         case 400..<500:
@@ -102,9 +115,13 @@ package struct PushMachine: Sendable {
         /// Freeze the first operation behind this id that is not parked.
         case prepare(after: Int64)
         case send(QueuedOperation)
+        /// Look the row up: the answer did not tell its state.
+        case lookUp(QueuedOperation)
         case wait(Duration)
         case accept(QueuedOperation, ServerState)
         case settleConflict(QueuedOperation, ServerState, status: Int, isFirstAttempt: Bool)
+        /// The tombstone is a row again: the operation goes out on top of it.
+        case sendOnTop(QueuedOperation, ServerState)
         case park(QueuedOperation, PushAnswer)
         /// nil: the end of the queue.
         case finish(Stop?)
@@ -114,6 +131,7 @@ package struct PushMachine: Sendable {
         case idle
         case preparing
         case sending(QueuedOperation, attempt: Int, isFirst: Bool)
+        case lookingUp(QueuedOperation, PushAnswer, attempt: Int, isFirst: Bool)
         case waiting(QueuedOperation, attempt: Int)
         case settling(QueuedOperation)
         case finished
@@ -159,7 +177,31 @@ package struct PushMachine: Sendable {
         guard case .sending(let operation, let attempt, let isFirst) = state else {
             preconditionFailure("answered(_:) with nothing in flight")
         }
-        switch answer.verdict(for: operation.kind) {
+        let verdict = answer.verdict(for: operation.kind)
+        if verdict == .unclear {
+            state = .lookingUp(operation, answer, attempt: attempt, isFirst: isFirst)
+            return .lookUp(operation)
+        }
+        return act(on: verdict, operation, answer, attempt: attempt, isFirst: isFirst)
+    }
+
+    /// The row was looked up.
+    package mutating func lookedUp(_ row: RowLookup) -> Action {
+        guard case .lookingUp(let operation, let answer, let attempt, let isFirst) = state else {
+            preconditionFailure("lookedUp(_:) with nothing looked up")
+        }
+        let verdict = row.verdict(operation, after: answer)
+        return act(on: verdict, operation, answer, attempt: attempt, isFirst: isFirst)
+    }
+
+    private mutating func act(
+        on verdict: PushAnswer.Verdict,
+        _ operation: QueuedOperation,
+        _ answer: PushAnswer,
+        attempt: Int,
+        isFirst: Bool
+    ) -> Action {
+        switch verdict {
         case .accepted(let server):
             completed += 1
             state = .settling(operation)
@@ -172,13 +214,16 @@ package struct PushMachine: Sendable {
                 status: answer.status,
                 isFirstAttempt: isFirst
             )
+        case .undeleted(let server):
+            state = .settling(operation)
+            return .sendOnTop(operation, server)
         case .rejected:
             state = .settling(operation)
             return .park(operation, answer)
         case .unauthorized:
             state = .finished
             return .finish(.unauthorized)
-        case .retry:
+        case .retry, .unclear:
             guard attempt < limits.attemptsMax, !Backoff.isTooLong(answer.retryAfter, limits) else {
                 state = .finished
                 refusal = answer

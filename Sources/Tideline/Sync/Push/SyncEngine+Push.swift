@@ -66,9 +66,18 @@ extension SyncEngine {
             case .skipped(let id): return machine.skipped(id)
             }
         case .send(let operation):
-            let response = try await remote.get().send(operation)
             let schema = catalog.schema(operation.table)
-            return machine.answered(response.pushAnswer(schema, id: operation.itemID))
+            return machine.answered(try await remote.get().send(operation, schema))
+        case .lookUp(let operation):
+            let (table, id) = (operation.table, operation.itemID)
+            let schema = catalog.schema(table)
+            return machine.lookedUp(try await remote.get().look(up: id, in: table, schema))
+        case .sendOnTop(let operation, let server):
+            try await transaction {
+                let again = ConflictRules.onTop(operation, server)
+                try Settlement(queue: $0).sendAgain(again, server)
+            }
+            return machine.settled(again: true)
         case .wait(let delay):
             try await environment.sleep(Backoff.spread(delay, environment.fraction()))
             return machine.waited()
@@ -194,6 +203,7 @@ extension SyncEngine {
         cause: (any Error)?
     ) async throws -> PushResult {
         guard case .finish(let stop) = end else { preconditionFailure("an end is expected") }
+        try await keepGeneration()
         let errors = try await operationErrors()
         events.send(.pushFinished(completed: machine.completed, parked: errors.count))
         let status: PushError.Status

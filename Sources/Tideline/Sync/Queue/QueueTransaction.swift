@@ -132,6 +132,16 @@ struct QueueReader {
         try config(table, "", PullCursor.lastPullType).flatMap { Timestamp($0)?.date }
     }
 
+    /// The generation of server that was last met at an endpoint.
+    func generation(_ endpoint: String) throws -> ServerDialect? {
+        try store.row(id: Self.generationID(endpoint), in: SystemTables.config)?["value"]?.text
+            .flatMap(ServerDialect.init(rawValue:))
+    }
+
+    fileprivate static func generationID(_ endpoint: String) -> Value {
+        .string("generation|" + endpoint)
+    }
+
     private func config(_ table: String, _ queryID: String, _ keyType: Int) throws -> String? {
         let id = Value.string(QueueReader.configID(table, queryID, keyType))
         return try store.row(id: id, in: SystemTables.config)?["value"]?.text
@@ -240,6 +250,20 @@ struct QueueTransaction {
                     "id": .string(QueueReader.configID(table, "", PullCursor.lastPullType)),
                     "key": "", "keyType": .integer(Int64(PullCursor.lastPullType)),
                     "table": .string(table), "value": .string(Timestamp(date).text),
+                ]
+            ],
+            in: SystemTables.config
+        )
+    }
+
+    /// Remembers the generation of server at an endpoint.
+    func setGeneration(_ dialect: ServerDialect, _ endpoint: String) throws {
+        try store.put(
+            [
+                [
+                    "id": QueueReader.generationID(endpoint), "key": .string(endpoint),
+                    "keyType": .integer(Int64(PullCursor.generationType)), "table": "",
+                    "value": .string(dialect.rawValue),
                 ]
             ],
             in: SystemTables.config

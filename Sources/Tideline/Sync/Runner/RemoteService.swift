@@ -8,27 +8,71 @@ struct RemoteService: Sendable {
     let transport: any Transport
     let environment: SyncEnvironment
     let limits: SyncLimits
+    let generation: SharedGeneration
 
-    /// The generation that the client speaks: envelopes, 410 for deleted rows (PROTOCOL.md).
-    static let protocolVersion = "3.0.0"
+    /// What the next request is written in.
+    var dialect: ServerDialect { generation.dialect }
 
+    /// A request before it is written in the words of a generation.
+    struct Request: Sendable {
+        var method: String
+        var url: URL
+        var headers: HTTPFields = [:]
+        var body: [UInt8]?
+
+        /// One page of a list, of so many rows where the server lets the client choose.
+        static func page(_ url: URL, rows: Int) -> Request {
+            Request(method: "GET", url: url, headers: ["Prefer": "odata.maxpagesize=\(rows)"])
+        }
+    }
+
+    /// An answer, and what its request was written in.
+    struct Answer: Sendable {
+        var response: TransportResponse
+        var dialect: ServerDialect
+    }
+
+    /// Sends a request, and again in the other dialect when the server turns out to be of another
+    /// generation and did nothing with it.
     func send(
-        _ method: String,
-        _ url: URL,
-        headers: HTTPFields = [:],
-        body: [UInt8]? = nil
-    ) async throws -> TransportResponse {
-        var fields = headers
-        fields["ZUMO-API-VERSION"] = Self.protocolVersion
+        _ make: @Sendable (ServerDialect) throws -> Request
+    ) async throws -> Answer {
+        var attempt = 1
+        while true {
+            let dialect = dialect
+            let (response, isToRepeat) = try await once(try make(dialect), dialect)
+            // Once for what was remembered wrongly, once for the version that is refused.
+            guard isToRepeat, attempt < 3 else {
+                return Answer(response: response, dialect: dialect)
+            }
+            attempt += 1
+        }
+    }
+
+    /// Sends a request as it is, and learns from the answer.
+    ///
+    /// - Returns: The answer, and whether the request is to be asked anew in the other dialect.
+    func once(
+        _ call: Request,
+        _ dialect: ServerDialect
+    ) async throws -> (TransportResponse, isToRepeat: Bool) {
+        var fields = call.headers
+        fields["ZUMO-API-VERSION"] = dialect.protocolVersion
         fields["Accept"] = "application/json"
-        if body != nil { fields["Content-Type"] = "application/json" }
-        let request = TransportRequest(
-            method: method,
-            url: url,
-            headers: fields,
-            body: body,
-            timeout: limits.requestTimeMax
+        if call.body != nil { fields["Content-Type"] = "application/json" }
+        let response = try await carry(
+            TransportRequest(
+                method: call.method,
+                url: call.url,
+                headers: fields,
+                body: call.body,
+                timeout: limits.requestTimeMax
+            )
         )
+        return (response, generation.hear(AnswerSigns(response), asked: dialect))
+    }
+
+    private func carry(_ request: TransportRequest) async throws -> TransportResponse {
         do {
             return try await transport.send(request)
         } catch let error as TransportError {
@@ -47,28 +91,51 @@ struct RemoteService: Sendable {
     }
 
     /// Sends a frozen operation; the same bytes every time.
-    func send(_ operation: QueuedOperation) async throws -> TransportResponse {
+    ///
+    /// A classic server brings a tombstone back as it was; its new values are sent after that.
+    func send(_ operation: QueuedOperation, _ schema: TableSchema?) async throws -> PushAnswer {
         guard let frozen = operation.frozen else {
             preconditionFailure("only frozen ones are sent")
         }
-        let url = try endpoint.url(
-            operation.table,
-            id: operation.kind == .insert ? nil : operation.itemID,
-            query: frozen.query
-        )
-        var headers = HTTPFields()
-        headers["If-Match"] = frozen.ifMatch
-        return try await send(
-            frozen.method,
-            url,
-            headers: headers,
-            body: frozen.body.map { Array($0.utf8) }
-        )
+        let answer = try await send { dialect in
+            let undeletes = operation.revives && dialect == .classic
+            var headers = HTTPFields()
+            headers["If-Match"] = frozen.ifMatch
+            return Request(
+                method: undeletes ? "POST" : frozen.method,
+                url: try endpoint.url(
+                    operation.table,
+                    id: operation.kind == .insert ? nil : operation.itemID,
+                    query: undeletes ? "" : frozen.query
+                ),
+                headers: headers,
+                body: undeletes ? nil : frozen.body.map { Array($0.utf8) }
+            )
+        }
+        var result = answer.response.pushAnswer(schema, id: operation.itemID)
+        result.dialect = answer.dialect
+        result.isUndeleteOnly = operation.revives && answer.dialect == .classic
+        return result
     }
 
-    /// One page of a list, of so many rows where the server lets the client choose.
-    func page(_ url: URL, rows: Int) async throws -> TransportResponse {
-        try await send("GET", url, headers: ["Prefer": "odata.maxpagesize=\(rows)"])
+    /// Looks up one row, deleted or not, by a list: a single read of it would be 404 also where
+    /// the table is missing, and the original Node server shows no tombstone there.
+    func look(
+        up id: String,
+        in table: String,
+        _ schema: TableSchema?
+    ) async throws -> RowLookup {
+        var query = TableQuery(filter: .equal(SystemColumn.id, .string(id)))
+        query.includesDeleted = true
+        let answer = try await send { [query] dialect in
+            let text = try query.wireText(schema, dialect)
+            return Request(method: "GET", url: try endpoint.url(table, query: "?" + text))
+        }
+        guard answer.response.status == 200,
+            let page = PulledPage(answer.response, schema: schema)
+        else { return .failed(answer.response.pushAnswer(schema, id: id)) }
+        let row = page.rows.first { ItemKey($0.id) == ItemKey(id) }
+        return row.map { .found(ServerState($0)) } ?? .absent
     }
 }
 
