@@ -30,12 +30,8 @@ extension SyncEngine {
             )
         }
         try query.checkWindow()
-        return try await alone("pull") {
-            do {
-                _ = try await pushLocked()
-            } catch let error as PushError where error.status == .operationErrors {
-                // Parked operations do not stop a pull: their rows are left as they are.
-            }
+        try await pushBeforePull()
+        return try await inTurn(.pull(table: table), "pull") {
             do {
                 return try await pullLocked(query, queryID, table)
             } catch is OtherGeneration {

@@ -15,7 +15,7 @@ final class SyncEngine: Sendable {
     let environment: SyncEnvironment
     let limits: SyncLimits
     let events: SyncEvents
-    let lock: SyncLock
+    let gate: SyncGate
     let handedOut: HandedOutRows
 
     init(
@@ -27,7 +27,7 @@ final class SyncEngine: Sendable {
         environment: SyncEnvironment,
         limits: SyncLimits,
         events: SyncEvents,
-        lock: SyncLock
+        gate: SyncGate
     ) {
         self.store = store
         self.catalog = catalog
@@ -37,7 +37,7 @@ final class SyncEngine: Sendable {
         self.environment = environment
         self.limits = limits
         self.events = events
-        self.lock = lock
+        self.gate = gate
         handedOut = HandedOutRows(limit: limits.handedOutRowsMax)
     }
 
@@ -80,15 +80,16 @@ final class SyncEngine: Sendable {
         service.generation.markKept(learned)
     }
 
-    /// Runs `body` while no other push, pull or purge runs.
+    /// Runs `body` in its turn among pushes, pulls and purges.
     ///
     /// - Throws: ``SyncError`` with code `cancelled` when the task is cancelled.
-    func alone<Result>(
+    func inTurn<Result>(
+        _ job: SyncTurns.Job,
         _ what: String,
         _ body: () async throws -> Result
     ) async throws -> Result {
         do {
-            return try await lock.withLock(body)
+            return try await gate.withTurn(job, body)
         } catch let error as CancellationError {
             throw SyncError.cancelled(what, error)
         }
@@ -153,7 +154,7 @@ extension SyncEngine {
     /// Removes local rows; see ``SyncTable/purge(force:)``.
     func purge(_ filter: Filter?, force: Bool, in table: String) async throws {
         let filter = filter?.bound(now: environment.now())
-        try await alone("purge") {
+        try await inTurn(.purge, "purge") {
             try await transaction { queue in
                 let reader = queue.reader
                 if !force, try reader.count(table: table) > 0 {

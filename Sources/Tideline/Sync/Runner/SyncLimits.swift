@@ -38,6 +38,9 @@ public struct SyncLimits: Sendable, Hashable {
     /// A server whose next links lead in a circle would never end it.
     public var pagesMax = 1_000_000
 
+    /// How long the server's events may be silent before they are opened anew.
+    public var liveSilenceMax: Duration = .seconds(90)
+
     /// How many handed-out rows a table remembers, for records without a `version`.
     public var handedOutRowsMax = 20_000
 
