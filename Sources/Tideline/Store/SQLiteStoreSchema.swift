@@ -41,7 +41,7 @@ struct SQLiteTable: Sendable {
 
 enum SQLiteStoreSchema {
     /// Written to `PRAGMA user_version`; a higher one is refused.
-    static let formatVersion: Int64 = 1
+    static let formatVersion: Int64 = 2
 
     /// Marks the file as ours: "TIDE".
     private static let applicationID: Int64 = 0x5449_4445
@@ -110,7 +110,11 @@ enum SQLiteStoreSchema {
     }
 
     static func prepare(_ database: Database, path: String) throws {
-        if try checkedVersion(database, path) < formatVersion {
+        guard try checkedVersion(database, path) < formatVersion else { return }
+        try database.transaction {
+            // Another process may have been first.
+            guard try checkedVersion(database, path) < formatVersion else { return }
+            try SQLiteStoreFormat.upgrade(database)
             try database.execute("PRAGMA application_id = \(applicationID)")
             try database.execute("PRAGMA user_version = \(formatVersion)")
         }
@@ -133,7 +137,7 @@ enum SQLiteStoreSchema {
         return tables
     }
 
-    private static func make(_ table: SQLiteTable, in database: Database) throws {
+    static func make(_ table: SQLiteTable, in database: Database) throws {
         let name = Identifier(table.schema.name).quoted
         var known: Set<String> = []
         let statement = try database.prepare("SELECT name FROM pragma_table_info(?1)")
@@ -161,7 +165,8 @@ enum SQLiteStoreSchema {
         let name = Identifier(column.name).quoted
         if column.name == SystemColumn.id {
             return column.type == .integer
-                ? "\(name) INTEGER PRIMARY KEY NOT NULL" : "\(name) TEXT PRIMARY KEY NOT NULL"
+                ? "\(name) INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL"
+                : "\(name) TEXT PRIMARY KEY NOT NULL"
         }
         return "\(name) \(storageClass(column.type))"
     }

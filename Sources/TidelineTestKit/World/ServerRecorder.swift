@@ -30,38 +30,33 @@ final class ServerRecorder: Transport {
 
     func send(_ request: TransportRequest) async throws -> TransportResponse {
         let response = try await inner.send(request)
-        let row = Self.row(response)
+        let calls = RecordedCall.calls(request, response)
         state.withLock { state in
             state.requests += 1
-            let body = request.body.map { String(decoding: $0, as: UTF8.self) } ?? ""
-            let key =
-                "\(request.method) \(request.url.absoluteString) \(request.headers["If-Match"] ?? "") \(body)"
-            Self.mix(&state.history, key)
-            Self.mix(&state.history, "\(response.status)")
-            if request.method == "DELETE", [204, 404, 410].contains(response.status) {
-                state.deleted.insert(request.url.lastPathComponent)
-            }
-            guard request.method != "GET", (200..<300).contains(response.status) else { return }
-            state.effects[key, default: 0] += 1
-            if let row, let text = row["text"]?.text {
-                state.texts[row.id, default: []].insert(text)
-                if case .integer(let rank) = row["rank"] {
-                    state.ranks[row.id, default: []].insert(Int(rank))
-                }
-            }
+            for call in calls { Self.record(call, &state) }
         }
         return response
     }
 
-    private static func mix(_ hash: inout UInt64, _ text: String) {
-        for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 1_099_511_628_211 }
+    private static func record(_ call: RecordedCall, _ state: inout State) {
+        let key = "\(call.method) \(call.target) \(call.ifMatch ?? "") \(call.body)"
+        mix(&state.history, key)
+        mix(&state.history, "\(call.status)")
+        if call.method == "DELETE", [204, 404, 410].contains(call.status) {
+            state.deleted.insert(call.itemID)
+        }
+        guard call.method != "GET", (200..<300).contains(call.status) else { return }
+        state.effects[key, default: 0] += 1
+        if let row = call.row, let text = row["text"]?.text {
+            state.texts[row.id, default: []].insert(text)
+            if case .integer(let rank) = row["rank"] {
+                state.ranks[row.id, default: []].insert(Int(rank))
+            }
+        }
     }
 
-    private static func row(_ response: TransportResponse) -> Row? {
-        guard let page = try? JSON(String(decoding: response.body, as: UTF8.self)),
-            let item = try? page.decode(WorldItem.self), let row = try? Row(item)
-        else { return nil }
-        return row
+    private static func mix(_ hash: inout UInt64, _ text: String) {
+        for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 1_099_511_628_211 }
     }
 
     /// Whether a row had this text on the server at some time.

@@ -114,7 +114,6 @@ extension ProcessTests {
             let file = try probe.file
             try file.expectIntact()
             #expect(try file.queue().isEmpty)
-            #expect(try file.integer(#"SELECT count(*) FROM "MS_TableBases""#) == 0)
             #expect(try file.integer(#"SELECT count(*) FROM "MS_TableOperationErrors""#) == 0)
             let rows = try await server.wire.allRows("TodoItem")
             let live = rows.filter { $0["deleted"] as? Bool == false }.map { row in
