@@ -38,7 +38,7 @@ enum Bench {
                 try listeners.open(Int(words[2]) ?? 0)
                 // Whoever measures the server's memory may do so now.
                 print("open")
-                fflush(stdout)
+                fflush(nil)
                 _ = readLine()
                 try listeners.measure(commits: Int(words[3]) ?? 0)
             case ("pull", 3):
