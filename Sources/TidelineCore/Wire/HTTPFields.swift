@@ -41,7 +41,10 @@ public struct HTTPFields: Sendable, Hashable, ExpressibleByDictionaryLiteral, Se
     }
 
     /// The fields in order.
-    public func makeIterator() -> some IteratorProtocol<Field> { fields.makeIterator() }
+    public func makeIterator() -> IndexingIterator<[Field]> { fields.makeIterator() }
+
+    /// Makes room for so many fields.
+    package mutating func reserveCapacity(_ count: Int) { fields.reserveCapacity(count) }
 
     private static func same(_ one: String, _ two: String) -> Bool {
         guard one.utf8.count == two.utf8.count else { return false }
