@@ -269,7 +269,10 @@ final class GroupWriter: Sendable {
             let results = try jobs.map { job in
                 var progress = BatchProgress(job.batch)
                 while let place = progress.next() {
-                    progress.ended(try each { try writes.apply(job.groups[place]) })
+                    let budget = progress.budget
+                    progress.ended(
+                        try each { try writes.apply(job.groups[place], within: budget) }
+                    )
                 }
                 return progress.outcomes
             }

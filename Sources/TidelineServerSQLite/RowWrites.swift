@@ -30,6 +30,8 @@ struct RowWrites {
     private var stamps: [String: Int64] = [:]
     private var moved: Set<String> = []
     private var clocks: [String: KnownClock] = [:]
+    /// What a write of the group under way has made: others of the group find it there.
+    private var grown: Table?
 
     init(_ database: Database, limits: ServerLimits, now: @escaping @Sendable () -> Int64) {
         self.database = database
@@ -40,11 +42,14 @@ struct RowWrites {
     }
 
     /// Does the writes of a group: all of them, or none.
-    mutating func apply(_ group: [BatchJob.Write]) throws -> GroupOutcome {
-        guard group.count > 1 else { return try applyEach(group) }
+    mutating func apply(
+        _ group: [BatchJob.Write],
+        within budget: AnswerBudget
+    ) throws -> GroupOutcome {
+        guard group.count > 1 else { return try applyEach(group, within: budget) }
         do {
             return try database.savepoint {
-                let outcome = try applyEach(group)
+                let outcome = try applyEach(group, within: budget)
                 guard outcome.isDone else { throw Undone(outcome: outcome) }
                 return outcome
             }
@@ -54,21 +59,36 @@ struct RowWrites {
     }
 
     /// Ends at the first refusal.
-    private mutating func applyEach(_ group: [BatchJob.Write]) throws -> GroupOutcome {
+    private mutating func applyEach(
+        _ group: [BatchJob.Write],
+        within budget: AnswerBudget
+    ) throws -> GroupOutcome {
+        var budget = budget
+        grown = nil
         var outcomes: [WriteOutcome] = []
         outcomes.reserveCapacity(group.count)
         for (place, write) in group.enumerated() {
+            do {
+                try budget.check()
+            } catch {
+                return .refused(at: place, .refused(error))
+            }
             let outcome = try write.repeatKey.map { try once($0, write) } ?? apply(write)
             guard outcome.decision.isSuccess else { return .refused(at: place, outcome) }
+            budget.take(outcome)
             outcomes.append(outcome)
         }
         return .done(outcomes)
     }
 
     private mutating func apply(_ write: BatchJob.Write) throws -> WriteOutcome {
-        write.table.table.isWanting
-            ? try grow(for: write.operation, in: write.table)
-            : try perform(write.operation, in: write.table)
+        let table = write.table.table
+        if !table.isWanting || table === grown {
+            return try perform(write.operation, in: write.table)
+        }
+        let outcome = try grow(for: write.operation, in: write.table)
+        if outcome.grown != nil { grown = table }
+        return outcome
     }
 
     /// Does a write that may come again, unless it was done.
