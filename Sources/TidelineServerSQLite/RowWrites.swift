@@ -17,6 +17,9 @@ struct RowWrites {
     /// page of 50 share it: 25 microseconds leave room for 40.
     static let spacing: Int64 = 25
 
+    /// The least that is looked at beside new entries of the ledger.
+    private static let ledgerDropsMin = 16
+
     /// How far stamps may run ahead of the clock to set a counted millisecond apart.
     private static let aheadMax: Int64 = 1_000_000
 
@@ -25,8 +28,8 @@ struct RowWrites {
     private let limits: ServerLimits
     private let bases: MergeBases
     private let ledger: Ledger
-    /// How many writes were put into the ledger.
-    private var ledgerPuts = 0
+    /// The entries that were put into the ledger, and their bytes.
+    private var ledgerPuts = (count: 0, bytes: 0)
     private var stamps: [String: Int64] = [:]
     private var moved: Set<String> = []
     private var clocks: [String: KnownClock] = [:]
@@ -105,8 +108,8 @@ struct RowWrites {
         }
         let outcome = try apply(write)
         if outcome.decision.isSuccess {
-            try ledger.put(key, write.operation, outcome, now: now)
-            ledgerPuts += 1
+            ledgerPuts.bytes += try ledger.put(key, write.operation, outcome, now: now)
+            ledgerPuts.count += 1
         }
         return outcome
     }
@@ -262,7 +265,13 @@ struct RowWrites {
     ///
     /// - Returns: Those tables, with their clocks.
     func finish() throws -> [TableStamp] {
-        if ledgerPuts > 0 { _ = try ledger.purge(atMost: 2 * ledgerPuts, now: now()) }
+        if ledgerPuts.count > 0 {
+            _ = try ledger.purge(
+                atMost: max(2 * ledgerPuts.count, Self.ledgerDropsMin),
+                bytes: 2 * ledgerPuts.bytes,
+                now: now()
+            )
+        }
         return try moved.sorted().map { name in
             let stamp = stamps[name] ?? 0
             try database.prepare(ServerSchema.putStamp).run([.text(name), .integer(stamp)])

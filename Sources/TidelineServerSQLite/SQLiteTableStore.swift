@@ -19,8 +19,8 @@ package final class SQLiteTableStore: TableStore {
         package var limits = ServerLimits()
         /// How many reads run beside the event loops, at least two.
         package var readers = max(ProcessInfo.processInfo.activeProcessorCount, 2)
-        /// How often the writer looks for old tombstones.
-        package var tombstoneInterval: Duration = .seconds(600)
+        /// How often the writer looks for what is older than it is kept.
+        package var purgeInterval: Duration = .seconds(600)
         package var now = ServerEnvironment.live.now
         package var log = ServerLog.silent
 
@@ -72,7 +72,7 @@ package final class SQLiteTableStore: TableStore {
             database,
             inline: options.inline,
             limits: options.limits,
-            tombstoneInterval: options.tombstoneInterval,
+            purgeInterval: options.purgeInterval,
             now: options.now,
             log: options.log
         )
@@ -131,7 +131,7 @@ package final class SQLiteTableStore: TableStore {
         for step in steps {
             log.write(step.isNotable ? .info : .debug, "tables", ["change": step.description])
         }
-        writer.purge(tombstonesOf: stored) { head(of: $0) }
+        writer.watch(stored, beginsAtOnce: true) { head(of: $0) }
         return stored
     }
 
@@ -214,14 +214,15 @@ package final class SQLiteTableStore: TableStore {
             for case let grown? in writes.map(\.grown) {
                 let columns = "\(grown.schema.columns.count) columns"
                 log.write(.debug, "tables", ["change": "Table '\(grown.name)' has \(columns)."])
+                writer.watch([grown], beginsAtOnce: false) { head(of: $0) }
             }
         }
         return outcomes
     }
 
-    /// Removes some of the tombstones that are older than their tables keep them.
-    package func purgeTombstones() async throws {
-        _ = try await writer.run { [writer] in try writer.purgeTombstones($0) }
+    /// Removes some of each kind of what is older than it is kept.
+    package func purge() async throws {
+        try await writer.run { [writer] in try writer.purge($0) }
     }
 
     package func epoch() async throws -> String {
