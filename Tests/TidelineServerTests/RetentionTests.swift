@@ -25,7 +25,7 @@ import TidelineServerSQLite
         until holds: (Int64) -> Bool
     ) async throws {
         let file = try Database(path: path, mode: .readOnly)
-        while try !holds(try file.integer(sql) ?? 0) {
+        while try !holds(file.integer(sql) ?? 0) {
             try await Task.sleep(for: .milliseconds(5))
         }
     }
