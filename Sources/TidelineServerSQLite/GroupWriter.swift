@@ -155,8 +155,9 @@ final class GroupWriter: Sendable {
             schedule.turn(
                 at: QueryStart().nanoseconds,
                 round: { state.withLock { $0.purge.round } },
-                next: { QueryStart().adding(purgeInterval) }
-            ) { purge($0, database) }
+                next: { QueryStart().adding(purgeInterval) },
+                run: { purge($0, database) }
+            )
         }
     }
 

@@ -75,10 +75,10 @@ struct Ledger {
 
     /// Drops some of the oldest entries that are too old or too many.
     ///
-    /// - Parameters:
-    ///   - count: The most entries, where they are too old.
-    ///   - bytes: How many bytes may go beyond that, where there are too many: twice what came is
-    ///     enough to stay in bounds, however large the new entries are and however small the old.
+    /// At most `count` entries, and where there are too many for the bound in size, so many `bytes`
+    /// beside: twice what came is enough to stay in bounds, however large the new entries are and
+    /// however small the old.
+    ///
     /// - Returns: How many entries went by `count`; when it is `count`, more may be left.
     func purge(atMost count: Int, bytes: Int = 0, now: Int64) throws -> Int {
         let oldest = now - Int64(limits.ledgerDays) * 86_400_000_000 - Self.margin

@@ -134,18 +134,18 @@ package struct PurgeSchedule: Sendable {
     ///   - now: The uptime.
     ///   - round: All steps, asked for when a round begins.
     ///   - next: The uptime at which the next round begins when this one ends.
-    ///   - body: Takes a step; returns whether it removed nothing, some, or as much as it may.
+    ///   - run: Takes a step; returns whether it removed nothing, some, or as much as it may.
     package mutating func turn(
         at now: UInt64,
         round: () -> [RetentionPurge.Step],
         next: () -> UInt64,
-        _ body: (RetentionPurge.Step) -> Removed
+        run: (RetentionPurge.Step) -> Removed
     ) {
         guard now >= due else { return }
         if left.isEmpty { left = round().reversed() }
         for _ in 0..<Self.stepsOfTurn {
             guard let step = left.last else { break }
-            let removed = body(step)
+            let removed = run(step)
             if removed != .all { left.removeLast() }
             if removed != .nothing { break }
         }

@@ -70,7 +70,7 @@ import TidelineServerCore
         bytes += EventListener.heartbeat
         board.detach(feed)
         let sent = String(decoding: bytes, as: UTF8.self)
-        let lines = shown.lines.joined(separator: "\n") + "\n"
+        let lines = shown.lines.joined(separator: "\n")
         #expect(ProtocolExample.fits("\n" + sent, lines), "\(sent) is not \(lines)")
         #expect(example.isEmpty)
     }

@@ -168,13 +168,14 @@ import TidelineServerSQLite
         var log: [[String]] = []
         func turn(at now: UInt64) {
             var names: [String] = []
-            schedule.turn(at: now, round: { steps }, next: { now + 1000 }) { step in
+            func run(_ step: RetentionPurge.Step) -> PurgeSchedule.Removed {
                 guard case .changes(let table, _) = step else { return .nothing }
                 let count = min(left[table] ?? 0, RetentionPurge.rowsMax)
                 left[table] = (left[table] ?? 0) - count
                 names.append(table)
                 return PurgeSchedule.Removed(count)
             }
+            schedule.turn(at: now, round: { steps }, next: { now + 1000 }, run: run)
             log.append(names)
         }
         for now in 1...8 { turn(at: UInt64(now)) }
