@@ -104,7 +104,7 @@ package enum ScalarNumbers {
         switch operation {
         case .add: result = one + two
         case .sub: result = one - two
-        case .mul: result = one * two
+        case .mul: result = product(one, two)
         case .div, .divby:
             guard !two.isZero else { return .null }
             result = one / two
@@ -112,10 +112,28 @@ package enum ScalarNumbers {
             guard !two.isZero else { return .null }
             let quotient = one / two
             let whole = rounded(quotient, quotient.sign == .minus ? .up : .down)
-            result = one - whole * two
+            result = one - product(whole, two)
         }
         return result.isNaN ? .null : .decimal(fitted(result))
     }
+
+    /// The product, rounded to the last place that a decimal has.
+    ///
+    /// Foundation's ends the process when the sum of the exponents is less than that of this place.
+    private static func product(_ one: Decimal, _ two: Decimal) -> Decimal {
+        let power = one.exponent + two.exponent
+        guard power < leastExponent else { return one * two }
+        var digits = one.significand * two.significand
+        if one.sign != two.sign { digits.negate() }
+        var kept = rounded(digits, .plain, places: power - leastExponent)
+        var result = Decimal()
+        // No error: what is left has its last digit in that place.
+        _ = NSDecimalMultiplyByPowerOf10(&result, &kept, Int16(clamping: power), .plain)
+        return result
+    }
+
+    /// The exponent of the last place of a decimal.
+    private static let leastExponent = -128
 
     /// Rounded to the digits that a decimal keeps as text: 7 / 3 has one more.
     private static func fitted(_ value: Decimal) -> Decimal {
