@@ -117,19 +117,11 @@ package enum ScalarNumbers {
         return result.isNaN ? .null : .decimal(fitted(result))
     }
 
-    /// The product, rounded to the last place that a decimal has.
+    /// The product; none is kept that is less than 1e-38, see `fitted(_:)`.
     ///
-    /// Foundation's ends the process when the sum of the exponents is less than that of this place.
+    /// Foundation ends the process when the sum of the exponents is less than the least exponent.
     private static func product(_ one: Decimal, _ two: Decimal) -> Decimal {
-        let power = one.exponent + two.exponent
-        guard power < leastExponent else { return one * two }
-        var digits = one.significand * two.significand
-        if one.sign != two.sign { digits.negate() }
-        var kept = rounded(digits, .plain, places: power - leastExponent)
-        var result = Decimal()
-        // No error: what is left has its last digit in that place.
-        _ = NSDecimalMultiplyByPowerOf10(&result, &kept, Int16(clamping: power), .plain)
-        return result
+        one.exponent + two.exponent < leastExponent ? 0 : one * two
     }
 
     /// The exponent of the last place of a decimal.
