@@ -19,8 +19,6 @@ struct CodeRuleTests {
             "Measures the time of a request, for its log line and the metrics.",
         "Sources/TidelineServerCore/Tables/ServerLimits.swift":
             "Holds ServerEnvironment, where the server's clock and ids come in.",
-        "Sources/TidelineServerSQLite/GroupWriter.swift":
-            "Waits for work; now and then it looks for old tombstones instead.",
         "Sources/TidelineSQLite/QueryDeadline.swift":
             "Bounds the time that a statement on a real database may run.",
     ]
