@@ -194,8 +194,8 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "TidelineCore", "TidelineSQLite", "TidelineServerCore", "TidelineHTTP",
-                "TidelineTokens",
+                "TidelineCore", "TidelineSQLite", "TidelineServerCore", "TidelineServerSQLite",
+                "TidelineHTTP", "TidelineTokens",
             ],
             path: "Fuzz/Targets",
             swiftSettings: strict

@@ -31,6 +31,11 @@ let package = Package(
             swiftSettings: strict
         ),
         .target(
+            name: "TidelineServerSQLite",
+            dependencies: ["TidelineCore", "TidelineSQLite", "TidelineServerCore"],
+            swiftSettings: strict
+        ),
+        .target(
             name: "TidelineHTTP",
             dependencies: ["TidelineCore", "TidelineServerCore", "CEpoll"],
             swiftSettings: strict
@@ -43,8 +48,8 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "TidelineCore", "TidelineSQLite", "TidelineServerCore", "TidelineHTTP",
-                "TidelineTokens",
+                "TidelineCore", "TidelineSQLite", "TidelineServerCore", "TidelineServerSQLite",
+                "TidelineHTTP", "TidelineTokens",
             ],
             path: "Targets",
             swiftSettings: strict

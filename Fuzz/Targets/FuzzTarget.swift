@@ -16,6 +16,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case token
     /// The `$skiptoken` of next links, to the statement of the page behind it.
     case pagetoken
+    /// The `$deltatoken` of delta links, to the changes behind it.
+    case delta
     /// Bodies of batches.
     case batch
 }
@@ -42,6 +44,7 @@ package final class FuzzRunner {
         case .head: body = HeadCheck().run
         case .token: body = try TokenCheck().run
         case .pagetoken: body = try PageTokenCheck().run
+        case .delta: body = try DeltaCheck().run
         case .batch: body = BatchCheck().run
         }
     }

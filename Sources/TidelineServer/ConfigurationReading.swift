@@ -59,7 +59,7 @@ extension ServerConfiguration {
         let bytes = 1024...(1 << 30)
         let allowed = [
             "pageBytes", "rowBytes", "queryTime", "logBytes", "writeQueue", "mergeBases",
-            "patchSteps", "changeDays", "ledgerDays", "ledgerBytes", "batchRequests",
+            "patchSteps", "changeDays", "changeScan", "ledgerDays", "ledgerBytes", "batchRequests",
             "batchBytes", "batchAnswerBytes", "bodyBytes", "headerBytes", "connections",
             "headerTime", "requestTime", "idleTime", "handlerTime",
             "answerTime", "drainTime", "lingerTime", "lingerBytes", "bodiesBytes",
@@ -81,6 +81,7 @@ extension ServerConfiguration {
             case "ledgerBytes":
                 Self.put(node.integer((1 << 20)...(1 << 40)), &limits.ledgerBytes)
             case "changeDays": Self.put(node.integer(1...36_500), &limits.changeDays)
+            case "changeScan": Self.put(node.integer(1...10_000_000), &limits.changeScan)
             case "patchSteps": Self.put(node.integer(1...100_000), &limits.patchSteps)
             case "bodyBytes": Self.put(node.integer(bytes), &http.bodyBytesMax)
             case "headerBytes": Self.put(node.integer(4096...(1 << 20)), &http.headerBytesMax)

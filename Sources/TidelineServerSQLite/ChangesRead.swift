@@ -21,18 +21,53 @@ struct ChangesRead {
             let clock = try KnownClock.read(table.name, database)
             // A database that is behind the link was put back to an earlier state.
             guard request.after <= clock.stamp else { throw ServerError.epochChanged }
-            var page = try changes(clock, database)
-            if request.wantsCount { page.count = try count(database) }
+            let end = try scanEnd(database)
+            var page = try changes(upTo: end, clock, database)
+            if request.wantsCount, end == nil { page.count = try count(database) }
             return page
         }
     }
 
-    private func changes(_ clock: TableClock, _ database: Database) throws -> ChangePage {
-        let (sql, form, places) = rows
+    /// The last time that may be looked at; nil for all times.
+    ///
+    /// Of a busy table a caller may see next to nothing, and what cannot be seen is still looked at.
+    private func scanEnd(_ database: Database) throws -> Int64? {
+        guard request.scanMax < .max else { return nil }
+        let skipped = SQLValue.integer(Int64(request.scanMax) - 1)
+        let log = Identifier(ServerSchema.logName(table.name))
+        var scans: [SQL] = [
+            """
+            SELECT "tideline_stamp" FROM \(log)
+            WHERE "tideline_stamp" > \(SQLValue.integer(request.after))
+            ORDER BY "tideline_stamp" LIMIT 1 OFFSET \(skipped)
+            """
+        ]
+        // Without a filter of code, an index finds the rows of the view.
+        if table.log.takesUpdates, request.view != nil {
+            scans.append(
+                """
+                SELECT "updatedAt" FROM \(Identifier(table.name))
+                WHERE "updatedAt" > \(SQLValue.integer(request.after))
+                ORDER BY "updatedAt" LIMIT 1 OFFSET \(skipped)
+                """
+            )
+        }
+        return try scans.compactMap {
+            try database.integer($0.text(for: .sqlite), $0.bindings)
+        }
+        .min()
+    }
+
+    private func changes(
+        upTo end: Int64?,
+        _ clock: TableClock,
+        _ database: Database
+    ) throws -> ChangePage {
+        let (sql, form, places) = rows(upTo: end)
         let written = try database.prepare(sql.text(for: .sqlite))
         defer { written.reset() }
         try written.bind(sql.bindings)
-        let log = departures
+        let log = departures(upTo: end)
         let left = try database.prepare(log.text(for: .sqlite))
         defer { left.reset() }
         try left.bind(log.bindings)
@@ -56,7 +91,7 @@ struct ChangesRead {
             if rows == request.rowsMax {
                 return ChangePage(bytes: json.bytes, rows: rows, next: last, clock: clock)
             }
-            let end = json.count
+            let start = json.count
             if rows > 0 { json.byte(UInt8(ascii: ",")) }
             if isLeft {
                 let isDeleted = left.integer(Self.logDeleted) != 0
@@ -68,14 +103,14 @@ struct ChangesRead {
                 json.removed(written, id: places + Self.id, isDeleted: isDeleted)
             }
             if rows > 0, json.count - request.opening.count > request.bytesMax {
-                json.cut(to: end)
+                json.cut(to: start)
                 return ChangePage(bytes: json.bytes, rows: rows, next: last, clock: clock)
             }
             rows += 1
             last = min(stampOfWritten, stampOfLeft)
             if isLeft { hasLeft = try left.step() } else { hasWritten = try written.step() }
         }
-        return ChangePage(bytes: json.bytes, rows: rows, clock: clock)
+        return ChangePage(bytes: json.bytes, rows: rows, next: end, clock: clock)
     }
 
     // MARK: - Statements
@@ -92,7 +127,7 @@ struct ChangesRead {
     private static let logID: Int32 = 2
 
     /// The rows of the view that changed, with the number of their cells.
-    private var rows: (sql: SQL, form: RowForm, cells: Int32) {
+    private func rows(upTo end: Int64?) -> (sql: SQL, form: RowForm, cells: Int32) {
         var cells = Array(table.cells.indices)
         if let select = request.select {
             cells = select.compactMap { table.places.firstIndex(of: $0) }
@@ -105,6 +140,7 @@ struct ChangesRead {
             sql.append(" AND (\(renderer.strictCondition(VersionLiterals.replace(in: filter))))")
         }
         sql.append(" FROM \(Identifier(table.name))\(changed)")
+        if let end { sql.append(" AND \"updatedAt\" <= \(SQLValue.integer(end))") }
         sql.append(" ORDER BY \"updatedAt\"")
         sql.append(" LIMIT \(SQLValue.integer(Int64(request.rowsMax) + 1))")
         return (sql, form, Int32(cells.count))
@@ -118,8 +154,11 @@ struct ChangesRead {
     }
 
     /// What was in the view after the time and is not any more, and says nothing itself.
-    private var departures: SQL {
-        "SELECT \"tideline_stamp\", \"tideline_deleted\", \"id\"\(departed) ORDER BY \"tideline_stamp\""
+    private func departures(upTo end: Int64?) -> SQL {
+        var sql: SQL = "SELECT \"tideline_stamp\", \"tideline_deleted\", \"id\"\(departed)"
+        if let end { sql.append(" AND \"tideline_stamp\" <= \(SQLValue.integer(end))") }
+        sql.append(" ORDER BY \"tideline_stamp\"")
+        return sql
     }
 
     private var departed: SQL {

@@ -26,20 +26,20 @@ final class GroupWriter: Sendable {
         var queue: [Work] = []
         /// How many writes are in the queue; a task counts as one.
         var waiting = 0
-        /// Whether tables were named whose tombstones nobody has looked at yet.
+        /// Whether a round of the purge is to begin at once.
         var isPurgeNew = false
         var isStopped = false
-        var purge = TombstonePurge()
+        var purge: RetentionPurge
     }
 
     /// A transaction takes no more batches once it has so many writes, so that the first of a long
     /// queue is answered soon.
     private static let groupMax = 1000
 
-    private let state = Mutex(State())
+    private let state: Mutex<State>
     private let wake = DispatchSemaphore(value: 0)
     private let limits: ServerLimits
-    private let tombstoneInterval: Duration
+    private let purgeInterval: Duration
     private let now: @Sendable () -> Int64
     private let log: ServerLog
     private let listener = Mutex<CommitListener?>(nil)
@@ -50,12 +50,13 @@ final class GroupWriter: Sendable {
         _ database: Database,
         inline: Bool,
         limits: ServerLimits,
-        tombstoneInterval: Duration,
+        purgeInterval: Duration,
         now: @escaping @Sendable () -> Int64,
         log: ServerLog
     ) {
         self.limits = limits
-        self.tombstoneInterval = tombstoneInterval
+        self.purgeInterval = purgeInterval
+        state = Mutex(State(purge: RetentionPurge(limits)))
         self.now = now
         self.log = log
         inlineDatabase = Mutex(inline ? database : nil)
@@ -135,10 +136,9 @@ final class GroupWriter: Sendable {
     }
 
     private func run(_ database: Database) {
-        // The uptime from which on tombstones are looked for, whatever else there is to do.
-        var purgeDue: UInt64 = 0
+        var schedule = PurgeSchedule()
         while true {
-            waitForWork(until: purgeDue)
+            _ = wake.wait(timeout: DispatchTime(uptimeNanoseconds: schedule.due))
             let (queue, isStopped, isPurgeNew) = state.withLock { state in
                 defer {
                     state.queue = []
@@ -149,44 +149,48 @@ final class GroupWriter: Sendable {
             }
             perform(queue, database)
             if isStopped { return }
-            if isPurgeNew || DispatchTime.now().uptimeNanoseconds >= purgeDue {
-                // What is left comes behind the writes that wait.
-                let isMoreLeft = purge(database)
-                purgeDue = QueryStart().adding(isMoreLeft ? .zero : tombstoneInterval)
-            }
+            // What is left comes behind the writes that wait.
+            if isPurgeNew { schedule.begin() }
+            schedule.turn(
+                at: QueryStart().nanoseconds,
+                round: { state.withLock { $0.purge.round } },
+                next: { QueryStart().adding(purgeInterval) },
+                run: { purge($0, database) }
+            )
         }
     }
 
-    /// Returns when there is work, or when it is time to look for tombstones.
-    private func waitForWork(until purgeDue: UInt64) {
-        let hasTombstones = state.withLock { !$0.purge.logDays.isEmpty }
-        guard hasTombstones else { return wake.wait() }
-        _ = wake.wait(timeout: DispatchTime(uptimeNanoseconds: purgeDue))
-    }
+    // MARK: - The purge
 
-    // MARK: - Tombstones
-
-    /// From now on looks for old tombstones of these tables.
-    func purge(tombstonesOf tables: [TableDefinition], heads: (String) -> TableHead) {
-        let hasTombstones = state.withLock { state in
-            state.purge.take(tables, changeDays: limits.changeDays, heads: heads)
-            state.isPurgeNew = true
-            return !state.purge.logDays.isEmpty
+    /// From now on looks at what these tables keep too long.
+    func watch(
+        _ tables: [TableDefinition],
+        beginsAtOnce: Bool,
+        heads: (String) -> TableHead
+    ) {
+        state.withLock { state in
+            state.purge.watch(tables, heads: heads)
+            if beginsAtOnce { state.isPurgeNew = true }
         }
-        if hasTombstones { wake.signal() }
+        if beginsAtOnce { wake.signal() }
     }
 
-    /// One run, and whether another one should follow soon.
-    func purgeTombstones(_ database: Database) throws -> Bool {
-        try state.withLock { $0.purge }.run(database, now: now())
+    /// One step of each kind on each table.
+    func purge(_ database: Database) throws {
+        let purge = state.withLock { $0.purge }
+        for step in purge.round { _ = try purge.run(step, database, now: now()) }
     }
 
-    private func purge(_ database: Database) -> Bool {
+    private func purge(
+        _ step: RetentionPurge.Step,
+        _ database: Database
+    ) -> PurgeSchedule.Removed {
         do {
-            return try purgeTombstones(database)
+            let purge = state.withLock { $0.purge }
+            return PurgeSchedule.Removed(try purge.run(step, database, now: now()))
         } catch {
-            log.write(.warning, "tombstones could not be removed", ["cause": "\(error)"])
-            return false
+            log.write(.warning, "what is too old could not be removed", ["cause": "\(error)"])
+            return .nothing
         }
     }
 
@@ -268,7 +272,10 @@ final class GroupWriter: Sendable {
             let results = try jobs.map { job in
                 var progress = BatchProgress(job.batch)
                 while let place = progress.next() {
-                    progress.ended(try each { try writes.apply(job.groups[place]) })
+                    let budget = progress.budget
+                    progress.ended(
+                        try each { try writes.apply(job.groups[place], within: budget) }
+                    )
                 }
                 return progress.outcomes
             }

@@ -9,8 +9,6 @@ import TidelineSQLite
 import TidelineServerCore
 
 struct Ledger {
-    /// The least that a run drops at once.
-    private static let dropsMin = 16
     /// What an entry has beside its row.
     private static let entryBytes = 200
     /// Entries live longer than First-Sent may be old, for callers whose clocks are ahead.
@@ -44,12 +42,14 @@ struct Ledger {
     }
 
     /// Keeps what became of a write.
+    ///
+    /// - Returns: How many bytes that are.
     func put(
         _ key: RepeatKey,
         _ operation: WriteOperation,
         _ outcome: WriteOutcome,
         now: Int64
-    ) throws {
+    ) throws -> Int {
         // The answer to a delete has no row.
         let row = operation.kind == .delete ? nil : outcome.row
         let statement = try database.prepare(ServerSchema.putLedger)
@@ -70,35 +70,41 @@ struct Ledger {
             for index in 8...11 { statement.bindNull(Int32(index)) }
         }
         try statement.run()
+        return size
     }
 
     /// Drops some of the oldest entries that are too old or too many.
     ///
-    /// - Returns: Whether more may be left.
-    func purge(atMost count: Int, now: Int64) throws -> Bool {
-        let limit = max(count, Self.dropsMin)
+    /// At most `count` entries, and where there are too many for the bound in size, so many `bytes`
+    /// beside: twice what came is enough to stay in bounds, however large the new entries are and
+    /// however small the old.
+    ///
+    /// - Returns: How many entries went by `count`; when it is `count`, more may be left.
+    func purge(atMost count: Int, bytes: Int = 0, now: Int64) throws -> Int {
         let oldest = now - Int64(limits.ledgerDays) * 86_400_000_000 - Self.margin
-        guard let end = try database.integer(ServerSchema.ledgerEnd) else { return false }
+        guard let end = try database.integer(ServerSchema.ledgerEnd) else { return 0 }
+        let boundary = end - Int64(limits.ledgerBytes)
         let statement = try database.prepare(ServerSchema.oldestOfLedger)
-        var last: Int64?
-        var horizon: Int64 = 0
-        var found = 0
-        try statement.bind([.integer(Int64(limit))])
         defer { statement.reset() }
+        try statement.bind([.integer(Int64(count))])
+        var first: Int64?
+        var last: Int64?
+        var found = 0
         while try statement.step() {
             let place = statement.integer(0)
-            guard statement.integer(1) < oldest || end - place >= Int64(limits.ledgerBytes) else {
-                break
-            }
+            first = first ?? place
+            guard place <= boundary || statement.integer(1) < oldest else { break }
             last = place
-            horizon = max(horizon, statement.integer(1))
             found += 1
         }
         statement.reset()
-        guard let last else { return false }
-        try database.prepare(ServerSchema.putLedgerHorizon).run([.integer(horizon)])
+        if bytes > 0, let first, first < boundary {
+            last = max(last ?? 0, min(boundary, first + Int64(bytes)))
+        }
+        guard let last else { return 0 }
+        try database.prepare(ServerSchema.raiseLedgerHorizon).run([.integer(last)])
         try database.prepare(ServerSchema.dropLedger).run([.integer(last)])
-        return found == limit
+        return found
     }
 
     // MARK: - Columns
@@ -192,8 +198,11 @@ extension ServerSchema {
         SELECT CAST("value" AS INTEGER) FROM "tideline_state" WHERE "key" = 'ledgerHorizon'
         """
 
-    static let putLedgerHorizon = """
-        INSERT INTO "tideline_state" ("key", "value") VALUES ('ledgerHorizon', ?1)
+    /// Raises it for the entries up to a place.
+    static let raiseLedgerHorizon = """
+        INSERT INTO "tideline_state" ("key", "value")
+        SELECT 'ledgerHorizon', max("received") FROM "tideline_ledger" WHERE "place" <= ?1
+        HAVING count(*) > 0
         ON CONFLICT ("key") DO UPDATE
         SET "value" = max(CAST("value" AS INTEGER), CAST(excluded."value" AS INTEGER))
         """

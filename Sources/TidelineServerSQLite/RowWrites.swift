@@ -17,6 +17,9 @@ struct RowWrites {
     /// page of 50 share it: 25 microseconds leave room for 40.
     static let spacing: Int64 = 25
 
+    /// The least that is looked at beside new entries of the ledger.
+    private static let ledgerDropsMin = 16
+
     /// How far stamps may run ahead of the clock to set a counted millisecond apart.
     private static let aheadMax: Int64 = 1_000_000
 
@@ -25,11 +28,13 @@ struct RowWrites {
     private let limits: ServerLimits
     private let bases: MergeBases
     private let ledger: Ledger
-    /// How many writes were put into the ledger.
-    private var ledgerPuts = 0
+    /// The entries that were put into the ledger, and their bytes.
+    private var ledgerPuts = (count: 0, bytes: 0)
     private var stamps: [String: Int64] = [:]
     private var moved: Set<String> = []
     private var clocks: [String: KnownClock] = [:]
+    /// What a write of the group under way has made: others of the group find it there.
+    private var grown: Table?
 
     init(_ database: Database, limits: ServerLimits, now: @escaping @Sendable () -> Int64) {
         self.database = database
@@ -40,11 +45,14 @@ struct RowWrites {
     }
 
     /// Does the writes of a group: all of them, or none.
-    mutating func apply(_ group: [BatchJob.Write]) throws -> GroupOutcome {
-        guard group.count > 1 else { return try applyEach(group) }
+    mutating func apply(
+        _ group: [BatchJob.Write],
+        within budget: AnswerBudget
+    ) throws -> GroupOutcome {
+        guard group.count > 1 else { return try applyEach(group, within: budget) }
         do {
             return try database.savepoint {
-                let outcome = try applyEach(group)
+                let outcome = try applyEach(group, within: budget)
                 guard outcome.isDone else { throw Undone(outcome: outcome) }
                 return outcome
             }
@@ -54,21 +62,36 @@ struct RowWrites {
     }
 
     /// Ends at the first refusal.
-    private mutating func applyEach(_ group: [BatchJob.Write]) throws -> GroupOutcome {
+    private mutating func applyEach(
+        _ group: [BatchJob.Write],
+        within budget: AnswerBudget
+    ) throws -> GroupOutcome {
+        var budget = budget
+        grown = nil
         var outcomes: [WriteOutcome] = []
         outcomes.reserveCapacity(group.count)
         for (place, write) in group.enumerated() {
+            do {
+                try budget.check()
+            } catch {
+                return .refused(at: place, .refused(error))
+            }
             let outcome = try write.repeatKey.map { try once($0, write) } ?? apply(write)
             guard outcome.decision.isSuccess else { return .refused(at: place, outcome) }
+            budget.take(outcome)
             outcomes.append(outcome)
         }
         return .done(outcomes)
     }
 
     private mutating func apply(_ write: BatchJob.Write) throws -> WriteOutcome {
-        write.table.table.isWanting
-            ? try grow(for: write.operation, in: write.table)
-            : try perform(write.operation, in: write.table)
+        let table = write.table.table
+        if !table.isWanting || table === grown {
+            return try perform(write.operation, in: write.table)
+        }
+        let outcome = try grow(for: write.operation, in: write.table)
+        if outcome.grown != nil { grown = table }
+        return outcome
     }
 
     /// Does a write that may come again, unless it was done.
@@ -85,8 +108,8 @@ struct RowWrites {
         }
         let outcome = try apply(write)
         if outcome.decision.isSuccess {
-            try ledger.put(key, write.operation, outcome, now: now)
-            ledgerPuts += 1
+            ledgerPuts.bytes += try ledger.put(key, write.operation, outcome, now: now)
+            ledgerPuts.count += 1
         }
         return outcome
     }
@@ -242,7 +265,13 @@ struct RowWrites {
     ///
     /// - Returns: Those tables, with their clocks.
     func finish() throws -> [TableStamp] {
-        if ledgerPuts > 0 { _ = try ledger.purge(atMost: 2 * ledgerPuts, now: now()) }
+        if ledgerPuts.count > 0 {
+            _ = try ledger.purge(
+                atMost: max(2 * ledgerPuts.count, Self.ledgerDropsMin),
+                bytes: 2 * ledgerPuts.bytes,
+                now: now()
+            )
+        }
         return try moved.sorted().map { name in
             let stamp = stamps[name] ?? 0
             try database.prepare(ServerSchema.putStamp).run([.text(name), .integer(stamp)])

@@ -49,7 +49,7 @@ package enum TableStoreConformance {
     }
 
     /// Every check.
-    package static let all: [Check] = rowChecks + batchChecks + repeatChecks
+    package static let all: [Check] = rowChecks + batchChecks + repeatChecks + changeChecks
 }
 
 extension TableStoreConformance {
@@ -84,11 +84,14 @@ extension TableStoreConformance {
             TableDefinition("Sample", columns: columns),
             TableDefinition("Hard", columns: columns, softDelete: false),
             TableDefinition("Merging", columns: columns, conflict: .merge),
+            TableDefinition("Owned", columns: columns, owner: "text"),
         ]
 
         static let table = Table(definitions[0])
         static let hard = Table(definitions[1])
         static let merging = Table(definitions[2])
+        /// Each row is seen by the user whom its text names.
+        static let owned = Table(definitions[3])
 
         /// A value in every column.
         static let values: [SQLValue?] = [

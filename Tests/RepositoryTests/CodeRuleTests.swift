@@ -21,8 +21,6 @@ struct CodeRuleTests {
             "Draws the random bits of new ids for ServerEnvironment.",
         "Sources/TidelineServerCore/Tables/ServerLimits.swift":
             "Holds ServerEnvironment, where the server's clock and ids come in.",
-        "Sources/TidelineServerSQLite/GroupWriter.swift":
-            "Waits for work; now and then it looks for old tombstones instead.",
         "Sources/TidelineSQLite/QueryDeadline.swift":
             "Bounds the time that a statement on a real database may run.",
     ]

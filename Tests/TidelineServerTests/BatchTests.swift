@@ -330,28 +330,6 @@ import TidelineServerCore
         #expect(await Self.ids(door) == [])
     }
 
-    /// What docs/PROTOCOL.md shows is what happens.
-    @Test func answersAsTheDocumentShows() async throws {
-        let file = URL(filePath: #filePath)
-            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-            .appending(path: "docs/PROTOCOL.md")
-        let text = try String(contentsOf: file, encoding: .utf8)
-        let section = try #require(text.components(separatedBy: "## Batches\n").last)
-        let block = section.components(separatedBy: "```")[1]
-        let parts = block.components(separatedBy: "\n\n")
-        let answer = try await Door().send(
-            "POST",
-            "/$batch",
-            parts[1].replacing("\n", with: "")
-        )
-        let shown = parts[3].matches(of: /"id":"(\d)","status":(\d+)/)
-        #expect(shown.map { String($0.1) } == answer.parts.compactMap { $0["id"] as? String })
-        #expect(shown.map { Int($0.2) } == answer.partStatuses)
-        #expect(shown.count == 4)
-        let codes = parts[3].matches(of: /"code":"(\w+)"/).map { String($0.1) }
-        #expect(codes == answer.partCodes.compactMap { $0 })
-    }
-
     @Test func aConditionIsNotMet() async throws {
         let door = try await Door()
         var part = Self.insert("1")

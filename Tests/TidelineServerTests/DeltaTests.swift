@@ -346,7 +346,7 @@ extension ServerResponse {
         let first = await door.send("GET", link)
         #expect(first.rows.count == 1 && first.headers["Tideline-Horizon"] == nil)
         clock.move(by: 2 * 86_400_000_000)
-        try await door.store.purgeTombstones()
+        try await door.store.purge()
         let expired = await door.send("GET", link)
         #expect(expired.status == 410 && expired.code == "deltaExpired")
         for target in [
@@ -378,7 +378,7 @@ extension ServerResponse {
             await Self.write(door, "b")
             _ = await door.send("DELETE", "/tables/TodoItem/a")
             clock.move(by: 2 * 86_400_000_000)
-            try await door.store.purgeTombstones()
+            try await door.store.purge()
             var puller = DeltaPuller(door)
             try await puller.pull()
             let link = "/tables/TodoItem?" + (puller.link ?? "")

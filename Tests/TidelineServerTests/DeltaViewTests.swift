@@ -24,18 +24,30 @@ import TidelineServerSQLite
         await door.send(method, "/tables/TodoItem" + path, body, headers: try headers(user))
     }
 
-    private static func owned(softDelete: Bool) async throws -> Door {
+    private static func owned(
+        softDelete: Bool,
+        changeScan: Int = ServerLimits().changeScan
+    ) async throws -> Door {
         var table = Door.todo
         table.owner = "userId"
         table.softDelete = softDelete
-        return try await Door([table], authenticator: try Tokens.authenticator())
+        var limits = ServerLimits()
+        limits.changeScan = changeScan
+        return try await Door(
+            [table],
+            limits: limits,
+            authenticator: try Tokens.authenticator()
+        )
     }
 
     /// Rows of the team of who asks, as the app's code says.
     private static func teamed(
         softDelete: Bool = true,
-        fingerprint: String? = nil
+        fingerprint: String? = nil,
+        changeScan: Int = ServerLimits().changeScan
     ) async throws -> Door {
+        var limits = ServerLimits()
+        limits.changeScan = changeScan
         var table = Door.todo
         table.softDelete = softDelete
         table.schema.columns.append(ColumnDefinition("team", .string))
@@ -48,6 +60,7 @@ import TidelineServerSQLite
         }
         return try await Door(
             [table],
+            limits: limits,
             authenticator: try Tokens.authenticator(),
             hooks: ["TodoItem": hooks]
         )
@@ -205,15 +218,49 @@ import TidelineServerSQLite
         _ = await door.send("DELETE", "/tables/TodoItem/a")
         clock.move(by: 86_400_000_000)
         _ = await door.send("DELETE", "/tables/TodoItem/b")
-        try await door.store.purgeTombstones()
+        try await door.store.purge()
         try await puller.pull()
         #expect(puller.told == ["a deleted", "b deleted"])
         clock.move(by: 86_400_000_000 + 60_000_000)
-        try await door.store.purgeTombstones()
+        try await door.store.purge()
         let expired = await door.send("GET", link)
         #expect(expired.status == 410 && expired.code == "deltaExpired")
         let last = await door.send("GET", "/tables/TodoItem?" + (puller.link ?? ""))
         #expect(last.status == 200 && last.headers["Tideline-Horizon"] != nil)
+    }
+
+    /// Much that a caller may not see: each answer looks at some of it, and the last says what is left.
+    @Test(arguments: [true, false])
+    func anAnswerLooksAtABoundedNumberOfWrites(softDelete: Bool) async throws {
+        let door = try await Self.teamed(softDelete: softDelete, changeScan: 20)
+        func post(_ id: String, _ team: String) async throws {
+            let body = #"{"id":"\#(id)","team":"\#(team)"}"#
+            #expect(try await Self.send(door, "root", "POST", "", body).status == 201)
+        }
+        for (id, team) in [("r1", "red"), ("r2", "red"), ("b", "blue")] {
+            try await post(id, team)
+        }
+        var red = DeltaPuller(door, headers: try Self.headers("red"))
+        try await red.pull()
+        #expect(red.rows.keys.sorted() == ["r1", "r2"])
+        // 200 entries of the log that red may not see, and as many rows behind them.
+        for number in 0..<200 {
+            let body = #"{"rank":\#(number)}"#
+            #expect(try await Self.send(door, "root", "PATCH", "/b", body).status == 200)
+            try await post("b\(number)", "blue")
+            if number == 100 { _ = try await Self.send(door, "red", "DELETE", "/r1") }
+        }
+        try await post("r3", "red")
+        let link = "?$count=true&" + (red.link ?? "")
+        let first = try await Self.send(door, "red", "GET", link)
+        #expect(first.rows.isEmpty && first.row["nextLink"] is String)
+        #expect(first.row["count"] is NSNull, "it does not look at all of them")
+        let before = red.requests
+        try await red.pull()
+        #expect(red.told == ["r1 deleted", "r3"])
+        #expect((10...30).contains(red.requests - before), "\(red.requests - before) pages")
+        let last = try await Self.send(door, "red", "GET", "?$count=true&" + (red.link ?? ""))
+        #expect(last.row["count"] as? Int == 0 && last.row["nextLink"] is NSNull)
     }
 
     /// Random writes of several callers: whoever follows links has what a new list has.
@@ -222,9 +269,12 @@ import TidelineServerSQLite
         var chance = SeededChance(seed)
         let isSoft = seed % 2 == 0
         let isOwned = seed % 3 == 0
+        // Also where each answer looks at next to nothing.
+        let scan = seed > 3 ? Int(seed) - 3 : ServerLimits().changeScan
         let door =
             try await isOwned
-            ? Self.owned(softDelete: isSoft) : Self.teamed(softDelete: isSoft)
+            ? Self.owned(softDelete: isSoft, changeScan: scan)
+            : Self.teamed(softDelete: isSoft, changeScan: scan)
         let users = isOwned ? ["anna", "bert"] : ["red", "blue", "root"]
         let filters = ["", "$filter=rank lt 3", "$filter=complete eq false&$orderby=text desc"]
         var pullers: [(query: String, puller: DeltaPuller)] = []

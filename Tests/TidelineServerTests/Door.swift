@@ -59,7 +59,7 @@ struct Door: Sendable {
         clock: TestClock = TestClock(),
         limits: ServerLimits = ServerLimits(),
         readers: Int? = nil,
-        tombstoneInterval: Duration? = nil,
+        purgeInterval: Duration? = nil,
         makeID: (@Sendable () -> String)? = nil,
         log: ServerLog = .silent,
         exposesMetrics: Bool = true,
@@ -75,7 +75,7 @@ struct Door: Sendable {
         options.limits = limits
         options.now = { clock.now() }
         if let readers { options.readers = readers }
-        if let tombstoneInterval { options.tombstoneInterval = tombstoneInterval }
+        if let purgeInterval { options.purgeInterval = purgeInterval }
         store = try SQLiteTableStore(path: path ?? ":memory:", options: options)
         var settings = ServerSettings(tables: tables, dynamicSchema: dynamic)
         settings.limits = limits

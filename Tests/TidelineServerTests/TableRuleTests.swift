@@ -152,10 +152,10 @@ import TidelineServerSQLite
         _ = await door.send("DELETE", "/tables/TodoItem/old")
         clock.move(by: 86_400_000_000)
         _ = await door.send("DELETE", "/tables/TodoItem/young")
-        try await door.store.purgeTombstones()
+        try await door.store.purge()
         #expect(await door.send("GET", "/tables/TodoItem/old").status == 410)
         clock.move(by: 86_400_000_000 + 1_000_000)
-        try await door.store.purgeTombstones()
+        try await door.store.purge()
         #expect(await door.send("GET", "/tables/TodoItem/old").status == 404)
         #expect(await door.send("GET", "/tables/TodoItem/young").status == 410)
         #expect(await door.send("GET", "/tables/TodoItem/live").status == 200)
@@ -171,7 +171,7 @@ import TidelineServerSQLite
                 [table],
                 path: directory + "/a.db",
                 clock: clock,
-                tombstoneInterval: .milliseconds(5)
+                purgeInterval: .milliseconds(5)
             )
             for id in 0..<10 {
                 _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)

@@ -104,7 +104,7 @@ package enum ScalarNumbers {
         switch operation {
         case .add: result = one + two
         case .sub: result = one - two
-        case .mul: result = one * two
+        case .mul: result = product(one, two)
         case .div, .divby:
             guard !two.isZero else { return .null }
             result = one / two
@@ -112,10 +112,20 @@ package enum ScalarNumbers {
             guard !two.isZero else { return .null }
             let quotient = one / two
             let whole = rounded(quotient, quotient.sign == .minus ? .up : .down)
-            result = one - whole * two
+            result = one - product(whole, two)
         }
         return result.isNaN ? .null : .decimal(fitted(result))
     }
+
+    /// The product; none is kept that is less than 1e-38, see `fitted(_:)`.
+    ///
+    /// Foundation ends the process when the sum of the exponents is less than the least exponent.
+    private static func product(_ one: Decimal, _ two: Decimal) -> Decimal {
+        one.exponent + two.exponent < leastExponent ? 0 : one * two
+    }
+
+    /// The exponent of the last place of a decimal.
+    private static let leastExponent = -128
 
     /// Rounded to the digits that a decimal keeps as text: 7 / 3 has one more.
     private static func fitted(_ value: Decimal) -> Decimal {

@@ -84,11 +84,14 @@ extension ServerError {
         ServerError(413, "A batch may have at most \(limit) bytes (limits.batchBytes).")
     }
 
+    /// No 413: that would say that the request is too large, and be taken for its end.
     static func batchAnswersTooLarge(_ limit: Int) -> ServerError {
         ServerError(
-            413,
-            "The answers of this batch have \(limit) bytes already (limits.batchAnswerBytes); "
-                + "send the request again, by itself or in another batch."
+            503,
+            "Not done: the answers of this batch have \(limit) bytes already "
+                + "(limits.batchAnswerBytes); send the request again, by itself or in another batch.",
+            headers: ["Retry-After": "0"],
+            code: "batchAnswersTooLarge"
         )
     }
 

@@ -20,7 +20,7 @@ struct BatchRun {
 
     private var machine: BatchMachine
     private var answers: [ServerResponse?]
-    private var answerBytes = 0
+    private var budget: AnswerBudget
     /// The row of each request that was prepared and is about one.
     private var rows: [(table: String, id: String)?]
 
@@ -38,6 +38,7 @@ struct BatchRun {
         self.service = service
         self.perform = perform
         self.continuesOnError = continuesOnError
+        budget = AnswerBudget(bytesMax: service.settings.limits.batchAnswerBytes)
         machine = BatchMachine(envelope.units, continuesOnError: continuesOnError)
         answers = Array(repeating: nil, count: envelope.requests.count)
         rows = Array(repeating: nil, count: envelope.requests.count)
@@ -86,7 +87,7 @@ struct BatchRun {
         {
             answer.headers.append(Self.requestID, id)
         }
-        answerBytes += answer.body.count
+        budget.take(bytes: answer.body.count)
         answers[place] = answer
     }
 
@@ -132,8 +133,7 @@ struct BatchRun {
     private mutating func answer(_ place: Int) async -> ServerResponse {
         do {
             if envelope.requests[place].hasCondition { throw ServerError.noConditions }
-            let limit = service.settings.limits.batchAnswerBytes
-            guard answerBytes < limit else { throw ServerError.batchAnswersTooLarge(limit) }
+            try budget.check()
             var request = try request(place)
             for field in tokens { request.headers.append(field.name, field.value) }
             if case .row(let table, let id)? = try? Route(path: request.path) {
@@ -178,7 +178,11 @@ struct BatchRun {
             // What it adds to the tables is there for those behind it.
             if writes.contains(where: { $0.table.isWanting }) { break }
         }
-        let outcomes = await service.perform(groups, stopsAtFailure: !continuesOnError)
+        let outcomes = await service.perform(
+            groups,
+            stopsAtFailure: !continuesOnError,
+            budget: budget
+        )
         var isWhole = true
         for (index, outcome) in outcomes.enumerated() {
             take(outcome, of: tried[index], groups[index].writes)
@@ -208,9 +212,11 @@ struct BatchRun {
         let requests = envelope.units[unit].requests
         var writes: [PreparedWrite] = []
         writes.reserveCapacity(requests.count)
+        var grown = GrownTables()
         for place in requests {
             do {
-                let write = try await prepare(request: place)
+                let write = try await prepare(request: place, grown)
+                grown.take(write)
                 rows[place] = (write.table.name, write.operation.id)
                 writes.append(write)
             } catch {
@@ -222,7 +228,10 @@ struct BatchRun {
         return (writes, [])
     }
 
-    private func prepare(request place: Int) async throws -> PreparedWrite {
+    private func prepare(
+        request place: Int,
+        _ grown: GrownTables
+    ) async throws -> PreparedWrite {
         if envelope.requests[place].hasCondition { throw ServerError.noConditions }
         let request = try request(place)
         let call = try TableCall(
@@ -231,8 +240,10 @@ struct BatchRun {
             now: service.settings.environment.now()
         )
         switch try envelope.requests[place].route ?? Route(path: request.path) {
-        case .table(let table): return try await service.prepare(call, table: table, id: nil)
-        case .row(let table, let id): return try await service.prepare(call, table: table, id: id)
+        case .table(let table):
+            return try await service.prepare(call, table: table, id: nil, grown: grown)
+        case .row(let table, let id):
+            return try await service.prepare(call, table: table, id: id, grown: grown)
         default: throw ServerError.noSuchPath
         }
     }

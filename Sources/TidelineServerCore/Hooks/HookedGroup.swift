@@ -10,17 +10,25 @@ import TidelineCore
 struct HookedGroup: Sendable {
     private let service: TableService
     private let writes: [PreparedWrite]
+    private let budget: AnswerBudget
 
     /// How often a group begins anew before its caller is told to try later.
     private static let attemptsMax = 10
 
-    init(_ service: TableService, _ writes: [PreparedWrite]) {
+    init(_ service: TableService, _ writes: [PreparedWrite], _ budget: AnswerBudget) {
         self.service = service
         self.writes = writes
+        self.budget = budget
     }
 
     /// Runs the hooks, and writes.
     func run() async -> GroupOutcome {
+        do {
+            // Not even a hook is to be asked about what is not done.
+            try budget.check()
+        } catch {
+            return .failed(at: 0, error)
+        }
         for _ in 0..<Self.attemptsMax {
             if let outcome = await attempt() { return outcome }
         }
@@ -57,7 +65,9 @@ struct HookedGroup: Sendable {
                 write.operation = operation
                 return write
             }
-            let outcomes = await service.commit(WriteBatch([WriteBatch.Group(group)]))
+            let outcomes = await service.commit(
+                WriteBatch([WriteBatch.Group(group)], budget: budget)
+            )
             let outcome = outcomes.first ?? .notReached
             switch outcome {
             case .done(let outcomes):

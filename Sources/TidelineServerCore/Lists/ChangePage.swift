@@ -35,6 +35,8 @@ package struct ChangeRequest: Sendable {
     /// At least 1.
     package var rowsMax: Int
     package var bytesMax: Int
+    /// How many rows, and how many entries of a log, may be looked at; at least 1.
+    package var scanMax = Int.max
     package var wantsCount = false
     /// The bytes before the first change.
     package var opening: [UInt8] = []
@@ -52,9 +54,10 @@ package struct ChangePage: Sendable {
     package var bytes: [UInt8]
     /// How many changes these are.
     package var rows: Int
-    /// The number of changes on this page and those behind it, when asked for.
+    /// The number of changes on this page and those behind it, when asked for and few enough are to
+    /// be looked at.
     package var count: Int64?
-    /// The time of the last change when more follow.
+    /// The time up to which the page tells, when more may follow; the page may be empty then.
     package var next: Int64?
     /// The clock in the state that the page was read from.
     package var clock: TableClock

@@ -40,13 +40,18 @@ extension ListPlan {
     }
 
     /// The question after what changed behind `after`, in the caller's view.
-    func changes(after stamp: Int64, view: QueryExpression?) -> ChangeRequest {
+    func changes(
+        after stamp: Int64,
+        view: QueryExpression?,
+        limits: ServerLimits
+    ) -> ChangeRequest {
         var changes = ChangeRequest(
             after: stamp,
             rowsMax: max(1, request.rowsMax),
             bytesMax: request.bytesMax
         )
         changes.view = view
+        changes.scanMax = limits.changeScan
         changes.filter = request.filter
         changes.select = request.select
         changes.wantsCount = request.wantsCount

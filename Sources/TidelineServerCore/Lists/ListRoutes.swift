@@ -180,7 +180,11 @@ extension TableService {
             now: call.now
         )
         guard let plan, plan.canTrackChanges else { throw ServerError.notADeltaLink }
-        var request = plan.changes(after: link.stamp, view: view.condition)
+        var request = plan.changes(
+            after: link.stamp,
+            view: view.condition,
+            limits: settings.limits
+        )
         request.caller = call.caller
         let share = try await room(forPageOf: request.rowsMax, in: table)
         var page = try await store.changes(request, in: table)

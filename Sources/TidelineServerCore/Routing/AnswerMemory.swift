@@ -142,12 +142,30 @@ package final class AnswerShare: Sendable {
 }
 
 extension TableService {
-    /// Room for a page, before it is made; nil for a small one.
+    /// Whether whoever asks has room already: who holds some and waits for more could wait for ever.
+    @TaskLocal static var hasRoom = false
+
+    /// Room for a page, before it is made; nil for a small one, and where it is part of an answer
+    /// that has room.
     func room(forPageOf rows: Int, in table: Table) async throws -> AnswerShare? {
-        guard rows > Self.smallPageRows else { return nil }
+        guard rows > Self.smallPageRows, !Self.hasRoom else { return nil }
         return try await settings.traffic.answers.room(
             for: min(table.pageSize.likelyBytes(ofRows: rows), settings.limits.pageBytes)
         )
+    }
+
+    /// Room for the answers of a batch, before any of it is done; nil when they are likely small.
+    func room(for envelope: BatchEnvelope) async throws -> AnswerShare? {
+        var bytes = 0
+        for request in envelope.requests where bytes < settings.limits.batchAnswerBytes {
+            switch (request.route, request.method) {
+            case (.table, "GET"), (.endpoint, _): bytes += settings.limits.pageBytes
+            default: bytes += PageSize.rowBytesUnknown
+            }
+        }
+        bytes = min(bytes, settings.limits.batchAnswerBytes)
+        guard bytes > AnswerMemory.smallBytes else { return nil }
+        return try await settings.traffic.answers.room(for: bytes)
     }
 
     /// Pages of so many rows are made without asking for room.
@@ -160,7 +178,7 @@ extension TableService {
 /// is what the page will need, and not the most that it could be.
 final class PageSize: Sendable {
     /// Of a table that nobody has read.
-    private static let rowBytesUnknown = 4096
+    static let rowBytesUnknown = 4096
 
     private let rowBytes = Atomic<Int>(rowBytesUnknown)
 

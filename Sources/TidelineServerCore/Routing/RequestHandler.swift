@@ -34,7 +34,7 @@ package struct RequestHandler: Sendable {
         if asked.method == "HEAD" { asked.method = "GET" }
         let (answered, operation) = await answer(asked, id)
         var response = answered
-        makeRoom(for: &response)
+        makeRoom(for: &response, isRead: asked.method == "GET")
         // Every answer forbids caches, refusals too.
         response.headers.append("Cache-Control", "no-store")
         response.headers.append("X-Request-ID", id)
@@ -62,18 +62,22 @@ package struct RequestHandler: Sendable {
         if log.writesRequests { log.request(request, response, id: request.id, microseconds: 0) }
     }
 
-    /// Counts a large answer; in the place of one that there is no room for comes a refusal.
-    private func makeRoom(for response: inout ServerResponse) {
+    /// Counts a large answer; in the place of one that there is no room for comes a refusal, but not
+    /// where something may have been done that the answer tells of.
+    private func makeRoom(for response: inout ServerResponse, isRead: Bool) {
         guard response.body.count > AnswerMemory.smallBytes else {
             response.share = nil
             return
         }
         if let share = response.share { return share.resize(to: response.body.count) }
-        if let share = service.settings.traffic.answers.roomNow(for: response.body.count) {
-            response.share = share
-            return
+        let answers = service.settings.traffic.answers
+        response.share = answers.roomNow(for: response.body.count)
+        guard response.share == nil else { return }
+        if isRead {
+            response = ServerResponse(.noRoomForAnswers)
+        } else {
+            response.share = answers.count(response.body.count)
         }
-        response = ServerResponse(.noRoomForAnswers)
     }
 
     private func answer(

@@ -87,6 +87,24 @@ extension TableCall {
         try RepeatKey(head.repeatability, caller: user?.id) { digest(table, id) }
     }
 
+    /// An id for the new row of a write that may come again; nil for a write without a name.
+    ///
+    /// It is the same one each time, so that what refers to the row within a batch refers to the same
+    /// row when the batch comes again.
+    func repeatableID() throws -> String? {
+        guard let key = try RepeatKey(head.repeatability, caller: user?.id, digest: { [] }) else {
+            return nil
+        }
+        let hash = SHA256.hash("\(key.caller.map { "=" + $0 } ?? "")\n\(key.requestID)".utf8)
+        func number(_ bytes: ArraySlice<UInt8>) -> UInt64 {
+            bytes.reduce(0) { $0 << 8 | UInt64($1) }
+        }
+        return TimeOrderedID.make(
+            milliseconds: key.firstSent / 1000,
+            random: (number(hash[..<8]), number(hash[8..<16]))
+        )
+    }
+
     /// Half a SHA-256 of what decides about the write.
     private func digest(_ table: String, _ id: String?) -> [UInt8] {
         let conditions = head.conditions
@@ -132,9 +150,9 @@ extension ServerError {
         code: "repeatabilityExpired"
     )
 
-    /// The same refusal of a request whose name was understood.
+    /// The same refusal of a request whose name was understood, and whose row was looked at.
     func accepted() -> ServerError {
-        guard headers[Self.field] == nil else { return self }
+        guard headers[Self.field] == nil, status < 500 else { return self }
         var error = self
         error.headers.append(Self.field, "accepted")
         return error

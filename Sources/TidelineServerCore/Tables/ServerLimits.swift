@@ -39,6 +39,10 @@ public struct ServerLimits: Hashable, Sendable {
     ///
     /// A device that asks for changes after a longer time starts over.
     public var changeDays = 90
+    /// How many rows, and how many entries of a change log, an answer about changes looks at.
+    ///
+    /// Where more were written that the caller may not see, the answer ends early, with a next link.
+    public var changeScan = 10_000
 
     /// The defaults.
     public init() {}

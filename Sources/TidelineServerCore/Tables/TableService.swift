@@ -95,14 +95,16 @@ package struct TableService: Sendable {
     }
 
     /// The table, or 404.
-    package func table(named name: String) throws -> Table {
-        guard let table = catalog.table(named: name) else { throw ServerError.noSuchTable }
+    func table(named name: String, _ grown: GrownTables = GrownTables()) throws -> Table {
+        guard let table = grown.table(named: name) ?? catalog.table(named: name) else {
+            throw ServerError.noSuchTable
+        }
         return table
     }
 
     /// The table; one that the insert will make when it is not there and the schema is dynamic.
-    func tableForInsert(named name: String) throws -> Table {
-        if let table = catalog.table(named: name) { return table }
+    func tableForInsert(named name: String, _ grown: GrownTables) throws -> Table {
+        if let table = grown.table(named: name) ?? catalog.table(named: name) { return table }
         guard settings.dynamicSchema else { throw ServerError.noSuchTable }
         if let fault = TableDefinition.nameFault(name) {
             throw ServerError.badRequest("The table's name cannot be used: \(fault).")

@@ -36,21 +36,23 @@ extension TableService {
 
     /// Reads a request that changes a row: permission, body, conditions, view.
     ///
-    /// Nothing of the row is read. What throws is the request's answer.
+    /// Nothing of the row is read. What throws is the request's answer. `grown` is what earlier
+    /// writes of its group make.
     func prepare(
         _ call: TableCall,
         table name: String,
-        id: String?
+        id: String?,
+        grown: GrownTables = GrownTables()
     ) async throws -> PreparedWrite {
         if let id { try Self.check(id: id) }
         try checkPermission(call, name, isRow: id != nil)
         var write =
             switch (call.request.method, id) {
-            case ("POST", nil): try insert(call, name)
-            case ("PUT", _): try change(call, .replace, name, id)
-            case ("DELETE", let id?): try remove(call, try table(named: name), id)
-            case ("POST", let id?): try undelete(call, try table(named: name), id)
-            default: try change(call, .merge, name, id)
+            case ("POST", nil): try insert(call, name, grown)
+            case ("PUT", _): try change(call, .replace, name, id, grown)
+            case ("DELETE", let id?): try remove(call, try table(named: name, grown), id)
+            case ("POST", let id?): try undelete(call, try table(named: name, grown), id)
+            default: try change(call, .merge, name, id, grown)
             }
         write.operation.view = try await view(of: write.table, for: call.user, at: call.now)
         write.operation.staysInView = write.table.hooks?.rowFilter != nil
@@ -59,16 +61,24 @@ extension TableService {
         return PreparedWrite(call: call, write: write)
     }
 
-    private func insert(_ call: TableCall, _ name: String) throws -> WriteBatch.Write {
+    private func insert(
+        _ call: TableCall,
+        _ name: String,
+        _ grown: GrownTables
+    ) throws -> WriteBatch.Write {
         try checkBody(call)
-        var table = try tableForInsert(named: name)
+        var table = try tableForInsert(named: name, grown)
         var body = RowBody.empty(table)
         if !call.request.body.isEmpty || call.generation == .datasync {
             (body, table) = try self.body(call.request.body, for: table)
         }
         if call.generation == .classic { try Self.refuseReserved(body) }
         var id = body.id ?? ""
-        if id.isEmpty { id = settings.environment.makeID() } else { try Self.check(id: id) }
+        if id.isEmpty {
+            id = try call.repeatableID() ?? settings.environment.makeID()
+        } else {
+            try Self.check(id: id)
+        }
         try table.checkAbsent(body.values)
         var operation = WriteOperation(.insert, id: id)
         operation.values = body.values
@@ -79,13 +89,14 @@ extension TableService {
         _ call: TableCall,
         _ kind: WriteOperation.Kind,
         _ name: String,
-        _ pathID: String?
+        _ pathID: String?,
+        _ grown: GrownTables
     ) throws -> WriteBatch.Write {
         let isPatch =
             kind == .merge && call.generation == .datasync
             && call.head.bodyType == .patch
         try checkBody(call, isPatch: isPatch)
-        var table = try self.table(named: name)
+        var table = try self.table(named: name, grown)
         var body: RowBody
         var patch: JSONPatch?
         if isPatch {

@@ -30,10 +30,17 @@ package struct WriteBatch: Sendable {
     package var groups: [Group]
     /// Whether nothing is done after the first group that failed.
     package var stopsAtFailure: Bool
+    /// What the rows of the answers may hold; a write that comes when it is spent is refused.
+    package var budget: AnswerBudget
 
-    package init(_ groups: [Group], stopsAtFailure: Bool = false) {
+    package init(
+        _ groups: [Group],
+        stopsAtFailure: Bool = false,
+        budget: AnswerBudget = AnswerBudget()
+    ) {
         self.groups = groups
         self.stopsAtFailure = stopsAtFailure
+        self.budget = budget
     }
 
     /// How many writes it has.
@@ -59,12 +66,15 @@ package enum GroupOutcome: Sendable {
 /// The way through a batch: which group is next, and which are passed over.
 package struct BatchProgress: Sendable {
     private let batch: WriteBatch
+    /// What is left for the answers to the groups that follow.
+    package private(set) var budget: AnswerBudget
     /// Of the groups that were passed already.
     package private(set) var outcomes: [GroupOutcome] = []
     private var isStopped = false
 
     package init(_ batch: WriteBatch) {
         self.batch = batch
+        budget = batch.budget
         outcomes.reserveCapacity(batch.groups.count)
     }
 
@@ -89,6 +99,7 @@ package struct BatchProgress: Sendable {
     package func part(upTo end: Int) -> WriteBatch {
         let start = outcomes.count
         var part = batch
+        part.budget = budget
         part.groups = batch.groups[start..<end].map { group in
             var group = group
             group.dependsOn = group.dependsOn.compactMap { earlier in
@@ -104,6 +115,7 @@ package struct BatchProgress: Sendable {
     /// Takes what became of the group that `next` named.
     package mutating func ended(_ outcome: GroupOutcome) {
         outcomes.append(outcome)
+        budget.take(outcome)
         if !outcome.isDone, batch.stopsAtFailure { isStopped = true }
     }
 }

@@ -21,16 +21,21 @@ extension TableService {
     ///
     /// Neighbours without hooks go to the store together, in one transaction. A group with hooks goes
     /// alone, because its hooks look at the row before and may run again.
-    func perform(_ groups: [PreparedGroup], stopsAtFailure: Bool = false) async -> [GroupOutcome] {
+    func perform(
+        _ groups: [PreparedGroup],
+        stopsAtFailure: Bool = false,
+        budget: AnswerBudget = AnswerBudget()
+    ) async -> [GroupOutcome] {
         let whole = WriteBatch(
             groups.map { WriteBatch.Group($0.writes.map(\.write), dependsOn: $0.dependsOn) },
-            stopsAtFailure: stopsAtFailure
+            stopsAtFailure: stopsAtFailure,
+            budget: budget
         )
         guard groups.contains(where: \.hasHooks) else { return await commit(whole) }
         var progress = BatchProgress(whole)
         while let start = progress.next() {
             if groups[start].hasHooks {
-                progress.ended(await HookedGroup(self, groups[start].writes).run())
+                progress.ended(await HookedGroup(self, groups[start].writes, progress.budget).run())
                 continue
             }
             let end = groups[start...].firstIndex(where: \.hasHooks) ?? groups.count

@@ -171,6 +171,10 @@ package struct WritePlanner: Sendable {
         if operation.staysInView, !image.isVisible(in: operation.view, of: table) {
             return refused(.outsideView)
         }
+        // The answer to a delete has no row; only code of an app may want to see it.
+        if operation.kind == .delete, table.hooks?.afterWrite == nil {
+            return WritePlan(change: change, outcome: WriteOutcome(decision))
+        }
         let row = image.stored(in: table)
         // Many small changes must not make a row that one body could not.
         guard row.json.count <= rowBytesMax + Self.namesBytesMax else {

@@ -1,0 +1,41 @@
+// DatabaseObservers: what a connection tells of commits and of the rows that it writes.
+
+import Foundation
+
+/// How a write-ahead log is copied.
+package enum CheckpointMode: String, Sendable {
+    /// What can be copied while others read and write.
+    case passive = "PASSIVE"
+    /// All of it, so that the next commit begins at its start; writers wait.
+    case restart = "RESTART"
+}
+
+final class LogObserver: Sendable {
+    let observe: @Sendable (Int) -> Void
+
+    init(_ observe: @escaping @Sendable (Int) -> Void) { self.observe = observe }
+}
+
+/// The tables written since it was last asked; lives as long as its connection.
+package final class TableWriteObserver {
+    private var tables: Set<String> = []
+    /// The table of the last row, so that a page of rows makes one name of it.
+    private var last: [CChar] = []
+
+    package init() {}
+
+    func wrote(_ table: UnsafePointer<CChar>) {
+        if !last.isEmpty, strcmp(table, last) == 0 { return }
+        last = Array(UnsafeBufferPointer(start: table, count: strlen(table) + 1))
+        tables.insert(String(cString: table))
+    }
+
+    /// The tables written since the last call.
+    package func take() -> Set<String> {
+        defer {
+            tables.removeAll()
+            last.removeAll()
+        }
+        return tables
+    }
+}

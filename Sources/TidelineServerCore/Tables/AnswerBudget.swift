@@ -1,0 +1,42 @@
+// AnswerBudget: how many bytes the answers of one batch hold, and how many they may.
+//
+// The rows of all answers are in memory until the batch is answered. A write that would come when
+// the budget is spent is refused and not done, so that what its caller is told is true.
+
+/// The bytes of the answers of a batch.
+package struct AnswerBudget: Hashable, Sendable {
+    /// Answers that begin below it are made, so the last of them may pass it.
+    package let bytesMax: Int
+    package private(set) var bytes = 0
+
+    package init(bytesMax: Int = .max) {
+        self.bytesMax = bytesMax
+    }
+
+    package var isSpent: Bool { bytes >= bytesMax }
+
+    /// Counts an answer.
+    package mutating func take(bytes count: Int) {
+        let sum = bytes.addingReportingOverflow(count)
+        bytes = sum.overflow ? .max : sum.partialValue
+    }
+
+    /// Counts the row of a write's outcome.
+    package mutating func take(_ outcome: WriteOutcome) {
+        take(bytes: outcome.row?.json.count ?? 0)
+    }
+
+    /// Counts the rows of a group's outcome.
+    mutating func take(_ outcome: GroupOutcome) {
+        switch outcome {
+        case .done(let outcomes): for outcome in outcomes { take(outcome) }
+        case .refused(_, let outcome): take(outcome)
+        case .failed, .dependencyFailed, .notReached: break
+        }
+    }
+
+    /// Refuses what comes when it is spent.
+    package func check() throws(ServerError) {
+        if isSpent { throw .batchAnswersTooLarge(bytesMax) }
+    }
+}

@@ -1,0 +1,143 @@
+// The checks of TableStoreConformance of what changed after a time.
+
+import TidelineCore
+import TidelineServerCore
+
+extension TableStoreConformance {
+    static let changeChecks = [
+        Check("a change of owner is told to the old one and the new one, and to nobody else") {
+            probe in
+            try await probe.insert("a", Sample.text("ann"), in: Sample.owned)
+            try await probe.insert("b", Sample.text("bob"), in: Sample.owned)
+            let start = try await probe.store.clock(of: Sample.owned).stamp
+            let moved = try await probe.write(
+                probe.operation(.merge, "a", Sample.text("bob")),
+                in: Sample.owned
+            )
+            try probe.expect(moved.decision, .update(deleted: false), "the change")
+            let ann = try await probe.changes(after: start, owner: "ann")
+            try probe.expect(ann, ["-a changed"], "what ann is told")
+            try probe.expect(try await probe.changes(after: start, owner: "bob"), ["+a"], "bob")
+            try probe.expect(try await probe.changes(after: start, owner: "carl"), [], "carl")
+            // What becomes of it then is nothing of ann's.
+            let later = try await probe.store.clock(of: Sample.owned).stamp
+            _ = try await probe.write(
+                probe.operation(.merge, "a", Sample.text("carl")),
+                in: Sample.owned
+            )
+            _ = try await probe.write(probe.operation(.delete, "a"), in: Sample.owned)
+            try probe.expect(try await probe.changes(after: later, owner: "ann"), [], "later")
+            let bob = try await probe.changes(after: later, owner: "bob")
+            try probe.expect(bob, ["-a changed"], "what bob is told")
+            // Who asks from before all of it is told that it is gone.
+            let all = try await probe.changes(after: start, owner: "ann")
+            try probe.expect(all, ["-a changed"], "what ann is told in the end")
+        },
+        Check("an exit is in the transaction of its write") { probe in
+            try await probe.insert("a", Sample.text("ann"), in: Sample.owned)
+            try await probe.insert("taken", Sample.text("ann"), in: Sample.owned)
+            let start = try await probe.store.clock(of: Sample.owned).stamp
+            let group = WriteBatch.Group([
+                WriteBatch.Write(
+                    probe.operation(.merge, "a", Sample.text("bob")),
+                    in: Sample.owned
+                ),
+                WriteBatch.Write(probe.operation(.insert, "taken"), in: Sample.owned),
+            ])
+            let outcomes = try await probe.store.write(WriteBatch([group])).map(Probe.word)
+            try probe.expect(outcomes, ["refused 1"], "the group")
+            try probe.expect(try await probe.changes(after: start, owner: "ann"), [], "ann")
+            try probe.expect(try await probe.changes(after: start, owner: "bob"), [], "bob")
+            try probe.expect(try await probe.text("a", in: Sample.owned), .text("ann"), "the row")
+        },
+        Check("changes come in the order of their commits, in pages of any size") { probe in
+            let start = try await probe.store.clock(of: Sample.owned).stamp
+            for number in 0..<9 {
+                let owner = number % 3 == 0 ? "ann" : "bob"
+                try await probe.insert("r\(number)", Sample.text(owner), in: Sample.owned)
+            }
+            for id in ["r1", "r0", "r3"] {
+                let owner = id == "r1" ? "ann" : "bob"
+                _ = try await probe.write(
+                    probe.operation(.merge, id, Sample.text(owner)),
+                    in: Sample.owned
+                )
+            }
+            let whole = try await probe.changes(after: start, owner: "ann")
+            try probe.expect(whole, ["+r6", "+r1", "-r0 changed", "-r3 changed"], "in one page")
+            for (rows, scan) in [(1, 100), (2, 1), (3, 2), (100, 1)] {
+                let pages = try await probe.changes(
+                    after: start,
+                    owner: "ann",
+                    rowsMax: rows,
+                    scanMax: scan
+                )
+                try probe.expect(pages, whole, "in pages of \(rows), by \(scan)")
+            }
+        },
+    ]
+}
+
+extension TableStoreConformance.Probe {
+    /// The changes of a view over all pages: `+id` for a row, `-id reason` for one that is gone.
+    func changes(
+        after start: Int64,
+        owner: String,
+        rowsMax: Int = 100,
+        scanMax: Int = .max
+    ) async throws -> [String] {
+        var told: [String] = []
+        var after = start
+        while true {
+            var request = ChangeRequest(after: after, rowsMax: rowsMax, bytesMax: 1 << 20)
+            request.scanMax = scanMax
+            request.opening = [UInt8(ascii: "[")]
+            request.view = QueryExpression(
+                .compare(
+                    .eq,
+                    QueryExpression(.field("text")),
+                    QueryExpression(.value(.string(owner)))
+                )
+            )
+            let table = TableStoreConformance.Sample.owned
+            let page = try await store.changes(request, in: table)
+            told += try Self.changes(page.bytes + [UInt8(ascii: "]")])
+            guard let next = page.next else { return told }
+            try expect(next > after, "a page that does not lead on")
+            after = next
+        }
+    }
+
+    private static func changes(_ json: [UInt8]) throws -> [String] {
+        try json.withUnsafeBufferPointer { bytes in
+            var reader = JSONReader(bytes)
+            var told: [String] = []
+            try reader.beginArray()
+            while try reader.nextElement() {
+                var id = ""
+                var reason: String?
+                try reader.beginObject()
+                while let name = try reader.nextMember() {
+                    switch reader.text(name) {
+                    case "id": id = try reader.stringValue()
+                    case "@removed":
+                        try reader.beginObject()
+                        while try reader.nextMember() != nil { reason = try reader.stringValue() }
+                    default: _ = try reader.rawValue()
+                    }
+                }
+                told.append(reason.map { "-\(id) \($0)" } ?? "+\(id)")
+            }
+            return told
+        }
+    }
+}
+
+extension JSONReader {
+    fileprivate mutating func stringValue() throws -> String {
+        guard case .string(let span) = try value() else {
+            throw failure("a string is expected")
+        }
+        return text(span)
+    }
+}

@@ -1,0 +1,152 @@
+// ServerBatchKillTests: the server dies by SIGKILL between the commits of batches of named writes, and
+// the batches come again: each write is done once, each group whole or not at all.
+
+import Foundation
+import Synchronization
+import Testing
+import Tideline
+
+extension ProcessTests {
+    struct ServerBatchKillTests {
+        private static let writers = 6
+
+        /// The answers by the names of the batches; nil for a batch without one.
+        private final class Sent: Sendable {
+            private let state = Mutex<(answers: [String: [Answer]?], count: Int)>(([:], 0))
+
+            var all: [String: [Answer]?] { state.withLock { $0.answers } }
+            var count: Int { state.withLock { $0.count } }
+
+            func begin(_ name: String) { state.withLock { $0.answers[name] = .some(nil) } }
+
+            func end(_ name: String, _ answers: [Answer]) {
+                state.withLock { state in
+                    state.answers[name] = answers
+                    state.count += 1
+                }
+            }
+        }
+
+        /// What one request of a batch is answered.
+        private struct Answer: Hashable, Sendable {
+            var status: Int
+            var result: String
+            var body: String
+
+            init(_ object: [String: Any]) {
+                status = object["status"] as? Int ?? 0
+                let headers = object["headers"] as? [String: String] ?? [:]
+                result = headers["repeatability-result"] ?? ""
+                let row = object["body"] as? [String: Any] ?? [:]
+                body = row.sorted { $0.key < $1.key }.map { "\($0)=\($1)" }.joined(separator: "&")
+            }
+        }
+
+        /// The kills fall right behind the answers to a batch, while others are between two commits.
+        @Test func aBatchThatComesAgainIsDoneOnce() async throws {
+            try await withWorkspace { workspace in
+                var server = try await ServerProcess.start(in: workspace)
+                let file = try DatabaseFile(workspace.path("server.db"))
+                let sent = Sent()
+                for (round, kill) in [3, 17, 40].enumerated() {
+                    try await load(server, sent, round: round, killBehind: kill)
+                    try checkFile(file)
+                    server = try await server.restart()
+                    for (name, first) in sent.all {
+                        let again = try await Self.send(name, to: server.wire)
+                        #expect(again.map(\.status) == [201, 201, 201, 200])
+                        #expect(again.allSatisfy { $0.result == "accepted" }, "\(name)")
+                        if let first { #expect(again == first, "\(name)") }
+                    }
+                    let todos = try await server.wire.allRows("TodoItem")
+                    let notes = try await server.wire.allRows("Note")
+                    #expect(todos.count == 2 * sent.all.count, "in round \(round)")
+                    #expect(notes.count == sent.all.count, "in round \(round)")
+                    // The patch of each group came to the row that the group made.
+                    #expect(notes.allSatisfy { $0["rank"] as? Int == 1 })
+                }
+                try checkFile(file)
+                #expect(try await server.stop() == .exit(0))
+            }
+        }
+
+        /// One write alone, and a group of three whose last refers to the row of the one before.
+        ///
+        /// The server makes the ids, so that a second insert would be a second row.
+        private static func send(_ name: String, to wire: Wire) async throws -> [Answer] {
+            func part(_ id: String, _ method: String, _ url: String, _ body: String) -> String {
+                let group = id == "alone" ? "" : #""atomicityGroup":"g","#
+                return """
+                    {"id":"\(id)","method":"\(method)","url":"\(url)",\(group)"body":\(body),\
+                    "headers":{"Repeatability-Request-ID":"\(name)-\(id)",\
+                    "Repeatability-First-Sent":"\(start)"}}
+                    """
+            }
+            let parts = [
+                part("alone", "post", "tables/TodoItem", #"{"text":"\#(name) alone"}"#),
+                part("one", "post", "tables/TodoItem", #"{"text":"\#(name) group"}"#),
+                part("two", "post", "tables/Note", #"{"text":"\#(name)","done":false}"#),
+                part("three", "patch", "$two", #"{"rank":1}"#),
+            ]
+            let body = "{\"requests\":[" + parts.joined(separator: ",") + "]}"
+            let answer = try await wire.send("POST", "/$batch", body)
+            #expect(answer.status == 200)
+            let answers = answer.object["responses"] as? [[String: Any]] ?? []
+            return answers.map(Answer.init)
+        }
+
+        private static let start: String = {
+            let formatter = DateFormatter()
+            formatter.locale = Locale(identifier: "en_US_POSIX")
+            formatter.timeZone = TimeZone(identifier: "GMT")
+            formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+            return formatter.string(from: Date())
+        }()
+
+        /// Sends batches until so many were answered, and kills the server then.
+        private func load(
+            _ server: ServerProcess,
+            _ sent: Sent,
+            round: Int,
+            killBehind count: Int
+        ) async throws {
+            let transport = CurlTransport()
+            let goal = sent.count + count
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for writer in 0..<Self.writers {
+                    group.addTask {
+                        let wire = Wire(endpoint: server.url, transport: transport)
+                        for number in 0... {
+                            let name = "r\(round)-w\(writer)-\(number)"
+                            sent.begin(name)
+                            guard let answers = try? await Self.send(name, to: wire) else { return }
+                            sent.end(name, answers)
+                            if sent.count == goal { try await server.process.destroy() }
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+        }
+
+        /// Writes and their entries are there together, and groups are whole, also right behind a kill.
+        private func checkFile(_ file: DatabaseFile) throws {
+            try file.expectIntact()
+            let rows = #"SELECT "id" FROM "TodoItem" UNION SELECT "id" FROM "Note""#
+            for sql in [
+                #"SELECT count(*) FROM (\#(rows)) WHERE "id" NOT IN (SELECT "id" FROM "tideline_ledger")"#,
+                #"SELECT count(*) FROM "tideline_ledger" WHERE "id" NOT IN (\#(rows))"#,
+                #"SELECT count(*) FROM "Note" WHERE "rank" IS NOT 1"#,
+                """
+                SELECT count(*) FROM "Note" WHERE "text" || ' group' NOT IN (SELECT "text" FROM "TodoItem")
+                """,
+                """
+                SELECT count(*) FROM "TodoItem" WHERE "text" LIKE '% group'
+                AND replace("text", ' group', '') NOT IN (SELECT "text" FROM "Note")
+                """,
+            ] {
+                #expect(try file.integer(sql) == 0, "\(sql)")
+            }
+        }
+    }
+}
