@@ -11,19 +11,37 @@ package struct BatchEnvelope: Sendable {
 }
 
 /// One request of a batch.
-package struct BatchRequest: Sendable {
+package final class BatchRequest: Sendable {
     /// The name that its answer has, too.
-    package var id: String
+    package let id: String
     /// In capitals.
-    package var method: String
-    package var target: BatchTarget
+    package let method: String
+    package let target: BatchTarget
     /// What the path names; nil for a row of another request, and for a path that names nothing.
-    package var route: Route?
+    package let route: Route?
     /// What it says itself; what the batch says for all comes with the run.
-    package var headers: HTTPFields
-    package var body: [UInt8]
+    package let headers: HTTPFields
+    package let body: [UInt8]
     /// Whether it is to be done on a condition, which no request here is.
-    package var hasCondition: Bool
+    package let hasCondition: Bool
+
+    init(
+        id: String,
+        method: String,
+        target: BatchTarget,
+        route: Route?,
+        headers: HTTPFields,
+        body: [UInt8],
+        hasCondition: Bool
+    ) {
+        self.id = id
+        self.method = method
+        self.target = target
+        self.route = route
+        self.headers = headers
+        self.body = body
+        self.hasCondition = hasCondition
+    }
 }
 
 /// What a request of a batch is about.

@@ -13,6 +13,8 @@ package struct BatchReader {
     private var envelope = BatchEnvelope()
     /// The place of each request by its id.
     private var places: [String: Int] = [:]
+    /// What the last `url` that is a path leads to.
+    private var lastPath: (url: String, target: BatchTarget, route: Route?)?
     /// The unit of each request.
     private var unitOf: [Int] = []
     /// The unit of each atomicity group.
@@ -108,9 +110,7 @@ package struct BatchReader {
             throw members.fault("id", "it is the name of an atomicityGroup, too")
         }
         let method = try members.requestMethod()
-        let target = try target(members, method)
-        var route: Route?
-        if case .path(let path, _) = target { route = try? Route(path: path) }
+        let (target, route) = try targetAndRoute(members)
         let kind = try kind(of: route, method, members)
         let request = BatchRequest(
             id: id,
@@ -192,8 +192,20 @@ package struct BatchReader {
 
     // MARK: - What a request is about
 
-    private func target(_ members: BatchMembers, _ method: String) throws -> BatchTarget {
-        let text = try members.urlText()
+    /// Most requests of a batch are about the same as the one before.
+    private mutating func targetAndRoute(_ members: BatchMembers) throws -> (BatchTarget, Route?) {
+        let url = try members.urlText()
+        if let lastPath, lastPath.url.utf8.elementsEqual(url.utf8) {
+            return (lastPath.target, lastPath.route)
+        }
+        let target = try target(url, members)
+        guard case .path(let path, _) = target else { return (target, nil) }
+        let route = try? Route(path: path)
+        lastPath = (url, target, route)
+        return (target, route)
+    }
+
+    private func target(_ text: String, _ members: BatchMembers) throws -> BatchTarget {
         do {
             switch try BatchURL(text, origin: origin) {
             case .path(let path, let query): return .path(path, query: query)

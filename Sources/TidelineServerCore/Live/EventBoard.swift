@@ -132,12 +132,19 @@ package struct EventFeed: Sendable {
 }
 
 /// A stream of events, before the event loop has begun it.
-package struct EventStream: Sendable {
-    let tables: [EventListener.Table]
-    let epoch: UInt64
-    let lastID: String?
+package final class EventStream: Sendable {
+    private let tables: [EventListener.Table]
+    private let epoch: UInt64
+    private let lastID: String?
     /// For how many microseconds the caller may listen; nil for no end.
     package let lasts: Int64?
+
+    init(tables: [EventListener.Table], epoch: UInt64, lastID: String?, lasts: Int64?) {
+        self.tables = tables
+        self.epoch = epoch
+        self.lastID = lastID
+        self.lasts = lasts
+    }
 
     /// Begins it at what the loop knows.
     package func listener(_ feed: EventFeed) -> EventListener {

@@ -3,7 +3,9 @@
 import TidelineCore
 
 /// What a table request brought beside its body.
-struct TableCall: Sendable {
+///
+/// An object, as it goes with its write through many hands, which would copy all its fields.
+final class TableCall: Sendable {
     let request: ServerRequest
     /// Who sent it; nil for a caller without a token.
     let user: User?

@@ -108,18 +108,35 @@ package struct WriteOutcome: Sendable {
     package var decision: WriteDecision
     /// The row after the write, or the row that stood against it.
     package var row: StoredRow?
-    /// Why it was refused for what it would have written.
-    package var refusal: ServerError?
     /// Whether a conflict handler had a row written in the place of a delete.
     package var isInPlaceOfDelete = false
     /// The id of the row where an earlier request had done the write; nil where this one did it.
     package var repeatedID: String?
-    /// The table as the database has it now, when the write made it or columns of it.
-    package var grown: TableDefinition?
+    private var rare: Rare?
 
     package init(_ decision: WriteDecision, row: StoredRow? = nil) {
         self.decision = decision
         self.row = row
+    }
+
+    /// What few outcomes have, apart from what all have and is copied.
+    private final class Rare: Sendable {
+        let refusal: ServerError?
+        let grown: TableDefinition?
+
+        init(refusal: ServerError?, grown: TableDefinition?) {
+            self.refusal = refusal
+            self.grown = grown
+        }
+    }
+
+    /// Why it was refused for what it would have written.
+    package var refusal: ServerError? { rare?.refusal }
+
+    /// The table as the database has it now, when the write made it or columns of it.
+    package var grown: TableDefinition? {
+        get { rare?.grown }
+        set { rare = Rare(refusal: refusal, grown: newValue) }
     }
 
     /// Whether this request wrote something.
@@ -127,7 +144,7 @@ package struct WriteOutcome: Sendable {
 
     package static func refused(_ error: ServerError) -> WriteOutcome {
         var outcome = WriteOutcome(.refused)
-        outcome.refusal = error
+        outcome.rare = Rare(refusal: error, grown: nil)
         return outcome
     }
 }

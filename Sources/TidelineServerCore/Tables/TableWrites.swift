@@ -7,9 +7,14 @@
 import TidelineCore
 
 /// A write that may be done, with the request that it came by.
-struct PreparedWrite: Sendable {
+final class PreparedWrite: Sendable {
     let call: TableCall
     let write: WriteBatch.Write
+
+    init(call: TableCall, write: WriteBatch.Write) {
+        self.call = call
+        self.write = write
+    }
 
     var operation: WriteOperation { write.operation }
     var table: Table { write.table }
