@@ -80,6 +80,7 @@ public actor SyncContext {
             events: broadcast,
             lock: lock
         )
+        try await engine.recallGeneration()
         opened.withLock { $0 = engine }
     }
 

@@ -46,17 +46,35 @@ extension SyncEngine {
         _ queryID: String?,
         _ table: String
     ) async throws -> PullResult {
-        let steps = PullSteps(
-            engine: self,
-            remote: try remote.get(),
-            query: query,
-            queryID: queryID,
-            fingerprint: try PullRequest.fingerprint(query, schema: catalog.schema(table)),
-            table: table
-        )
+        let remote = try remote.get()
+        func steps() throws -> PullSteps {
+            PullSteps(
+                engine: self,
+                remote: remote,
+                dialect: remote.dialect,
+                query: query,
+                queryID: queryID,
+                fingerprint: try PullRequest.fingerprint(query, schema: catalog.schema(table)),
+                table: table
+            )
+        }
         events.send(.pullStarted(table: table))
         do {
-            let result = try await run(steps)
+            var result: PullResult
+            do {
+                result = try await run(try steps())
+            } catch is OtherGeneration {
+                // Once more: a server that is of the one and of the other is none.
+                do { result = try await run(try steps()) } catch is OtherGeneration {
+                    throw SyncError.pullFailed(
+                        .changingServer,
+                        table: table,
+                        answer: nil,
+                        server: remote.endpoint.name
+                    )
+                }
+            }
+            try await keepGeneration()
             events.send(
                 .pullFinished(table: table, applied: result.applied, removed: result.removed)
             )

@@ -206,6 +206,8 @@ package struct PushMachine: Sendable {
             settlings.append(PushSettling(operation, .accepted(server), answer))
         case .conflict(let server):
             settlings.append(PushSettling(operation, .conflict(server, wasRead: false), answer))
+        case .undeleted(let server):
+            settlings.append(PushSettling(operation, .undeleted(server), answer))
         case .rejected:
             settlings.append(PushSettling(operation, .rejected, answer))
         case .look(let look):
@@ -260,6 +262,8 @@ package struct PushMachine: Sendable {
             return settle([PushSettling(operation, .accepted(server), answer)])
         case .conflict(let server):
             return settle([PushSettling(operation, .conflict(server, wasRead: true), answer)])
+        case .rejected:
+            return settle([PushSettling(operation, .rejected, answer)])
         case .unauthorized:
             stop = .unauthorized
         case .retry:

@@ -34,6 +34,7 @@ extension SyncEngine {
             defer { events.send(.pushFinished(completed: machine.completed, parked: parked)) }
             let end = try await run(&machine, lastID: lastID)
             await keep(machine.budget, before: budget)
+            try await keepGeneration()
             let errors = try await operationErrors()
             parked = errors.count
             return try result(end, machine, errors)
@@ -148,6 +149,8 @@ extension SyncEngine {
         switch settling.verdict {
         case .accepted(let server):
             return .accept(server, isOwn: true)
+        case .undeleted(let server):
+            return .sendAgain(ConflictRules.onTop(operation, server), server)
         case .rejected:
             return .park(nil, parkText(operation, nil, settling.answer))
         case .conflict(let server, let wasRead):

@@ -73,6 +73,23 @@ final class SyncEngine: Sendable {
         }
     }
 
+    /// Takes in which generation of server earlier runs met at this endpoint.
+    func recallGeneration() async throws {
+        guard let service = try? remote.get() else { return }
+        let key = service.endpoint.key
+        service.generation.recall(try await read { try $0.generation(key) })
+    }
+
+    /// Keeps what was learned of the server's generation for later runs.
+    func keepGeneration() async throws {
+        guard let service = try? remote.get(), let learned = service.generation.unkept else {
+            return
+        }
+        let key = service.endpoint.key
+        try await transaction { try $0.setGeneration(learned, key) }
+        service.generation.markKept(learned)
+    }
+
     /// Runs `body` while no other push, pull or purge runs.
     ///
     /// - Throws: ``SyncError`` with code `cancelled` when the task is cancelled.
