@@ -21,6 +21,8 @@ struct CodeRuleTests {
             "Holds ServerEnvironment, where the server's clock and ids come in.",
         "Sources/TidelineSQLite/QueryDeadline.swift":
             "Bounds the time that a statement on a real database may run.",
+        "Sources/TidelineTestKit/OriginalServer/OriginalServer.swift":
+            "Gives a test that brings no clock and no ids of its own the live ones.",
     ]
 
     /// The files of over `linesMax` lines, and why they are not two.
