@@ -20,6 +20,9 @@ public final class SyncClient: Sendable {
 
     let remote: @Sendable () throws -> RemoteService
 
+    /// What ``startSyncing(_:)`` began.
+    let automatic = AutomaticSync()
+
     /// Makes a client; nothing is sent.
     ///
     /// - Parameters:

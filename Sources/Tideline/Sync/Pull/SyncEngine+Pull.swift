@@ -31,17 +31,13 @@ extension SyncEngine {
             )
         }
         try query.checkWindow()
-        return try await alone("pull") {
-            do {
-                _ = try await pushLocked()
-            } catch let error as PushError where error.status == .operationErrors {
-                // Parked operations do not stop a pull: their rows are left as they are.
-            }
-            return try await pullLocked(query, queryID, table)
+        try await pushBeforePull()
+        return try await inTurn(.pull(table: table), "pull") {
+            try await pullInTurn(query, queryID, table)
         }
     }
 
-    private func pullLocked(
+    private func pullInTurn(
         _ query: TableQuery,
         _ queryID: String?,
         _ table: String

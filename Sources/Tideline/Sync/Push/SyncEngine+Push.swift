@@ -5,7 +5,7 @@ import TidelineCore
 extension SyncEngine {
     func push() async throws -> PushResult {
         do {
-            return try await lock.withLock { try await pushLocked() }
+            return try await sharedPush()
         } catch let error as CancellationError {
             // While it waited for its turn: the push itself ends with an error of its own.
             throw PushError(
@@ -17,8 +17,34 @@ extension SyncEngine {
         }
     }
 
-    /// Runs the machine; the caller holds the lock.
-    func pushLocked() async throws -> PushResult {
+    /// Pushes, or waits for the push that runs.
+    ///
+    /// - Throws: `CancellationError` when the task is cancelled while it waits.
+    private func sharedPush() async throws -> PushResult {
+        try await gate.push {
+            try await pushInTurn()
+        } hasMore: {
+            try await hasSendable()
+        }
+    }
+
+    /// Pushes before a pull; parked operations do not stop it: their rows are left as they are.
+    ///
+    /// - Returns: How many operations are parked.
+    @discardableResult
+    func pushBeforePull() async throws -> Int {
+        do {
+            _ = try await sharedPush()
+            return 0
+        } catch let error as PushError where error.status == .operationErrors {
+            return error.errors.count
+        } catch let error as CancellationError {
+            throw SyncError.cancelled("pull", error)
+        }
+    }
+
+    /// Runs the machine; it is the push's turn.
+    private func pushInTurn() async throws -> PushResult {
         var machine = PushMachine(limits: limits, budget: PushBudget(limits: limits))
         var parked = 0
         do {

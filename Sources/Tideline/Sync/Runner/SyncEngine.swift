@@ -15,7 +15,7 @@ final class SyncEngine: Sendable {
     let environment: SyncEnvironment
     let limits: SyncLimits
     let events: SyncEvents
-    let lock: SyncLock
+    let gate: SyncGate
     let seen: SeenRows
     /// When the last pulls of the tables ended; those that brought something are in the store too.
     let lastPulls = Mutex<[String: Date]>([:])
@@ -31,7 +31,7 @@ final class SyncEngine: Sendable {
         environment: SyncEnvironment,
         limits: SyncLimits,
         events: SyncEvents,
-        lock: SyncLock
+        gate: SyncGate
     ) {
         self.store = store
         self.catalog = catalog
@@ -41,7 +41,7 @@ final class SyncEngine: Sendable {
         self.environment = environment
         self.limits = limits
         self.events = events
-        self.lock = lock
+        self.gate = gate
         seen = SeenRows(limit: limits.handedOutRowsMax)
     }
 
@@ -90,15 +90,16 @@ final class SyncEngine: Sendable {
         service.generation.markKept(learned)
     }
 
-    /// Runs `body` while no other push, pull or purge runs.
+    /// Runs `body` in its turn among pushes, pulls and purges.
     ///
     /// - Throws: ``SyncError`` with code `cancelled` when the task is cancelled.
-    func alone<Result>(
+    func inTurn<Result>(
+        _ job: SyncTurns.Job,
         _ what: String,
         _ body: () async throws -> Result
     ) async throws -> Result {
         do {
-            return try await lock.withLock(body)
+            return try await gate.withTurn(job, body)
         } catch let error as CancellationError {
             throw SyncError.cancelled(what, error)
         }

@@ -25,7 +25,7 @@ extension SyncEngine {
     func verify(queryID: String?, repair: Bool, in table: String) async throws -> VerifyResult {
         if let queryID { try QueryID.check(queryID) }
         let steps = try await VerifySteps(self, queryID, repair: repair, table: table)
-        return try await alone("verification") {
+        return try await inTurn(.purge, "verification") {
             var machine = VerifyMachine()
             var result = VerifyResult()
             var action = machine.start()
