@@ -224,7 +224,7 @@ final class GroupWriter: Sendable {
         defer { jobs.removeAll(keepingCapacity: true) }
         var moved: [TableStamp] = []
         let ended = Result { try outcomes(of: jobs, database, &moved) }
-        for job in jobs { job.forEachTable { $0.head.ties.settle() } }
+        for job in jobs { job.forEachTable { $0.head.ties.transactionEnded() } }
         do {
             let results = try ended.get()
             if !moved.isEmpty { report?(moved) }

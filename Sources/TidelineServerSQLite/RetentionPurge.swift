@@ -58,7 +58,7 @@ package struct RetentionPurge: Sendable {
             let count = try database.transaction {
                 try removeTombstones(table, upTo: Self.end(days, now), database)
             }
-            heads[table]?.ties.settle()
+            heads[table]?.ties.transactionEnded()
             return count
         case .changes(let table, let days):
             let end = Self.end(days, now)

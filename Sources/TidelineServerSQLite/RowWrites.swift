@@ -86,7 +86,7 @@ struct RowWrites {
 
     private mutating func apply(_ write: BatchJob.Write) throws -> WriteOutcome {
         let table = write.table.table
-        if !table.isWanting || table === grown {
+        if !table.needsGrowth || table === grown {
             return try perform(write.operation, in: write.table)
         }
         let outcome = try grow(for: write.operation, in: write.table)

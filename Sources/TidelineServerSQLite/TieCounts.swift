@@ -9,7 +9,7 @@
 // The order of events is what makes it right:
 //
 //     list:  mark() -> state of the table -> … -> watch(last millisecond, since: mark)
-//     write: rowLeaves() -> commit -> settle()
+//     write: rowLeaves() -> commit -> transactionEnded()
 //     list:  left() -> state of the table -> left() is still the same, else once more
 
 import Synchronization
@@ -31,7 +31,7 @@ package final class TieCounts: Sendable {
         var recent: [Int64] = []
         var departures = 0
         /// The departures whose transactions have ended.
-        var settled = 0
+        var departuresEnded = 0
         /// The last millisecond that was watched and is not any more.
         var forgotten = Int64.min
         /// The last millisecond before the start, and until when it matters, as uptime.
@@ -67,7 +67,7 @@ package final class TieCounts: Sendable {
     }
 
     /// The departures that a state of the table read from now on has for certain.
-    package func mark() -> Int { state.withLock { $0.settled } }
+    package func mark() -> Int { state.withLock { $0.departuresEnded } }
 
     /// From now on counts what leaves the millisecond, and what has left it since the mark.
     package func watch(_ updatedAt: Int64, since mark: Int) {
@@ -110,7 +110,7 @@ package final class TieCounts: Sendable {
     }
 
     /// The transaction of all that was said has ended.
-    package func settle() { state.withLock { $0.settled = $0.departures } }
+    package func transactionEnded() { state.withLock { $0.departuresEnded = $0.departures } }
 
     /// How many rows have left the millisecond since a list ended in it.
     package func left(_ millisecond: Int64) -> Int {

@@ -11,14 +11,14 @@ import TidelineServerSQLite
     @Test func countsWhatLeavesAfterAList() {
         let ties = TieCounts()
         ties.rowLeaves(Self.time)
-        ties.settle()
+        ties.transactionEnded()
         ties.watch(Self.time + 999, since: ties.mark())
         #expect(ties.left(Self.millisecond) == 0)
         ties.rowLeaves(Self.time + 25)
         ties.rowLeaves(Self.time + 1000)
         ties.rowLeaves(Self.time - 1)
         #expect(ties.left(Self.millisecond) == 1)
-        ties.settle()
+        ties.transactionEnded()
         #expect(ties.left(Self.millisecond) == 1)
     }
 
@@ -28,7 +28,7 @@ import TidelineServerSQLite
         ties.rowLeaves(Self.time)
         let mark = ties.mark()
         ties.rowLeaves(Self.time)
-        ties.settle()
+        ties.transactionEnded()
         ties.watch(Self.time, since: mark)
         #expect(ties.left(Self.millisecond) == 2)
     }
@@ -37,7 +37,7 @@ import TidelineServerSQLite
         let ties = TieCounts()
         let mark = ties.mark()
         ties.rowLeaves(Self.time)
-        ties.settle()
+        ties.transactionEnded()
         for _ in 0..<3 { ties.watch(Self.time, since: mark) }
         #expect(ties.left(Self.millisecond) == 1)
     }
@@ -49,7 +49,7 @@ import TidelineServerSQLite
             let mark = ties.mark()
             ties.rowLeaves(Self.time)
             for number in 0..<others { ties.rowLeaves(Self.time + 1000 * Int64(number + 1)) }
-            ties.settle()
+            ties.transactionEnded()
             ties.watch(Self.time, since: mark)
             #expect(ties.left(Self.millisecond) == left, "\(others) others")
         }
@@ -61,7 +61,7 @@ import TidelineServerSQLite
             ties.watch(Self.time + 1000 * Int64(number), since: ties.mark())
         }
         for number in [0, 903, 904, 4999] { ties.rowLeaves(Self.time + 1000 * Int64(number)) }
-        ties.settle()
+        ties.transactionEnded()
         let left = [0, 903, 904, 4999].map { ties.left(Self.millisecond + Int64($0)) }
         // From what is not watched any more, all may have left.
         #expect(left == [40, 40, 1, 1])

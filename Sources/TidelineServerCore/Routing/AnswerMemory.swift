@@ -43,11 +43,17 @@ package final class AnswerMemory: Sendable {
     /// The most that wait for room; more are refused.
     private static let waitersMax = 1000
 
+    /// Whether what is made is part of an answer that has room.
+    ///
+    /// Who holds room and asks for more could wait for ever.
+    @TaskLocal static var isGiven = false
+
     /// Room for an answer of about so many bytes, when there is some.
     ///
     /// - Throws: ``ServerError/noRoomForAnswers`` when too many wait, `CancellationError` when the
     ///   caller's time is over.
     package func room(for bytes: Int) async throws -> AnswerShare {
+        if Self.isGiven { return count(0) }
         if let share = roomNow(for: bytes) { return share }
         let id = state.withLock { state in
             state.nextID += 1
@@ -142,32 +148,14 @@ package final class AnswerShare: Sendable {
 }
 
 extension TableService {
-    /// Whether whoever asks has room already: who holds some and waits for more could wait for ever.
-    @TaskLocal static var hasRoom = false
-
-    /// Room for a page, before it is made; nil for a small one, and where it is part of an answer
-    /// that has room.
+    /// Room for a page, before it is made; nil for a small one.
     func room(forPageOf rows: Int) async throws -> AnswerShare? {
-        guard rows > Self.smallPageRows, !Self.hasRoom else { return nil }
+        guard rows > Self.smallPageRows else { return nil }
         let likely = rows.multipliedReportingOverflow(by: Self.likelyRowBytes)
         let bytes = likely.overflow ? .max : likely.partialValue
         return try await settings.traffic.answers.room(
             for: min(bytes, settings.limits.pageBytes)
         )
-    }
-
-    /// Room for the answers of a batch, before any of it is done; nil when they are likely small.
-    func room(for envelope: BatchEnvelope) async throws -> AnswerShare? {
-        var bytes = 0
-        for request in envelope.requests where bytes < settings.limits.batchAnswerBytes {
-            switch (request.route, request.method) {
-            case (.table, "GET"), (.endpoint, _): bytes += settings.limits.pageBytes
-            default: bytes += Self.likelyRowBytes
-            }
-        }
-        bytes = min(bytes, settings.limits.batchAnswerBytes)
-        guard bytes > AnswerMemory.smallBytes else { return nil }
-        return try await settings.traffic.answers.room(for: bytes)
     }
 
     /// Pages of so many rows are made without asking for room.

@@ -10,6 +10,6 @@ struct GrownTables {
 
     /// Takes in what a write will make.
     mutating func take(_ write: PreparedWrite) {
-        if write.table.isWanting { tables[write.table.name.lowercased()] = write.table }
+        if write.table.needsGrowth { tables[write.table.name.lowercased()] = write.table }
     }
 }

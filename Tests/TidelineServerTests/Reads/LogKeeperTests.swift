@@ -12,7 +12,7 @@ import TidelineServerSQLite
 
         init(pages: Int) { committed(pages: pages) }
 
-        var isWanting: Bool { keeper.isWanting }
+        var isCopyDue: Bool { keeper.isCopyDue }
         var isHeldByOthers: Bool { keeper.isHeldByOthers }
         var interruptions: Int { keeper.interruptions }
         var bytes: Int { keeper.bytes }
@@ -26,14 +26,14 @@ import TidelineServerSQLite
 
     @Test func aSmallLogIsLeftAlone() {
         let keeper = Keeper(pages: 99)
-        #expect(!keeper.isWanting)
+        #expect(!keeper.isCopyDue)
         #expect(keeper.next() == .rest)
         #expect(keeper.longReadBegins())
     }
 
     @Test func itIsCopiedAndBegunAnew() {
         let keeper = Keeper(pages: 100)
-        #expect(keeper.isWanting)
+        #expect(keeper.isCopyDue)
         #expect(keeper.next() == .copy)
         #expect(keeper.next() == .restart)
         keeper.restarted(true)
