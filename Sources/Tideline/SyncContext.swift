@@ -80,7 +80,7 @@ public actor SyncContext {
             events: broadcast,
             gate: gate
         )
-        try await engine.recallGeneration()
+        await engine.recallGeneration()
         opened.withLock { $0 = engine }
     }
 

@@ -75,7 +75,7 @@ struct AutomaticSyncTests {
         }
     }
 
-    /// Everybody's push ends, and nothing is sent twice.
+    /// Everybody's push ends, and each sends what was made before it in one batch at most.
     @Test func overlappingPushesAreOne() async throws {
         try await withBackend(.inProcess) { backend in
             let network = SwitchedTransport(backend.transport)
@@ -91,7 +91,7 @@ struct AutomaticSyncTests {
                 try await group.waitForAll()
             }
             #expect(try await device.context.pendingOperationCount == 0)
-            #expect(network.writes == 6)
+            #expect((1...2).contains(network.writes))
         }
     }
 

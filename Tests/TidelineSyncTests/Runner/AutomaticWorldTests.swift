@@ -114,7 +114,8 @@ struct AutomaticWorldTests {
         for client in clients {
             let rows = try await client.syncTable(Todo.self).read()
             #expect(rows.map { "\($0.id) \($0.text)" }.sorted() == expected)
-            #expect(try await client.syncContext.pendingOperations().isEmpty)
+            #expect(try await client.syncContext.pendingOperations() == [])
+            #expect(try await client.syncContext.operationErrors().map(\.message) == [])
         }
     }
 }

@@ -74,10 +74,13 @@ final class SyncEngine: Sendable {
     }
 
     /// Takes in which generation of server earlier runs met at this endpoint.
-    func recallGeneration() async throws {
+    ///
+    /// Where the store fails, it is learned anew: what the app asks for next tells of the failure.
+    func recallGeneration() async {
         guard let service = try? remote.get() else { return }
         let key = service.endpoint.key
-        service.generation.recall(try await read { try $0.generation(key) })
+        guard let known = try? await read({ try $0.generation(key) }) else { return }
+        service.generation.recall(known)
     }
 
     /// Keeps what was learned of the server's generation for later runs.
