@@ -12,7 +12,8 @@ enum Bench {
                bench pages URL KIND         the same of a peer: pocketbase or kinto
                bench links URL QUERY        next links to the begin, middle and end of a list
                bench local DIR SECONDS      changes and reads of a store file
-               bench push URL DIR COUNT     so many inserts, one request each
+               bench push URL DIR COUNT     so many inserts, in batches
+               bench push URL DIR COUNT MS  the same over a link with so long a round trip
                bench live URL COUNT COMMITS so many listeners, and how soon they hear of commits
                bench pull URL DIR           the whole table into a store file
         """
@@ -29,10 +30,10 @@ enum Bench {
                 try await Device.open(in: words[1]).measureChanges(
                     for: .seconds(Int(words[2]) ?? 1)
                 )
-            case ("push", 4):
-                try await Device.open(in: words[2], server: words[1]).measurePush(
-                    Int(words[3]) ?? 0
-                )
+            case ("push", 4), ("push", 5):
+                let delay = words.count == 5 ? Int(words[4]) ?? 0 : 0
+                try await Device.open(in: words[2], server: words[1], delay: delay)
+                    .measurePush(Int(words[3]) ?? 0, delay: delay)
             case ("live", 4):
                 let listeners = try Listeners(words[1])
                 try listeners.open(Int(words[2]) ?? 0)

@@ -15,14 +15,18 @@ struct Device {
     private let todos: SyncTable<TodoItem>
 
     /// A new store in the directory; the server need not be there for local work.
+    ///
+    /// `delay`: the milliseconds of a round trip.
     static func open(
         in directory: String,
-        server: String = "http://127.0.0.1:9"
+        server: String = "http://127.0.0.1:9",
+        delay: Int = 0
     ) async throws
         -> Device
     {
         guard let endpoint = URL(string: server) else { throw URLError(.badURL) }
-        let client = SyncClient(endpoint: endpoint)
+        let slow = delay > 0 ? SlowLink(CurlTransport(), .milliseconds(delay)) : nil
+        let client = SyncClient(endpoint: endpoint, transport: slow)
         let store = try SQLiteStore(path: "\(directory)/\(UUID().uuidString).sqlite")
         try await client.syncContext.initialize(store: store, tables: [TodoItem.self])
         return Device(client: client, todos: try client.syncTable(TodoItem.self))
@@ -71,12 +75,16 @@ struct Device {
     // MARK: - Push and pull
 
     /// Sends so many inserts.
-    func measurePush(_ count: Int) async throws {
+    func measurePush(_ count: Int, delay: Int) async throws {
         for number in 0..<count { try await todos.insert(Self.item(number)) }
+        let before = Memory.kilobytes("VmHWM")
         let start = ContinuousClock.now
         let result = try await client.syncContext.push()
         let seconds = (ContinuousClock.now - start).seconds
-        Bench.report("push: inserts", Double(result.completed) / seconds, "ops/s")
+        let name = "push: \(count) at \(delay) ms"
+        Bench.report("\(name)", Double(result.completed) / seconds, "ops/s")
+        Bench.report("\(name), time", seconds * 1000, "ms")
+        Bench.report("\(name), memory more", (Memory.kilobytes("VmHWM") - before) / 1024, "MB")
     }
 
     /// Brings the whole table; the process is new, so its peak is that of the pull.
@@ -92,6 +100,22 @@ struct Device {
         Bench.report("pull: requests", Double(result.requests), "requests")
         Bench.report("pull: memory before", before / 1024, "MB")
         Bench.report("pull: memory at most", peak / 1024, "MB")
+    }
+}
+
+/// A link whose round trip takes a time.
+private struct SlowLink: Transport {
+    private let inner: any Transport
+    private let roundTrip: Duration
+
+    init(_ inner: any Transport, _ roundTrip: Duration) {
+        self.inner = inner
+        self.roundTrip = roundTrip
+    }
+
+    func send(_ request: TransportRequest) async throws -> TransportResponse {
+        try await Task.sleep(for: roundTrip)
+        return try await inner.send(request)
     }
 }
 

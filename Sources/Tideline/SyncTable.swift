@@ -27,9 +27,12 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
 
     /// Changes a record and queues the update.
     ///
-    /// A record whose `version` is older than the stored one is based on that older version: the
-    /// push meets it as a conflict. A record type without a `version` changes only the fields that
-    /// differ from what this table last handed out.
+    /// Only what the app changed is written. The record's `version`, else its `updatedAt`, tells the
+    /// state that the app saw. A state that only pushes of this device replaced since counts as the
+    /// present one; where somebody else replaced it, the update is based on that older version, and
+    /// the push meets a conflict. Without both properties a field counts as edited where it differs
+    /// from the present row; where somebody else changed that field since the oldest copy that the
+    /// app may hold, it is a conflict, too.
     ///
     /// - Returns: The record as stored.
     /// - Throws: ``SyncError`` with code `notFound` when the record is not here.
@@ -39,7 +42,9 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         let coder = coder
         let row = try coder.encode(record)
         return try hand(
-            try await engine.update(row, in: name) { try? coder.encode(try coder.decode($0)) }
+            try await engine.update(row, in: name, identity: coder.identity) {
+                try? coder.encode(try coder.decode($0))
+            }
         )
     }
 
@@ -87,7 +92,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     @concurrent
     public func delete(_ record: Record) async throws {
         let row = try coder.encode(record)
-        try await engine.delete(row.id, version: row.version, in: name)
+        try await engine.delete(row, in: name, identity: coder.identity)
     }
 
     /// Removes the record with an id and queues the delete; an unknown id is left alone.
@@ -142,13 +147,27 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         return records
     }
 
-    /// Remembers what goes out without a version, which an update is measured against.
+    /// Remembers what goes out without a version or a time, which an update is measured against.
     ///
     /// A type with a version has none before the first push, and in a selection of other fields.
     private func remember(_ records: [Record], among rows: [Row]) {
-        let declares = coder.declares(SystemColumn.version)
-        if declares, rows.allSatisfy({ $0.version != nil }) { return }
-        let encoded = records.compactMap { try? coder.encode($0) }
-        engine.handedOut.remember(encoded.filter { $0.version == nil }, name)
+        let identity = coder.identity
+        func tellsItsState(_ row: Row) -> Bool {
+            switch identity {
+            case .version: row.version != nil
+            case .updatedAt: row[SystemColumn.updatedAt].map { !$0.isNull } ?? false
+            case .nothing: false
+            }
+        }
+        if rows.allSatisfy(tellsItsState) { return }
+        let versions = Dictionary(
+            rows.map { (ItemKey($0.id), $0.version) },
+            uniquingKeysWith: { $1 }
+        )
+        let handedOut = records.compactMap { record -> (row: Row, version: String?)? in
+            guard let row = try? coder.encode(record), !tellsItsState(row) else { return nil }
+            return (row, versions[ItemKey(row.id)] ?? nil)
+        }
+        engine.seen.handedOut(handedOut, table: name)
     }
 }

@@ -3,6 +3,7 @@
 
 import CEpoll
 import Glibc
+import TidelineCore
 import TidelineServerCore
 
 typealias HTTPHandler = @Sendable (ServerRequest) async -> ServerResponse

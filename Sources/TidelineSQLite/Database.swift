@@ -148,6 +148,9 @@ package final class Database: @unchecked Sendable {
     /// How many rows the last statement changed.
     package var changes: Int { Int(sqlite3_changes(handle)) }
 
+    /// The integer key of the row that was inserted last.
+    package var lastID: Int64 { sqlite3_last_insert_rowid(handle) }
+
     /// Whether a transaction is open.
     package var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
 

@@ -1,5 +1,6 @@
 // LossyNetwork: a transport that drops, doubles and delays what goes through it, by a seed.
 
+import Foundation
 import Synchronization
 public import Tideline
 import TidelineCore
@@ -16,6 +17,12 @@ public struct NetworkFaults: Sendable, Hashable {
     public var late = 0
     /// The server seems busy: 503 without an effect.
     public var busy = 0
+    /// A write is refused before it arrives: 403 without an effect.
+    public var refuse = 0
+    /// A write is done, and the answer says so without the row: 204.
+    public var empty = 0
+    /// Only the first requests of a batch arrive, and the answer is lost.
+    public var cut = 0
     /// The longest delay of each way.
     public var delayMax: Duration = .zero
 
@@ -30,6 +37,9 @@ public struct NetworkFaults: Sendable, Hashable {
         faults.double = 10
         faults.late = 6
         faults.busy = 5
+        faults.refuse = 3
+        faults.empty = 4
+        faults.cut = 6
         faults.delayMax = .seconds(4)
         return faults
     }()
@@ -49,6 +59,10 @@ public final class LossyNetwork: Transport {
         case double(later: Duration)
         case late(Duration)
         case busy
+        case refuse
+        case empty
+        /// So many of ten.
+        case cut(Int)
     }
 
     private let inner: any Transport
@@ -69,7 +83,7 @@ public final class LossyNetwork: Transport {
 
     /// Sends a request through the faults.
     public func send(_ request: TransportRequest) async throws -> TransportResponse {
-        let (fate, before, after) = draw()
+        let (fate, before, after) = draw(request)
         try await time.sleep(before)
         switch fate {
         case .deliver:
@@ -78,6 +92,17 @@ public final class LossyNetwork: Transport {
             throw Self.lost
         case .busy:
             return TransportResponse(status: 503)
+        case .refuse:
+            return TransportResponse(status: 403)
+        case .empty:
+            let answer = try await inner.send(request)
+            try await time.sleep(after)
+            let isSuccess = answer.status == 200 || answer.status == 201
+            return isSuccess ? TransportResponse(status: 204) : answer
+        case .cut(let tenths):
+            _ = try await inner.send(Self.cut(request, tenths))
+            try await time.sleep(after)
+            throw Self.lost
         case .dropAnswer:
             _ = try await inner.send(request)
             try await time.sleep(after)
@@ -108,7 +133,23 @@ public final class LossyNetwork: Transport {
         outcomeIsUnknown: true
     )
 
-    private func draw() -> (Fate, Duration, Duration) {
+    /// A batch of which only the first requests arrive.
+    private static func cut(_ request: TransportRequest, _ tenths: Int) -> TransportRequest {
+        guard let body = request.body,
+            var batch = try? JSONSerialization.jsonObject(with: Data(body)) as? [String: Any],
+            let requests = batch["requests"] as? [Any]
+        else { return request }
+        batch["requests"] = Array(requests.prefix(requests.count * tenths / 10))
+        let options: JSONSerialization.WritingOptions = [.sortedKeys, .withoutEscapingSlashes]
+        guard let data = try? JSONSerialization.data(withJSONObject: batch, options: options) else {
+            return request
+        }
+        var result = request
+        result.body = Array(data)
+        return result
+    }
+
+    private func draw(_ request: TransportRequest) -> (Fate, Duration, Duration) {
         state.withLock { state in
             let faults = state.faults
             let (seconds, attoseconds) = faults.delayMax.components
@@ -119,10 +160,14 @@ public final class LossyNetwork: Transport {
             let later = Duration.milliseconds(
                 Int64.random(in: 1...20_000, using: &state.generator)
             )
+            let tenths = Int.random(in: 0..<10, using: &state.generator)
+            let isBatch = request.url.path().hasSuffix("/$batch")
+            let isWrite = !isBatch && request.method != "GET"
             let fates: [(Int, Fate)] = [
                 (faults.dropRequest, .dropRequest), (faults.dropAnswer, .dropAnswer),
                 (faults.double, .double(later: later)), (faults.late, .late(later)),
-                (faults.busy, .busy),
+                (faults.busy, .busy), (isWrite ? faults.refuse : 0, .refuse),
+                (isWrite ? faults.empty : 0, .empty), (isBatch ? faults.cut : 0, .cut(tenths)),
             ]
             for (percent, fate) in fates {
                 if dice < percent { return (fate, before, after) }

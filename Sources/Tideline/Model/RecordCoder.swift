@@ -29,6 +29,12 @@ package struct RecordCoder<Record: Sendable>: Sendable {
         try decodePage(rows, misfits)
     }
 
+    /// What of a record tells the state that it was read in.
+    package var identity: RecordIdentity {
+        if declares(SystemColumn.version) { return .version }
+        return declares(SystemColumn.updatedAt) ? .updatedAt : .nothing
+    }
+
     /// Whether the record type has a property for a system column.
     package func declares(_ systemColumn: String) -> Bool {
         schema.map { $0.systemProperties.contains(systemColumn) } ?? true

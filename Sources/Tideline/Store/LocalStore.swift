@@ -1,8 +1,8 @@
 // LocalStore: what the client needs of a database on the device.
 //
-// A store is a set of tables of rows with transactions. The queue, the errors, the cursors and the
-// bases are rows of system tables (SystemTables.swift), so that a row and its queue entry, a page
-// and its cursor, are one transaction of any store. Two stores exist: SQLiteStore, and the store in
+// A store is a set of tables of rows with transactions. The queue, the errors and the cursors are
+// rows of system tables (SystemTables.swift), so that a row and its queue entry, a page and its
+// cursor, are one transaction of any store. Two stores exist: SQLiteStore, and the store in
 // memory of the test kit. `LocalStoreConformance` in the test kit checks another one.
 
 public import TidelineCore
@@ -69,7 +69,33 @@ public protocol LocalStoreWriter: LocalStoreReader {
     /// Members that the schema does not know are kept too.
     func put(_ rows: [Row], in table: String) throws
 
+    /// Stores a row without an `id` in a table whose keys are integers, under a new key.
+    ///
+    /// The key is above all that the table ever had, also of rows that are gone. A store that has
+    /// nothing of its own for it counts in a row of the configuration.
+    ///
+    /// - Returns: The key.
+    func append(_ row: Row, in table: String) throws -> Int64
+
     /// Removes rows; how many there were.
     @discardableResult
     func delete(ids: [Value], in table: String) throws -> Int
+}
+
+extension LocalStoreWriter {
+    /// Stores a row under the key behind the last one, which is kept in the configuration.
+    public func append(_ row: Row, in table: String) throws -> Int64 {
+        let counter = Value.string("operation|last")
+        let text = try self.row(id: counter, in: SystemTables.config)?["value"]?.text
+        let id = (text.flatMap { Int64($0) } ?? 0) + 1
+        var row = row
+        row["id"] = .integer(id)
+        try put([row], in: table)
+        let kept: Row = [
+            "id": counter, "key": "operation", "keyType": 2, "table": "",
+            "value": .string(String(id)),
+        ]
+        try put([kept], in: SystemTables.config)
+        return id
+    }
 }

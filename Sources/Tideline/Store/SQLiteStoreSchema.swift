@@ -58,7 +58,7 @@ struct SQLiteTable: Sendable {
 
 enum SQLiteStoreSchema {
     /// Written to `PRAGMA user_version`; a higher one is refused.
-    static let formatVersion: Int64 = 1
+    static let formatVersion: Int64 = 2
 
     /// Marks the file as ours: "TIDE".
     private static let applicationID: Int64 = 0x5449_4445
@@ -127,7 +127,11 @@ enum SQLiteStoreSchema {
     }
 
     static func prepare(_ database: Database, path: String) throws {
-        if try checkedVersion(database, path) < formatVersion {
+        guard try checkedVersion(database, path) < formatVersion else { return }
+        try database.transaction {
+            // Another process may have been first.
+            guard try checkedVersion(database, path) < formatVersion else { return }
+            try SQLiteStoreFormat.upgrade(database)
             try database.execute("PRAGMA application_id = \(applicationID)")
             try database.execute("PRAGMA user_version = \(formatVersion)")
         }
@@ -150,7 +154,7 @@ enum SQLiteStoreSchema {
         return tables
     }
 
-    private static func make(_ table: SQLiteTable, in database: Database) throws {
+    static func make(_ table: SQLiteTable, in database: Database) throws {
         let name = Identifier(table.schema.name).quoted
         let known = try ColumnMoves.columns(of: table, in: database)
         if known.isEmpty {
@@ -176,6 +180,10 @@ enum SQLiteStoreSchema {
                 moves.changed.append(column)
             }
         }
+        // A table of the original has none.
+        if table.hasExtra, known["__extra"] == nil {
+            try database.execute("ALTER TABLE \(name) ADD COLUMN \(SQLiteTable.extraColumn) TEXT")
+        }
         try moves.run(in: database)
     }
 
@@ -183,7 +191,8 @@ enum SQLiteStoreSchema {
         let name = Identifier(column.name).quoted
         if column.name == SystemColumn.id {
             return column.type == .integer
-                ? "\(name) INTEGER PRIMARY KEY NOT NULL" : "\(name) TEXT PRIMARY KEY NOT NULL"
+                ? "\(name) INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL"
+                : "\(name) TEXT PRIMARY KEY NOT NULL"
         }
         return "\(name) \(storageClass(column.type))"
     }

@@ -91,6 +91,11 @@ struct SQLiteTransaction: LocalStoreWriter {
         }
     }
 
+    func append(_ row: Row, in table: String) throws -> Int64 {
+        try put([row], in: table)
+        return database.lastID
+    }
+
     func delete(ids: [Value], in table: String) throws -> Int {
         let table = try self.table(table)
         let statement = try database.prepare(table.deleteByID)

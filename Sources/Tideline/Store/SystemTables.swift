@@ -1,5 +1,5 @@
-// SystemTables: the tables beside the app's own: queue, errors, configuration (the three of the
-// original, classic-protocol.md 3.9.2), and the server rows behind pending operations.
+// SystemTables: the tables beside the app's own: queue, errors and configuration, with at least the
+// columns that the original gives them.
 
 import Foundation
 import TidelineCore
@@ -8,9 +8,8 @@ enum SystemTables {
     static let operations = "MS_TableOperations"
     static let errors = "MS_TableOperationErrors"
     static let config = "MS_TableConfig"
-    static let bases = "MS_TableBases"
 
-    static let names: Set<String> = [operations, errors, config, bases]
+    static let names: Set<String> = [operations, errors, config]
 
     /// Whether a name is one of these, in any letter case.
     static func owns(_ name: String) -> Bool {
@@ -26,7 +25,26 @@ enum SystemTables {
                 ColumnDefinition("properties", .binary),
                 ColumnDefinition("table", .string),
                 ColumnDefinition("tableKind", .integer),
+                ColumnDefinition("kind", .integer),
                 ColumnDefinition("state", .integer),
+                ColumnDefinition("group", .string),
+                ColumnDefinition("account", .string),
+                ColumnDefinition("attempts", .integer),
+                ColumnDefinition("outcomeUnknown", .boolean),
+                ColumnDefinition("requestId", .string),
+                ColumnDefinition("firstSent", .string),
+                ColumnDefinition("method", .string),
+                ColumnDefinition("query", .string),
+                ColumnDefinition("ifMatch", .string),
+                ColumnDefinition("body", .string),
+                ColumnDefinition("sentRow", .string),
+                ColumnDefinition("unknownSent", .string),
+                ColumnDefinition("base", .string),
+                ColumnDefinition("latest", .string),
+                ColumnDefinition("basisVersion", .string),
+                ColumnDefinition("sendsWholeRow", .boolean),
+                ColumnDefinition("revives", .boolean),
+                ColumnDefinition("conflicts", .integer),
             ]
         ),
         TableSchema(
@@ -36,6 +54,8 @@ enum SystemTables {
                 ColumnDefinition("operationId", .integer),
                 ColumnDefinition("properties", .binary),
                 ColumnDefinition("tableKind", .integer),
+                ColumnDefinition("item", .string),
+                ColumnDefinition("serverItem", .string),
             ]
         ),
         TableSchema(
@@ -48,26 +68,12 @@ enum SystemTables {
                 ColumnDefinition("value", .string),
             ]
         ),
-        TableSchema(
-            local: bases,
-            key: .string,
-            columns: [
-                ColumnDefinition("table", .string),
-                ColumnDefinition("itemId", .string),
-                ColumnDefinition("properties", .binary),
-            ]
-        ),
     ]
 
     /// The columns that look-ups go by, for stores that have indexes.
     static let indexes: [(table: String, columns: [String])] = [
-        (operations, ["table", "itemId"]), (errors, ["operationId"]), (bases, ["table"]),
+        (operations, ["table", "itemId"]), (errors, ["operationId"]),
     ]
-
-    /// The key of a row of `bases`; table names hold no line feed, ids no control characters.
-    static func baseKey(_ table: String, _ itemID: String) -> Value {
-        .string("\(table)\n\(itemID)")
-    }
 }
 
 /// Shorthands for filters over system tables.

@@ -1,5 +1,7 @@
 // Preconditions: If-Match and its kin (RFC 9110 section 13), decided as a pure value.
 
+import TidelineCore
+
 /// The conditions of a request on one row.
 package struct Preconditions: Hashable, Sendable {
     /// The fields as sent.

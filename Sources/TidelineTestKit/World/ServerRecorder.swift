@@ -7,18 +7,14 @@ import TidelineCore
 
 /// Every state that a row had on the server, and what each request did.
 final class ServerRecorder: Transport {
-    struct Effect: Sendable {
-        var request: String
-        var count: Int
-    }
-
     private struct State {
         /// Texts that a row had on the server, by id.
         var texts: [String: Set<String>] = [:]
         var ranks: [String: Set<Int>] = [:]
         /// Rows that a DELETE removed or found removed.
         var deleted: Set<String> = []
-        var effects: [String: Int] = [:]
+        /// The states that requests came to, which is one where a repeat got the first answer.
+        var effects: [String: Set<String>] = [:]
         var requests = 0
         var history: UInt64 = 14_695_981_039_346_656_037
     }
@@ -30,46 +26,33 @@ final class ServerRecorder: Transport {
 
     func send(_ request: TransportRequest) async throws -> TransportResponse {
         let response = try await inner.send(request)
-        let row = Self.row(response)
+        let calls = RecordedCall.calls(request, response)
         state.withLock { state in
             state.requests += 1
-            let body = request.body.map { String(decoding: $0, as: UTF8.self) } ?? ""
-            let target = Self.withoutToken(request.url.absoluteString)
-            let key =
-                "\(request.method) \(target) \(request.headers["If-Match"] ?? "") \(body)"
-            Self.mix(&state.history, key)
-            Self.mix(&state.history, "\(response.status)")
-            if request.method == "DELETE", [204, 404, 410].contains(response.status) {
-                state.deleted.insert(request.url.lastPathComponent)
-            }
-            guard request.method != "GET", (200..<300).contains(response.status) else { return }
-            state.effects[key, default: 0] += 1
-            if let row, let text = row["text"]?.text {
-                state.texts[row.id, default: []].insert(text)
-                if case .integer(let rank) = row["rank"] {
-                    state.ranks[row.id, default: []].insert(Int(rank))
-                }
-            }
+            for call in calls { Self.record(call, &state) }
         }
         return response
     }
 
-    /// A link to changes names the state of the database, whose name is drawn by chance.
-    private static func withoutToken(_ target: String) -> String {
-        guard let token = target.firstRange(of: "deltatoken=") else { return target }
-        return String(target[..<token.upperBound])
-            + String(target[token.upperBound...].drop { $0 != "&" })
+    private static func record(_ call: RecordedCall, _ state: inout State) {
+        let key = "\(call.method) \(call.target) \(call.ifMatch ?? "") \(call.body)"
+        mix(&state.history, key)
+        mix(&state.history, "\(call.status)")
+        if call.method == "DELETE", [204, 404, 410].contains(call.status) {
+            state.deleted.insert(call.itemID)
+        }
+        guard call.method != "GET", (200..<300).contains(call.status) else { return }
+        state.effects[key, default: []].insert(call.tag ?? "")
+        if let row = call.row, let text = row["text"]?.text {
+            state.texts[row.id, default: []].insert(text)
+            if case .integer(let rank) = row["rank"] {
+                state.ranks[row.id, default: []].insert(Int(rank))
+            }
+        }
     }
 
     private static func mix(_ hash: inout UInt64, _ text: String) {
         for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 1_099_511_628_211 }
-    }
-
-    private static func row(_ response: TransportResponse) -> Row? {
-        guard let page = try? JSON(String(decoding: response.body, as: UTF8.self)),
-            let item = try? page.decode(WorldItem.self), let row = try? Row(item)
-        else { return nil }
-        return row
     }
 
     /// Whether a row had this text on the server at some time.
@@ -88,7 +71,7 @@ final class ServerRecorder: Transport {
     /// A request that took effect more than once.
     var doubled: String? {
         state.withLock { state in
-            state.effects.filter { $0.value > 1 }.keys.sorted().first
+            state.effects.filter { $0.value.count > 1 }.keys.sorted().first
         }
     }
 

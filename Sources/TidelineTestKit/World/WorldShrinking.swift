@@ -72,6 +72,9 @@ extension WorldPlan {
         add { $0.faults.late = 0 }
         add { $0.faults.double = 0 }
         add { $0.faults.busy = 0 }
+        add { $0.faults.refuse = 0 }
+        add { $0.faults.empty = 0 }
+        add { $0.faults.cut = 0 }
         add { $0.faults.dropRequest = 0 }
         add { $0.faults.dropAnswer = 0 }
         add { $0.faults.delayMax = .zero }

@@ -66,7 +66,8 @@ extension ProcessTests {
             #expect(found == expected)
             #expect(queue.count == found.count, "a row has two entries")
             // The server's side of a row is kept exactly for changes of server rows.
-            let bases = try file.rows(#"SELECT "itemId" FROM "MS_TableBases""#).map { $0[0] }
+            let sql = #"SELECT "itemId" FROM "MS_TableOperations" WHERE "base" IS NOT NULL"#
+            let bases = try file.rows(sql).map { $0[0] }
             #expect(Set(bases) == Set(expected.filter { $0.value != .insert }.keys))
         }
     }

@@ -195,8 +195,7 @@ extension ProcessTests {
                 let rows = try await server.wire.allRows("TodoItem")
                 #expect(rows.count == 6)
                 #expect(try await todo("status").contains("pending operations: 0\n"))
-                let added = server.requests.count { $0.method == "POST" && $0.status == 201 }
-                #expect(added == 6)
+                #expect(try RequestCounts(workspace.path("server.db")).inserts == 6)
             }
         }
 

@@ -55,7 +55,7 @@ extension DatabaseFile {
     /// The id of the last operation ever queued.
     func lastOperation() throws -> Int64 {
         try integer(
-            #"SELECT CAST("value" AS INTEGER) FROM "MS_TableConfig" WHERE "key" = 'operation'"#
+            "SELECT seq FROM sqlite_sequence WHERE name = 'MS_TableOperations'"
         ) ?? 0
     }
 }

@@ -2,6 +2,7 @@
 
 import Foundation
 import Testing
+import TidelineCore
 import TidelineServerCore
 
 @Suite struct PreconditionTests {

@@ -136,7 +136,7 @@ import TidelineCore
         let error = try await device.push()
         #expect(error?.status == .unauthorized)
         #expect(error?.errors.isEmpty == true)
-        #expect(try await device.queue() == ["insert a attempted", "insert b"])
+        #expect(try await device.queue() == ["insert a attempted", "insert b attempted"])
         #expect(device.waits.all.isEmpty)
     }
 
@@ -149,10 +149,11 @@ import TidelineCore
         let error = try await device.push()
         #expect(error?.status == .networkFailure)
         #expect(error?.errors.isEmpty == true)
-        #expect(transport.sent.count == 4)
-        #expect(Set(transport.sent).count == 1)
+        // Four times the first; then one other shows whether it is this operation's fault.
+        #expect(transport.sent.count == 5)
+        #expect(Set(transport.sent).count == 2)
         #expect(device.waits.all == [.milliseconds(500), .seconds(1), .seconds(2)])
-        #expect(try await device.queue() == ["insert a attempted", "insert b"])
+        #expect(try await device.queue() == ["insert a attempted", "insert b attempted"])
     }
 
     @Test func theServerMayAskForMoreTime() async throws {
@@ -227,8 +228,20 @@ import TidelineCore
         try await device.seed([localRow("a", 1)])
         try await device.todos().delete(id: "a")
         transport.add(.status(status))
+        if status == 404 { transport.add(page([])) }
         #expect(try await device.context.push().completed == 1)
         #expect(try await device.queue() == [])
+    }
+
+    /// A gateway that knows no such path answers so, too: nothing was deleted.
+    @Test func anEmpty404WithoutATableIsNoDelete() async throws {
+        let transport = ScriptedTransport(otherwise: .status(404))
+        let device = try await Device(transport)
+        try await device.seed([localRow("a", 1)])
+        try await device.todos().delete(id: "a")
+        #expect(try await device.push()?.status == .networkFailure)
+        #expect(transport.sent[1].target == "/tables/Todo?$top=1")
+        #expect(try await device.queue() == ["delete a attempted"])
     }
 
     @Test func cancellingEndsThePushAndLosesNothing() async throws {

@@ -31,11 +31,12 @@ import TidelineCore
         _ policy: ConflictPolicy,
         isFirst: Bool = true
     ) -> ConflictOutcome {
-        ConflictRules.outcome(
-            operation,
+        var sent = operation
+        sent.outcomeUnknown = !isFirst
+        return ConflictRules.outcome(
+            sent,
             payload: operation.kind == .delete ? nil : Self.mine,
             server: server,
-            isFirstAttempt: isFirst,
             policy: policy,
             limits: Self.limits
         )
@@ -79,9 +80,50 @@ import TidelineCore
             #expect(outcome(one, Self.tombstone, policy) == .sendAgain(again))
         }
         #expect(outcome(one, Self.tombstone, .fail, isFirst: false) == .park)
+        let own = ServerState.deleted(version: "v3", row: Self.mine)
+        #expect(outcome(one, own, .fail, isFirst: false) == .park)
         let taken = outcome(one, Self.tombstone, .serverWins, isFirst: false)
         #expect(taken == .takeServer(Self.tombstone))
         #expect(outcome(one, Self.gone, .fail) == .park)
+    }
+
+    /// What an earlier form of the operation sent is on the server: that is no other's change.
+    @Test(arguments: [OperationKind.insert, .update, .delete])
+    func anEarlierFormIsNoConflict(kind: OperationKind) {
+        var one = Self.operation(kind)
+        one.unknownSent = ["id": "a", "text": "theirs"]
+        guard case .row(let row) = Self.theirs else { return }
+        for policy in [ConflictPolicy.fail, .serverWins, .clientWins] {
+            #expect(outcome(one, Self.theirs, policy, isFirst: false) == .rebase(row))
+        }
+        #expect(outcome(one, Self.theirs, .fail) == .park)
+    }
+
+    /// A row that was read because the outcome is unknown, and is as it was: nothing arrived.
+    @Test func whatDidNotArriveIsSentAnew() {
+        let before = ServerState.row(["id": "a", "text": "base", "version": "v1"])
+        for (kind, server) in [(.update, before), (.delete, before), (.insert, Self.gone)]
+            as [(OperationKind, ServerState)]
+        {
+            var one = Self.operation(kind)
+            one.outcomeUnknown = true
+            let result = ConflictRules.outcome(
+                one,
+                payload: kind == .delete ? nil : Self.mine,
+                server: server,
+                wasRead: true,
+                policy: .fail,
+                limits: Self.limits
+            )
+            guard case .sendAgain(let again) = result else {
+                Issue.record("\(kind): \(result)")
+                continue
+            }
+            #expect(again.kind == kind)
+            #expect(again.frozen == nil)
+            #expect(!again.outcomeUnknown)
+            #expect(again.conflicts == 1)
+        }
     }
 
     @Test func clientWinsGivesUpInTheEnd() {

@@ -44,7 +44,7 @@ import TidelineCore
         #expect(request?.ifMatch == nil)
         #expect(request?.body == #"{"id":"a","text":"two","rank":1,"extra":"x"}"#)
         #expect(request?.requestID == "r1")
-        #expect(request?.firstSent == "1970-01-01T00:00:00.000Z")
+        #expect(request?.firstSent == "Thu, 01 Jan 1970 00:00:00 GMT")
         #expect(request?.sentRow == Self.local)
     }
 

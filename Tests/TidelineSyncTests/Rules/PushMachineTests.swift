@@ -1,4 +1,4 @@
-// PushMachine: scripts of events and the actions that they give; Backoff.
+// PushMachine: scripts of events and the actions that they give; PushBudget; Backoff.
 
 import Testing
 import Tideline
@@ -8,136 +8,303 @@ import TidelineCore
     private let row = PushVerdictTests.row
     private let limits = SyncLimits()
 
-    private func operation(_ id: Int64, _ kind: OperationKind = .update) -> QueuedOperation {
-        var result = QueuedOperation(id: id, table: "T", itemID: "a", kind: kind, state: .attempted)
+    private func machine(batches: Bool = false) -> PushMachine {
+        PushMachine(limits: limits, budget: PushBudget(limits: limits, usesBatches: batches))
+    }
+
+    private func operation(
+        _ id: Int64,
+        _ kind: OperationKind = .update,
+        row: String? = nil
+    ) -> QueuedOperation {
+        var result = QueuedOperation(
+            id: id,
+            table: "T",
+            itemID: row ?? "row \(id)",
+            kind: kind,
+            state: .attempted
+        )
         result.frozen = sampleRequest
         return result
     }
 
+    /// The slice that an action asks for.
+    private func slice(_ action: PushMachine.Action) -> PushSlice? {
+        if case .prepare(let slice) = action { slice } else { nil }
+    }
+
+    private func prepared(
+        _ operations: QueuedOperation...,
+        isAtEnd: Bool = false
+    )
+        -> PreparedSlice
+    {
+        var slice = PreparedSlice(after: operations.last?.id ?? 100)
+        slice.operations = operations
+        slice.isAtEnd = isAtEnd || operations.isEmpty
+        return slice
+    }
+
+    private func settling(_ action: PushMachine.Action) -> [PushSettling.Verdict] {
+        if case .settle(let settlings) = action { settlings.map(\.verdict) } else { [] }
+    }
+
+    private var done: PushReply { .answer(PushAnswer(status: 200, item: row)) }
+    private func failed(_ status: Int) -> PushReply { .answer(PushAnswer(status: status)) }
+
     @Test func anEmptyQueueEndsAtOnce() {
-        var machine = PushMachine(limits: limits)
-        #expect(machine.start() == .prepare(after: 0))
-        #expect(machine.prepared(nil, frozenNow: false) == .finish(nil))
+        var machine = machine()
+        #expect(slice(machine.start(lastID: 0))?.after == 0)
+        #expect(machine.prepared(prepared()) == .finish(nil))
         #expect(machine.completed == 0)
     }
 
     @Test func acceptedOnesGoOn() {
-        var machine = PushMachine(limits: limits)
+        var machine = machine()
         let (one, two) = (operation(3), operation(8, .delete))
-        _ = machine.start()
-        #expect(machine.prepared(one, frozenNow: true) == .send(one))
-        let accepted = machine.answered(PushAnswer(status: 200, item: row))
-        #expect(accepted == .accept(one, .row(row)))
-        #expect(machine.settled(again: false) == .prepare(after: 3))
-        #expect(machine.prepared(two, frozenNow: true) == .send(two))
-        let deleted = machine.answered(PushAnswer(status: 204))
-        #expect(deleted == .accept(two, .deleted(version: nil)))
-        #expect(machine.settled(again: false) == .prepare(after: 8))
-        #expect(machine.prepared(nil, frozenNow: false) == .finish(nil))
+        #expect(slice(machine.start(lastID: 8))?.rows == 1)
+        #expect(machine.prepared(prepared(one)) == .send([one], inBatch: false))
+        #expect(settling(machine.answered([done])) == [.accepted(.row(row))])
+        #expect(slice(machine.settled([.completed]))?.after == 3)
+        _ = machine.prepared(prepared(two))
+        let deleted = machine.answered([failed(204)])
+        #expect(settling(deleted) == [.accepted(.deleted(version: nil))])
+        #expect(slice(machine.settled([.completed]))?.after == 8)
+        #expect(machine.prepared(prepared()) == .finish(nil))
         #expect(machine.completed == 2)
     }
 
-    @Test func aSkippedOneCounts() {
-        var machine = PushMachine(limits: limits)
-        _ = machine.start()
-        #expect(machine.skipped(5) == .prepare(after: 5))
+    @Test func skippedOnesCount() {
+        var machine = machine()
+        _ = machine.start(lastID: 9)
+        var skipped = PreparedSlice(after: 5)
+        skipped.skipped = 3
+        #expect(slice(machine.prepared(skipped))?.after == 5)
+        #expect(machine.completed == 3)
+    }
+
+    @Test func severalAreOneBatchAndOneIsNone() {
+        var machine = machine(batches: true)
+        let (one, two) = (operation(1), operation(2))
+        #expect(slice(machine.start(lastID: 3))?.rows == limits.batchRowsFirst)
+        #expect(machine.prepared(prepared(one, two)) == .send([one, two], inBatch: true))
+        #expect(settling(machine.answered([done, failed(422)])).count == 2)
+        #expect(slice(machine.settled([.completed, .parked]))?.rows == limits.batchRowsMax)
+        #expect(machine.prepared(prepared(one)) == .send([one], inBatch: false))
         #expect(machine.completed == 1)
     }
 
     @Test func busyServersAreAskedAgainWithBackoff() {
-        var machine = PushMachine(limits: limits)
+        var machine = machine()
         let one = operation(1)
-        _ = machine.start()
-        _ = machine.prepared(one, frozenNow: true)
+        _ = machine.start(lastID: 1)
+        _ = machine.prepared(prepared(one, isAtEnd: true))
         for (status, wait) in [(503, 500), (429, 1000), (408, 2000)] {
-            let action = machine.answered(PushAnswer(status: status))
-            #expect(action == .wait(.milliseconds(wait)))
-            #expect(machine.waited() == .send(one))
+            #expect(machine.answered([failed(status)]) == .wait(.milliseconds(wait)))
+            #expect(slice(machine.waited())?.first == [1])
+            #expect(machine.prepared(prepared(one)) == .send([one], inBatch: false))
         }
-        #expect(machine.answered(PushAnswer(status: 500)) == .finish(.network))
-        #expect(machine.completed == 0)
+        #expect(machine.answered([failed(500)]) == .finish(.network))
+        #expect(machine.refusal?.status == 500)
     }
 
-    @Test func eachOperationHasItsOwnAttempts() {
-        var machine = PushMachine(limits: limits)
+    @Test func aLongerWaitThanAPushLastsEndsIt() {
+        var machine = machine()
+        _ = machine.start(lastID: 1)
+        _ = machine.prepared(prepared(operation(1)))
+        let answer = PushAnswer(status: 429, retryAfter: .seconds(9999))
+        #expect(machine.answered([.answer(answer)]) == .finish(.network))
+    }
+
+    /// One that fails among others that go through stands behind them, then is tried again.
+    @Test func aFailingOneGoesBehindTheOthers() {
+        var machine = machine(batches: true)
+        let (one, two, three) = (operation(1), operation(2), operation(3))
+        _ = machine.start(lastID: 3)
+        _ = machine.prepared(prepared(one, two))
+        _ = machine.answered([failed(500), done])
+        let next = slice(machine.settled([.completed]))
+        #expect(next?.first == [])
+        #expect(next?.after == 2)
+        #expect(next?.closed == [one.row])
+        _ = machine.prepared(prepared(three, isAtEnd: true))
+        _ = machine.answered([done])
+        #expect(slice(machine.settled([.completed]))?.after == 3)
+        #expect(machine.prepared(prepared()) == .wait(.milliseconds(500)))
+        let again = slice(machine.waited())
+        #expect(again?.first == [1])
+        // What stands behind it in its row was passed over, and is looked for again.
+        #expect(again?.after == 0)
+        _ = machine.prepared(prepared(one, isAtEnd: true))
+        for wait in [1, 2] {
+            #expect(machine.answered([failed(500)]) == .wait(.seconds(wait)))
+            _ = machine.waited()
+            _ = machine.prepared(prepared(one))
+        }
+        #expect(machine.answered([failed(500)]) == .finish(.network))
+        #expect(machine.completed == 2)
+    }
+
+    /// Where nothing moves, one other operation shows whether it is the server's fault.
+    @Test func whenNothingMovesThePushEnds() {
+        var machine = machine()
         let (one, two) = (operation(1), operation(2))
-        _ = machine.start()
-        _ = machine.prepared(one, frozenNow: true)
+        _ = machine.start(lastID: 2)
         for _ in 0..<3 {
-            _ = machine.answered(PushAnswer(status: 503))
+            _ = machine.prepared(prepared(one))
+            _ = machine.answered([failed(503)])
             _ = machine.waited()
         }
-        _ = machine.answered(PushAnswer(status: 200, item: row))
-        _ = machine.settled(again: false)
-        _ = machine.prepared(two, frozenNow: true)
-        #expect(machine.answered(PushAnswer(status: 503)) == .wait(.milliseconds(500)))
+        _ = machine.prepared(prepared(one))
+        #expect(slice(machine.answered([failed(503)]))?.after == 1)
+        _ = machine.prepared(prepared(two))
+        #expect(machine.answered([failed(503)]) == .finish(.network))
     }
 
-    @Test func onlyTheFirstAttemptIsCertain() {
-        let conflict = PushAnswer(status: 409, item: row)
-        for (frozenNow, isRetry, isFirst) in [
-            (true, false, true), (false, false, false), (true, true, false),
-        ] {
-            var machine = PushMachine(limits: limits)
-            let one = operation(1, .insert)
-            _ = machine.start()
-            _ = machine.prepared(one, frozenNow: frozenNow)
-            if isRetry {
-                _ = machine.answered(PushAnswer(status: 503))
-                _ = machine.waited()
-            }
-            let expected = PushMachine.Action.settleConflict(
-                one,
-                .row(row),
-                status: 409,
-                isFirstAttempt: isFirst
-            )
-            #expect(machine.answered(conflict) == expected)
+    @Test func aReleasedOneIsTakenUpAgainOnce() {
+        var machine = machine()
+        let one = operation(4)
+        _ = machine.start(lastID: 4)
+        _ = machine.prepared(prepared(one))
+        _ = machine.answered([failed(400)])
+        #expect(slice(machine.settled([.released]))?.first == [4])
+        _ = machine.prepared(prepared(one))
+        _ = machine.answered([failed(400)])
+        let next = slice(machine.settled([.released]))
+        #expect(next?.first == [])
+        #expect(next?.closed == [one.row])
+    }
+
+    /// Of the operations that were made during the push, one of each row is sent.
+    @Test func whatIsMadeMeanwhileIsTakenOnce() {
+        var machine = machine()
+        _ = machine.start(lastID: 4)
+        _ = machine.prepared(prepared(operation(4, row: "a")))
+        _ = machine.answered([done])
+        #expect(slice(machine.settled([.completed]))?.closed == [])
+        let later = operation(5, row: "a")
+        _ = machine.prepared(prepared(later))
+        _ = machine.answered([done])
+        #expect(slice(machine.settled([.completed]))?.closed == [later.row])
+    }
+
+    @Test func whatAnAnswerDoesNotSayIsAsked() {
+        var machine = machine(batches: true)
+        let (one, two, three) = (operation(1), operation(2, .delete), operation(3))
+        _ = machine.start(lastID: 3)
+        _ = machine.prepared(prepared(one, two, three))
+        #expect(settling(machine.answered([failed(204), failed(404), done])).count == 1)
+        #expect(machine.settled([.completed]) == .look(one, .written))
+        let found = machine.looked(PushAnswer(status: 200, item: row))
+        #expect(settling(found) == [.accepted(.row(row))])
+        #expect(machine.settled([.completed]) == .look(two, .table))
+        let gone = machine.looked(PushAnswer(status: 200, isPage: true))
+        #expect(settling(gone) == [.accepted(.deleted(version: nil))])
+        #expect(slice(machine.settled([.completed]))?.after == 3)
+        #expect(machine.completed == 3)
+    }
+
+    /// The delete of an insert that may have arrived: its row is read before anything is sent.
+    @Test func aDeleteWithoutAVersionIsReadFirst() {
+        var delete = operation(1, .delete)
+        delete.frozen?.ifMatch = nil
+        delete.outcomeUnknown = true
+        var machine = machine(batches: true)
+        _ = machine.start(lastID: 2)
+        #expect(machine.prepared(prepared(delete)) == .look(delete, .row))
+        let found = machine.looked(PushAnswer(status: 410))
+        #expect(settling(found) == [.conflict(.deleted(version: nil), wasRead: true)])
+    }
+
+    @Test(arguments: [404, 405, 501, 400, 200, 403])
+    func aServerWithoutBatchesGetsSingleRequests(status: Int) {
+        var machine = machine(batches: true)
+        let (one, two) = (operation(1), operation(2))
+        _ = machine.start(lastID: 2)
+        _ = machine.prepared(prepared(one, two))
+        let next = slice(machine.refused(PushAnswer(status: status)))
+        #expect(next?.first == [1])
+        #expect(next?.rows == 1)
+        #expect(!machine.budget.usesBatches)
+        #expect(machine.prepared(prepared(one)) == .send([one], inBatch: false))
+    }
+
+    @Test func aBatchThatIsTooLargeBecomesSmaller() {
+        var machine = machine(batches: true)
+        _ = machine.start(lastID: 2)
+        _ = machine.prepared(prepared(operation(1), operation(2)))
+        let next = slice(machine.refused(PushAnswer(status: 413)))
+        #expect(next?.rows == limits.batchRowsFirst / 4)
+        #expect(next?.first == [1, 2])
+        #expect(machine.budget.usesBatches)
+    }
+
+    @Test func aLostBatchBecomesSmallerAndIsSentAgain() {
+        var machine = machine(batches: true)
+        let (one, two) = (operation(1), operation(2))
+        _ = machine.start(lastID: 2)
+        for _ in 0..<limits.lostBatchesMax {
+            _ = machine.prepared(prepared(one, two))
+            #expect(slice(machine.lost(mayBeSmaller: true))?.first == [1, 2])
         }
+        _ = machine.prepared(prepared(one, two))
+        #expect(machine.lost(mayBeSmaller: true) == .finish(.network))
     }
 
-    @Test func rejectedOnesAreParkedAndOthersGoOn() {
-        var machine = PushMachine(limits: limits)
-        let one = operation(4)
-        let answer = PushAnswer(status: 422, message: "no")
-        _ = machine.start()
-        _ = machine.prepared(one, frozenNow: true)
-        #expect(machine.answered(answer) == .park(one, answer))
-        #expect(machine.settled(again: false) == .prepare(after: 4))
-        #expect(machine.completed == 0)
+    @Test func withoutAConnectionThePushEnds() {
+        var machine = machine(batches: true)
+        _ = machine.start(lastID: 2)
+        _ = machine.prepared(prepared(operation(1), operation(2)))
+        #expect(machine.lost(mayBeSmaller: false) == .finish(.network))
     }
 
-    @Test func aReleasedOneIsSentFromItsPlace() {
-        var machine = PushMachine(limits: limits)
-        let one = operation(4)
-        _ = machine.start()
-        _ = machine.prepared(one, frozenNow: true)
-        _ = machine.answered(PushAnswer(status: 412, item: row))
-        #expect(machine.settled(again: true) == .prepare(after: 3))
-    }
-
-    @Test func aSettledConflictMayCount() {
-        var machine = PushMachine(limits: limits)
-        _ = machine.start()
-        _ = machine.prepared(operation(4), frozenNow: true)
-        _ = machine.answered(PushAnswer(status: 412, item: row))
-        #expect(machine.settled(again: false, asCompleted: true) == .prepare(after: 4))
+    /// Several at a time: what was answered is settled, also when another call was lost.
+    @Test func answersBesideALostCallAreSettled() {
+        var machine = machine()
+        _ = machine.start(lastID: 2)
+        _ = machine.prepared(prepared(operation(1), operation(2)))
+        #expect(settling(machine.answered([.lost, done])) == [.accepted(.row(row))])
+        #expect(machine.settled([.completed]) == .finish(.network))
         #expect(machine.completed == 1)
+    }
+
+    @Test func unauthorizedEndsItAfterTheOthersAreSettled() {
+        var machine = machine(batches: true)
+        _ = machine.start(lastID: 2)
+        _ = machine.prepared(prepared(operation(1), operation(2)))
+        #expect(settling(machine.answered([failed(401), done])).count == 1)
+        #expect(machine.settled([.completed]) == .finish(.unauthorized))
     }
 
     @Test(arguments: [PushMachine.Stop.network, .cancelled])
     func aMissingAnswerEndsIt(stop: PushMachine.Stop) {
-        var machine = PushMachine(limits: limits)
-        _ = machine.start()
-        _ = machine.prepared(operation(1), frozenNow: true)
+        var machine = machine()
+        _ = machine.start(lastID: 1)
+        _ = machine.prepared(prepared(operation(1)))
         #expect(machine.failed(stop) == .finish(stop))
     }
 
-    @Test func unauthorizedEndsIt() {
-        var machine = PushMachine(limits: limits)
-        _ = machine.start()
-        _ = machine.prepared(operation(1), frozenNow: true)
-        #expect(machine.answered(PushAnswer(status: 401)) == .finish(.unauthorized))
+    @Test func theBudgetGrowsAndShrinks() {
+        var limits = SyncLimits()
+        limits.batchRowsFirst = 8
+        limits.batchRowsMax = 20
+        limits.batchBytesMax = 64 << 10
+        limits.parallelOperations = 3
+        var budget = PushBudget(limits: limits, usesBatches: true)
+        var rows: [Int] = [budget.rows]
+        for _ in 0..<3 {
+            budget.succeeded()
+            rows.append(budget.rows)
+        }
+        for _ in 0..<4 {
+            budget.shrink()
+            rows.append(budget.rows)
+        }
+        #expect(rows == [8, 16, 20, 20, 5, 1, 1, 1])
+        #expect(budget.bytes == 16 << 10)
+        budget.giveUpBatches()
+        #expect(budget.rows == 3)
+        #expect(!budget.usesBatches)
     }
 }
 

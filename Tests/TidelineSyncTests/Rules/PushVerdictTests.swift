@@ -30,6 +30,11 @@ import TidelineCore
         }
     }
 
+    private static func verdict(_ status: Int, _ body: Body, _ kind: OperationKind) -> Verdict {
+        let operation = QueuedOperation(id: 1, table: "T", itemID: "a", kind: kind)
+        return answer(status, body).verdict(for: operation)
+    }
+
     private static let accepted = Verdict.accepted(.row(row))
     private static let acceptedGone = Verdict.accepted(ServerState(tombstone))
     private static let conflict = Verdict.conflict(.row(row))
@@ -43,13 +48,15 @@ import TidelineCore
         (
             [200], .tombstone, acceptedGone, acceptedGone, .accepted(.deleted(version: "v3"))
         ),
-        ([200, 202, 204], .none, .retry, .retry, gone),
+        ([200, 202], .none, .retry, .retry, gone),
+        ([204], .none, .look(.written), .look(.written), gone),
         ([200, 201], .foreign, .retry, .retry, .retry),
         ([100, 301, 302, 304, 307], .none, .retry, .retry, .retry),
         ([302], .foreign, .retry, .retry, .retry),
         ([401], .none, .unauthorized, .unauthorized, .unauthorized),
         ([401], .row, .unauthorized, .unauthorized, .unauthorized),
-        ([404, 410], .none, .rejected, conflictLost, gone),
+        ([404], .none, .rejected, conflictLost, .look(.table)),
+        ([410], .none, .rejected, conflictLost, gone),
         ([404, 410], .foreign, .retry, .retry, .retry),
         ([404], .noTable, .rejected, .rejected, .rejected),
         ([410], .tombstone, .rejected, conflictGone, gone),
@@ -69,10 +76,12 @@ import TidelineCore
     @Test func verdicts() {
         for (statuses, body, insert, update, delete) in Self.table {
             for status in statuses {
-                let answer = Self.answer(status, body)
-                #expect(answer.verdict(for: .insert) == insert, "insert \(status) \(body)")
-                #expect(answer.verdict(for: .update) == update, "update \(status) \(body)")
-                #expect(answer.verdict(for: .delete) == delete, "delete \(status) \(body)")
+                for (kind, verdict) in [
+                    (OperationKind.insert, insert), (.update, update), (.delete, delete),
+                ] {
+                    let found = Self.verdict(status, body, kind)
+                    #expect(found == verdict, "\(kind) \(status) \(body)")
+                }
             }
         }
     }
@@ -82,14 +91,49 @@ import TidelineCore
         for status in 100..<600 {
             for body in Body.allCases {
                 for kind in OperationKind.allCases {
-                    guard case .accepted = Self.answer(status, body).verdict(for: kind) else {
-                        continue
-                    }
+                    guard case .accepted = Self.verdict(status, body, kind) else { continue }
                     let isGone = kind == .delete && (status == 404 || status == 410)
                     #expect((200..<300).contains(status) || isGone, "\(kind) \(status) \(body)")
                     #expect(isGone || body != .foreign, "\(kind) \(status) \(body)")
                 }
             }
+        }
+    }
+
+    /// 412 with `Repeatability-Result: rejected` is no conflict: the row is asked for.
+    @Test(arguments: OperationKind.allCases)
+    func aRejectedRepeatIsLookedAt(kind: OperationKind) {
+        let answer = PushAnswer(status: 412, wasRejectedAsRepeat: true)
+        let operation = QueuedOperation(id: 1, table: "T", itemID: "a", kind: kind)
+        #expect(answer.verdict(for: operation) == .look(.row))
+    }
+
+    /// What was asked for, its answer, and what it means for an update of version v1.
+    static let findings: [(PushLook, PushAnswer, PushLook.Finding)] = [
+        (.written, PushAnswer(status: 200, item: row), .accepted(.row(row))),
+        (.written, PushAnswer(status: 200, item: old), .conflict(.row(old))),
+        (.written, PushAnswer(status: 200, item: tombstone), .accepted(ServerState(tombstone))),
+        (.written, PushAnswer(status: 404), .conflict(.deleted(version: nil))),
+        (.row, PushAnswer(status: 200, item: row), .conflict(.row(row))),
+        (.row, PushAnswer(status: 410, item: tombstone), .conflict(ServerState(tombstone))),
+        (.row, PushAnswer(status: 410), .conflict(.deleted(version: nil))),
+        (.row, PushAnswer(status: 404, hasForeignBody: true), .retry),
+        (.row, PushAnswer(status: 404, message: "x", lacksTable: true), .retry),
+        (.row, PushAnswer(status: 503), .retry),
+        (.row, PushAnswer(status: 200), .retry),
+        (.row, PushAnswer(status: 401), .unauthorized),
+        (.table, PushAnswer(status: 200, isPage: true), .accepted(.deleted(version: nil))),
+        (.table, PushAnswer(status: 404), .retry),
+        (.table, PushAnswer(status: 200), .retry),
+    ]
+
+    private static let old: Row = ["id": "a", "text": "base", "version": "v1"]
+
+    @Test func whatWasAskedFor() {
+        var operation = QueuedOperation(id: 1, table: "T", itemID: "a", kind: .update)
+        operation.frozen = sampleRequest
+        for (look, answer, finding) in Self.findings {
+            #expect(look.finding(answer, operation) == finding, "\(look) \(answer.status)")
         }
     }
 }

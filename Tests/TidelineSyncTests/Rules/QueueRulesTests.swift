@@ -130,6 +130,33 @@ import TidelineCore
         #expect(result.sendsWholeRow == isWhole)
     }
 
+    /// An insert that may be on the server is deleted there, whatever became of it here.
+    @Test func aDeleteBehindAnUnknownInsertIsKept() {
+        for state in [QueuedOperation.State.pending, .parked] {
+            var insert = operation(.insert, id: 4, state)
+            insert.outcomeUnknown = true
+            let effect = QueueRules.effect(of: .delete, rowExists: true, last: insert)
+            #expect(effect == .collapse(into: .delete))
+            let delete = operation(.delete, id: 9, .pending)
+            let merged = QueueRules.merge(rejected: insert, behind: delete)
+            #expect(merged?.kind == .delete)
+            #expect(merged?.outcomeUnknown == true)
+        }
+    }
+
+    @Test func thawingKeepsWhatIsUnknown() {
+        var known = operation(.update, id: 4, .attempted)
+        known.thaw()
+        #expect(known.unknownSent == nil)
+        var unknown = operation(.update, id: 4, .attempted)
+        unknown.outcomeUnknown = true
+        unknown.thaw()
+        #expect(unknown.unknownSent == sampleRequest?.sentRow)
+        #expect(unknown.outcomeUnknown)
+        unknown.startAnew()
+        #expect(!unknown.outcomeUnknown && unknown.unknownSent == nil)
+    }
+
     private func operation(
         _ kind: OperationKind,
         id: Int64,

@@ -159,7 +159,7 @@ import TidelineSQLite
             _ = try SQLiteStore(path: path)
             let database = try Database(path: path)
             #expect(try database.integer("PRAGMA synchronous") == 2)
-            #expect(try database.integer("PRAGMA user_version") == 1)
+            #expect(try database.integer("PRAGMA user_version") == 2)
         }
     }
 

@@ -33,6 +33,7 @@ final class ScriptedTransport: Transport {
         var target: String
         var ifMatch: String?
         var body: String?
+        var requestID: String?
 
         var description: String { "\(method) \(target) \(ifMatch ?? "-") \(body ?? "-")" }
 
@@ -51,11 +52,16 @@ final class ScriptedTransport: Transport {
 
     private let state: Mutex<(answers: [Answer], sent: [Recorded])>
     private let otherwise: Answer?
+    private let takesBatches: Bool
 
     /// `otherwise` answers what the list has no answer for.
-    init(_ answers: [Answer] = [], otherwise: Answer? = nil) {
+    ///
+    /// Batches are refused, and not recorded,
+    /// unless the script answers them.
+    init(_ answers: [Answer] = [], otherwise: Answer? = nil, takesBatches: Bool = false) {
         state = Mutex((answers, []))
         self.otherwise = otherwise
+        self.takesBatches = takesBatches
     }
 
     var sent: [Recorded] { state.withLock { $0.sent } }
@@ -66,11 +72,15 @@ final class ScriptedTransport: Transport {
     func add(_ answers: Answer...) { state.withLock { $0.answers += answers } }
 
     func send(_ request: TransportRequest) async throws -> TransportResponse {
+        if !takesBatches, request.url.path().hasSuffix("/$batch") {
+            return TransportResponse(status: 404)
+        }
         let recorded = Recorded(
             method: request.method,
             target: Self.target(request.url),
             ifMatch: request.headers["If-Match"],
-            body: request.body.map { String(decoding: $0, as: UTF8.self) }
+            body: request.body.map { String(decoding: $0, as: UTF8.self) },
+            requestID: request.headers["Repeatability-Request-ID"]
         )
         let answer = state.withLock { state -> Answer? in
             state.sent.append(recorded)

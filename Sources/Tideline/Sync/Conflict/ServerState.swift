@@ -1,6 +1,5 @@
 // ServerState: what the client last learned of a row on the server.
 
-import Foundation
 package import TidelineCore
 
 /// A row on the server, or the news that it is gone.
@@ -44,36 +43,4 @@ package struct RowBasis: Sendable, Hashable {
 
     /// The newest server row that is known.
     package var lastKnown: ServerState? { latest ?? base.map(ServerState.row) }
-}
-
-extension RowBasis {
-    package func row(_ table: String, _ itemID: String) -> Row {
-        var properties = Row()
-        properties["base"] = base.map { .json(RowText.json($0)) }
-        switch latest {
-        case .row(let row): properties["latest"] = .json(RowText.json(row))
-        case .deleted(let version, _):
-            properties["isDeleted"] = true
-            properties["version"] = version.map(Value.string)
-        case nil: break
-        }
-        return [
-            "id": SystemTables.baseKey(table, itemID), "table": .string(table),
-            "itemId": .string(itemID),
-            "properties": .data(Data(RowText.json(properties).text.utf8)),
-        ]
-    }
-
-    package init?(row: Row, schema: TableSchema?) {
-        guard case .data(let bytes) = row["properties"], let properties = RowText.row(bytes, nil)
-        else { return nil }
-        if case .json(let json) = properties["base"] {
-            base = RowText.row(Data(json.text.utf8), schema)
-        }
-        if case .json(let json) = properties["latest"] {
-            latest = RowText.row(Data(json.text.utf8), schema).map(ServerState.row)
-        } else if properties["isDeleted"] == true {
-            latest = .deleted(version: properties["version"]?.text)
-        }
-    }
 }

@@ -114,6 +114,11 @@ final class HeldRows: LocalStoreWriter {
         )
     }
 
+    /// Only system tables have keys of the store's making, and those have no masks.
+    func append(_ row: Row, in table: String) throws -> Int64 {
+        try inner.append(row, in: table)
+    }
+
     func delete(ids: [Value], in table: String) throws -> Int {
         try inner.delete(ids: ids, in: table)
     }

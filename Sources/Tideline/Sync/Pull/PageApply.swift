@@ -205,7 +205,7 @@ struct PageApply {
     /// Everything that matches a filter was read, without a query id: rows that were not met leave.
     ///
     /// Without a filter that is said of every row, whoever holds it.
-    func endReading(_ filter: Filter?, seen: SeenRows) throws -> Counts {
+    func endReading(_ filter: Filter?, seen: PulledIDs) throws -> Counts {
         var counts = Counts()
         try eachID(filter) { id in
             guard let text = id.text, !seen.contains(text) else { return }
@@ -275,7 +275,7 @@ enum Removal: Hashable {
 }
 
 /// The rows that a reading met, by a hash of their ids: 16 bytes for each.
-struct SeenRows: Sendable {
+struct PulledIDs: Sendable {
     private var hashes: Set<UInt64> = []
 
     mutating func insert(_ id: String) { hashes.insert(Self.hash(id)) }

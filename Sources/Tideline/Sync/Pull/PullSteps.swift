@@ -127,7 +127,7 @@ struct PullSteps: Sendable {
         _ since: Timestamp?,
         _ step: PageStep,
         _ epoch: String?,
-        _ seen: SeenRows
+        _ seen: PulledIDs
     ) async throws -> PageApply.Counts {
         let now = engine.environment.now()
         guard let queryID, let position = step.position else {
@@ -161,7 +161,7 @@ struct PullSteps: Sendable {
     private func applyWithoutID(
         _ rows: [Row],
         isLast: Bool,
-        _ seen: SeenRows,
+        _ seen: PulledIDs,
         _ now: Date
     ) async throws -> PageApply.Counts {
         let filter = query.filter?.bound(now: now)

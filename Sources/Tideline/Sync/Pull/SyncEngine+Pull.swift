@@ -87,7 +87,7 @@ extension SyncEngine {
         // The answer to the next request, when it was asked for while a page was stored.
         var early: PullAnswer?
         var since: Timestamp?
-        var seen = SeenRows()
+        var seen = PulledIDs()
         while true {
             switch action {
             case .request, .follow:

@@ -20,7 +20,6 @@ extension SyncEngine {
                             continue
                         }
                         try queue.remove(operation)
-                        try queue.removeBasis(table, operation.itemID)
                     }
                 }
                 try queue.store.delete(ids: ids.map(Value.string), in: table)
@@ -28,6 +27,6 @@ extension SyncEngine {
                 try queue.resetCursors(table)
             }
         }
-        handedOut.forget(table)
+        seen.forget(table)
     }
 }

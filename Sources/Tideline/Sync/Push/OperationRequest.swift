@@ -7,6 +7,16 @@ package import Foundation
 package import TidelineCore
 
 package enum OperationRequest {
+    /// The headers that name a request, so that a repeat of it takes effect once (OASIS Repeatable
+    /// Requests 1.0), and its precondition.
+    package static func headers(_ frozen: QueuedOperation.Frozen) -> HTTPFields {
+        var headers = HTTPFields()
+        headers["If-Match"] = frozen.ifMatch
+        headers["Repeatability-Request-ID"] = frozen.requestID
+        headers["Repeatability-First-Sent"] = frozen.firstSent
+        return headers
+    }
+
     /// What to send; nil when an update changes nothing.
     package static func frozen(
         _ operation: QueuedOperation,
@@ -22,13 +32,16 @@ package enum OperationRequest {
             query: "",
             ifMatch: version.map(quoted),
             requestID: requestID,
-            firstSent: Timestamp(now).text,
+            firstSent: HTTPDate.text(microseconds: Timestamp(now).microseconds),
             body: nil,
             sentRow: local
         )
         switch operation.kind {
         case .delete:
-            guard version != nil || basis?.base != nil else { return nil }
+            // Without a version: whether an insert arrived is not known, and the row is read first.
+            guard version != nil || basis?.base != nil || operation.outcomeUnknown else {
+                return nil
+            }
             frozen.sentRow = nil
         case .insert:
             guard let local else { return nil }

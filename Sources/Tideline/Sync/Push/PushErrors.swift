@@ -55,13 +55,23 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
         switch status {
         case .operationErrors:
             "The server rejected \(errors.count) operation(s). Settle each with one of its actions: "
-                + errors.map(\.message).joined(separator: " ")
+                + firstMessages
         case .unauthorized: "The server wants a sign-in. Sign in and push again."
         case .cancelled: "The push was cancelled. Push again to go on."
         case .storeFailure: "The store on the device failed: \(cause.map { "\($0)" } ?? "unknown")."
         default: "\(reason) Nothing is lost; push again later."
         }
     }
+
+    /// The first messages, cut: a queue of a hundred thousand must not fill a log.
+    private var firstMessages: String {
+        let shown = errors.prefix(Self.messagesMax).map { String($0.message.prefix(300)) }
+        let rest = errors.count - shown.count
+        let more = rest > 0 ? " And \(rest) more: see 'errors'." : ""
+        return shown.joined(separator: " ") + more
+    }
+
+    private static var messagesMax: Int { 3 }
 
     /// What the network said, or the server where one answered.
     private var reason: String {

@@ -2,93 +2,13 @@
 //
 // Pure: no clock, no socket, no database. Events go in, one action comes out:
 //
-//     start() -> { skipped(_:) | prepared(_:) -> { answered(_:) | waited() }* -> settled() }*
-//             -> .finish
+//     start(lastID:) -> { prepared(_:) -> { answered(_:) -> { settled(_:) | looked(_:) }* }
+//                         | waited() }* -> .finish
 //
-// `failed(_:)` ends it from anywhere.
-//
-// One operation at a time, in the order of the queue. The table is in docs/SYNC.md.
+// `failed(_:)` ends it from anywhere. The queue goes out in slices: a batch where the server takes
+// batches, else one operation for each request. The table is in docs/SYNC.md.
 
-package import TidelineCore
-
-/// An answer of the server to one operation, as far as push looks at it.
-package struct PushAnswer: Sendable, Hashable {
-    package var status: Int
-    /// The row in the body, when the body is a JSON object with an id.
-    package var item: Row?
-    /// What `Retry-After` asks for.
-    package var retryAfter: Duration?
-    /// The text of a problem body.
-    package var message: String?
-    /// Whether the table is not there, or not at this path: nothing is said about the row.
-    package var lacksTable: Bool
-    /// Whether there is a body without a row: a portal's page, or a text.
-    package var hasForeignBody: Bool
-    /// What it was, for a message.
-    package var outline: AnswerOutline?
-
-    package init(
-        status: Int,
-        item: Row? = nil,
-        retryAfter: Duration? = nil,
-        message: String? = nil,
-        lacksTable: Bool = false,
-        hasForeignBody: Bool = false,
-        outline: AnswerOutline? = nil
-    ) {
-        self.status = status
-        self.item = item
-        self.retryAfter = retryAfter
-        self.message = message
-        self.lacksTable = lacksTable
-        self.hasForeignBody = hasForeignBody
-        self.outline = outline
-    }
-
-    package enum Verdict: Sendable, Hashable {
-        case accepted(ServerState)
-        /// Another state than the operation was based on.
-        case conflict(ServerState)
-        case rejected
-        case retry
-        case unauthorized
-    }
-
-    package func verdict(for kind: OperationKind) -> Verdict {
-        switch status {
-        case 200..<300:
-            // A success whose body is no row may be a portal's page: its outcome is unknown.
-            if kind == .delete, !hasForeignBody {
-                return .accepted(.deleted(version: item?.version))
-            }
-            return kind == .delete ? .retry : item.map { .accepted(ServerState($0)) } ?? .retry
-        case 401:
-            return .unauthorized
-        case 404, 410:
-            // A proxy's page, while the server behind it is away.
-            if hasForeignBody, message == nil { return .retry }
-            if lacksTable { return .rejected }
-            switch kind {
-            case .delete: return .accepted(.deleted(version: nil))
-            case .update: return goneVerdict
-            // Nothing can be gone that is not there yet: the table is missing.
-            case .insert: return .rejected
-            }
-        case 409, 412:
-            return item.map { .conflict(ServerState($0)) } ?? .rejected
-        case 408, 429, 500...:
-            return .retry
-        case 400..<500:
-            return .rejected
-        default:
-            return .retry
-        }
-    }
-
-    private var goneVerdict: Verdict {
-        .conflict(item.map { ServerState($0) } ?? .deleted(version: nil))
-    }
-}
+import TidelineCore
 
 package struct PushMachine: Sendable {
     /// Why a push ended before the end of the queue.
@@ -99,143 +19,323 @@ package struct PushMachine: Sendable {
     }
 
     package enum Action: Sendable, Hashable {
-        /// Freeze the first operation behind this id that is not parked.
-        case prepare(after: Int64)
-        case send(QueuedOperation)
+        /// Freeze the operations of a slice.
+        case prepare(PushSlice)
+        /// In one request, or each in its own.
+        case send([QueuedOperation], inBatch: Bool)
+        /// Ask the server what an answer did not say.
+        case look(QueuedOperation, PushLook)
+        /// Store what came of the answers, in one transaction.
+        case settle([PushSettling])
         case wait(Duration)
-        case accept(QueuedOperation, ServerState)
-        case settleConflict(QueuedOperation, ServerState, status: Int, isFirstAttempt: Bool)
-        case park(QueuedOperation, PushAnswer)
         /// nil: the end of the queue.
         case finish(Stop?)
     }
 
     private enum State: Sendable {
         case idle
-        case preparing
-        case sending(QueuedOperation, attempt: Int, isFirst: Bool)
-        case waiting(QueuedOperation, attempt: Int)
-        case settling(QueuedOperation)
+        case preparing(PushSlice)
+        case sending([QueuedOperation], inBatch: Bool)
+        case settling([PushSettling])
+        case looking(QueuedOperation, PushLook)
+        case waiting
         case finished
     }
 
     private let limits: SyncLimits
     private var state = State.idle
+    /// How large the next slice may be, and whether it is a batch.
+    package private(set) var budget: PushBudget
     /// How many operations the server accepted.
     package private(set) var completed = 0
-    /// The answer that ended the push, where one came.
+    /// The last answer that an operation was sent again for.
     package private(set) var refusal: PushAnswer?
 
-    package init(limits: SyncLimits) {
+    /// The place in the queue up to which operations were taken.
+    private var cursor: Int64 = 0
+    private var isAtEnd = false
+    /// Operations that go first, and those that failed and stand behind all others.
+    private var first: [Int64] = []
+    private var behind: [QueuedOperation] = []
+    /// Of the operations that go first, those whose batch was refused as a whole.
+    private var refused: Set<Int64> = []
+    /// How often an operation was tried in vain.
+    private var attempts: [Int64: Int] = [:]
+    /// Operations above this one were made during the push.
+    private var lastID: Int64 = 0
+    /// Rows that were taken up again, which happens once for each.
+    private var closed: Set<RowKey> = []
+    /// Of the answers at hand: what is still to be asked, what failed, and why the push ends.
+    private var looks: [(operation: QueuedOperation, look: PushLook)] = []
+    private var failures: [(operation: QueuedOperation, answer: PushAnswer)] = []
+    private var stop: Stop?
+    private var hasMoved = false
+    /// Whether operations were put behind the others and nothing has moved since.
+    private var isProbing = false
+    private var lostBatches = 0
+
+    package init(limits: SyncLimits, budget: PushBudget) {
         self.limits = limits
+        self.budget = budget
     }
 
-    package mutating func start() -> Action {
-        state = .preparing
-        return .prepare(after: 0)
+    /// `lastID`: the last operation of the queue at the begin.
+    package mutating func start(lastID: Int64) -> Action {
+        self.lastID = lastID
+        return next()
     }
 
-    /// The next operation is frozen, in this push or in an earlier one; nil: there is none.
-    package mutating func prepared(_ operation: QueuedOperation?, frozenNow: Bool) -> Action {
-        guard case .preparing = state else {
-            preconditionFailure("prepared(_:) while not preparing")
+    // MARK: - Slices
+
+    private mutating func next() -> Action {
+        if let stop { return finish(stop) }
+        if first.isEmpty, isAtEnd {
+            guard !behind.isEmpty else { return finish(nil) }
+            return retryBehind()
         }
-        guard let operation else {
-            state = .finished
-            return .finish(nil)
-        }
-        state = .sending(operation, attempt: 1, isFirst: frozenNow)
-        return .send(operation)
+        let slice = PushSlice(
+            first: Array(first.prefix(budget.rows)),
+            after: first.count >= budget.rows || isAtEnd ? nil : cursor,
+            rows: budget.rows,
+            bytes: budget.bytes,
+            closed: closed.union(behind.map(\.row)),
+            refused: refused
+        )
+        state = .preparing(slice)
+        return .prepare(slice)
     }
 
-    /// An update that changes nothing was taken out of the queue without a request.
-    package mutating func skipped(_ id: Int64) -> Action {
-        completed += 1
-        state = .preparing
-        return .prepare(after: id)
-    }
-
-    package mutating func answered(_ answer: PushAnswer) -> Action {
-        guard case .sending(let operation, let attempt, let isFirst) = state else {
-            preconditionFailure("answered(_:) with nothing in flight")
-        }
-        switch answer.verdict(for: operation.kind) {
-        case .accepted(let server):
-            completed += 1
-            state = .settling(operation)
-            return .accept(operation, server)
-        case .conflict(let server):
-            state = .settling(operation)
-            return .settleConflict(
-                operation,
-                server,
-                status: answer.status,
-                isFirstAttempt: isFirst
-            )
-        case .rejected:
-            state = .settling(operation)
-            return .park(operation, answer)
-        case .unauthorized:
-            state = .finished
-            return .finish(.unauthorized)
-        case .retry:
-            guard attempt < limits.attemptsMax, !Backoff.isTooLong(answer.retryAfter, limits) else {
-                state = .finished
-                refusal = answer
-                return .finish(.network)
-            }
-            state = .waiting(operation, attempt: attempt)
-            return .wait(Backoff.delay(after: attempt, asked: answer.retryAfter, limits))
-        }
-    }
-
-    package mutating func waited() -> Action {
-        guard case .waiting(let operation, let attempt) = state else {
-            preconditionFailure("waited() while not waiting")
-        }
-        state = .sending(operation, attempt: attempt + 1, isFirst: false)
-        return .send(operation)
-    }
-
-    /// No answer came: the operation stays frozen, and the next push sends the same bytes.
-    package mutating func failed(_ stop: Stop) -> Action {
+    private mutating func finish(_ stop: Stop?) -> Action {
         state = .finished
         return .finish(stop)
     }
 
-    /// The store has taken the outcome in.
+    /// The operations of the slice are frozen, in this push or in an earlier one.
+    package mutating func prepared(_ slice: PreparedSlice) -> Action {
+        guard case .preparing(let asked) = state else {
+            preconditionFailure("prepared(_:) while not preparing")
+        }
+        completed += slice.skipped
+        if asked.after != nil {
+            cursor = slice.after
+            isAtEnd = slice.isAtEnd
+        }
+        first = slice.left + first.dropFirst(asked.first.count)
+        refused.subtract(slice.operations.map(\.id))
+        for operation in slice.operations where operation.id > lastID {
+            closed.insert(operation.row)
+        }
+        looks = slice.operations.filter(\.mustBeRead).map { ($0, .row) }
+        let operations = slice.operations.filter { !$0.mustBeRead }
+        guard !operations.isEmpty else { return looks.isEmpty ? next() : proceed() }
+        let inBatch = budget.usesBatches && operations.count > 1
+        state = .sending(operations, inBatch: inBatch)
+        return .send(operations, inBatch: inBatch)
+    }
+
+    // MARK: - Answers
+
+    /// The server answered: one reply for each operation, in their order.
+    package mutating func answered(_ replies: [PushReply]) -> Action {
+        guard case .sending(let operations, _) = state else {
+            preconditionFailure("answered(_:) with nothing in flight")
+        }
+        precondition(replies.count == operations.count, "one reply for each operation")
+        var settlings: [PushSettling] = []
+        for (operation, reply) in zip(operations, replies) {
+            switch reply {
+            case .lost:
+                stop = stop ?? .network
+            case .answer(let answer):
+                judge(operation, answer, &settlings)
+            }
+        }
+        budget.succeeded()
+        return settle(settlings)
+    }
+
+    /// The batch as a whole was not answered as one; `answer` is what came instead.
+    package mutating func refused(_ answer: PushAnswer) -> Action {
+        guard case .sending(let operations, true) = state else {
+            preconditionFailure("refused(_:) without a batch in flight")
+        }
+        switch answer.status {
+        case 413:
+            budget.shrink()
+            refused.formUnion(operations.map(\.id))
+            return again(operations)
+        case 401:
+            stop = .unauthorized
+            return next()
+        case 408, 429, 300..<400, 500, 502...:
+            failures = operations.map { ($0, answer) }
+            return judgeFailures()
+        default:
+            budget.giveUpBatches()
+            // A page in place of an answer says nothing about what was done.
+            let isRefusal = answer.status == 501 || (400..<500).contains(answer.status)
+            if isRefusal { refused.formUnion(operations.map(\.id)) }
+            return again(operations)
+        }
+    }
+
+    /// No answer came: the operations stay frozen, and the next attempt sends the same bytes.
     ///
-    /// `again`: the same place of the queue is to be sent.
-    package mutating func settled(again: Bool, asCompleted: Bool = false) -> Action {
-        guard case .settling(let operation) = state else {
+    /// `mayBeSmaller`: the server may have got the request, so a smaller one may pass the link.
+    package mutating func lost(mayBeSmaller: Bool) -> Action {
+        guard case .sending(let operations, let inBatch) = state else { return failed(.network) }
+        guard inBatch else { return failed(.network) }
+        budget.shrink()
+        lostBatches += 1
+        guard mayBeSmaller, lostBatches <= limits.lostBatchesMax else { return failed(.network) }
+        return again(operations)
+    }
+
+    private mutating func again(_ operations: [QueuedOperation]) -> Action {
+        first = operations.map(\.id) + first
+        return next()
+    }
+
+    private mutating func judge(
+        _ operation: QueuedOperation,
+        _ answer: PushAnswer,
+        _ settlings: inout [PushSettling]
+    ) {
+        switch answer.verdict(for: operation) {
+        case .accepted(let server):
+            settlings.append(PushSettling(operation, .accepted(server), answer))
+        case .conflict(let server):
+            settlings.append(PushSettling(operation, .conflict(server, wasRead: false), answer))
+        case .rejected:
+            settlings.append(PushSettling(operation, .rejected, answer))
+        case .look(let look):
+            looks.append((operation, look))
+        case .unauthorized:
+            stop = .unauthorized
+        case .retry:
+            failures.append((operation, answer))
+        }
+    }
+
+    private mutating func settle(_ settlings: [PushSettling]) -> Action {
+        guard !settlings.isEmpty else { return proceed() }
+        state = .settling(settlings)
+        return .settle(settlings)
+    }
+
+    /// The store has taken the outcomes in.
+    package mutating func settled(_ results: [PushSettled]) -> Action {
+        guard case .settling(let settlings) = state else {
             preconditionFailure("settled() with nothing to settle")
         }
-        if asCompleted { completed += 1 }
-        state = .preparing
-        return .prepare(after: again ? operation.id - 1 : operation.id)
+        hasMoved = true
+        // The app may have changed something meanwhile.
+        isAtEnd = false
+        var again: [Int64] = []
+        for (settling, result) in zip(settlings, results) {
+            attempts[settling.operation.id] = nil
+            switch result {
+            case .completed: completed += 1
+            case .again: again.append(settling.operation.id)
+            case .released:
+                // A row that is edited without a pause must not keep the push busy for ever.
+                if closed.insert(settling.operation.row).inserted {
+                    again.append(settling.operation.id)
+                }
+            case .parked, .dropped, .gone: break
+            }
+        }
+        // In the order of the queue: what is still to go first stands behind them.
+        first = again + first
+        return proceed()
+    }
+
+    /// What the server told about a row or a table.
+    package mutating func looked(_ answer: PushAnswer) -> Action {
+        guard case .looking(let operation, let look) = state else {
+            preconditionFailure("looked(_:) with nothing to look at")
+        }
+        switch look.finding(answer, operation) {
+        case .accepted(let server):
+            return settle([PushSettling(operation, .accepted(server), answer)])
+        case .conflict(let server):
+            return settle([PushSettling(operation, .conflict(server, wasRead: true), answer)])
+        case .unauthorized:
+            stop = .unauthorized
+        case .retry:
+            failures.append((operation, answer))
+        }
+        return proceed()
+    }
+
+    private mutating func proceed() -> Action {
+        if !looks.isEmpty {
+            let (operation, look) = looks.removeFirst()
+            state = .looking(operation, look)
+            return .look(operation, look)
+        }
+        return judgeFailures()
+    }
+
+    // MARK: - Failures
+
+    /// One operation that fails is put behind the others; when nothing moves at all, the push waits
+    /// and in the end gives up.
+    private mutating func judgeFailures() -> Action {
+        defer {
+            failures = []
+            hasMoved = false
+        }
+        if hasMoved { isProbing = false }
+        guard let last = failures.last, stop == nil else { return next() }
+        for (operation, _) in failures { attempts[operation.id, default: 0] += 1 }
+        refusal = last.answer
+        let asked = failures.compactMap(\.answer.retryAfter).max()
+        if Backoff.isTooLong(asked, limits) { return finish(.network) }
+        if hasMoved {
+            behind += failures.map(\.operation)
+            return next()
+        }
+        let tries = failures.compactMap { attempts[$0.operation.id] }.max() ?? 0
+        if tries < limits.attemptsMax, !isProbing {
+            first = failures.map(\.operation.id) + first
+            state = .waiting
+            return .wait(Backoff.delay(after: tries, asked: asked, limits))
+        }
+        guard !isProbing, !isAtEnd || !first.isEmpty else { return finish(.network) }
+        isProbing = true
+        behind += failures.map(\.operation)
+        return next()
+    }
+
+    private mutating func retryBehind() -> Action {
+        let tries = behind.compactMap { attempts[$0.id] }.max() ?? 0
+        guard tries < limits.attemptsMax else { return finish(.network) }
+        first = behind.map(\.id)
+        behind = []
+        // What stood behind them in their rows was passed over.
+        cursor = 0
+        isAtEnd = false
+        state = .waiting
+        return .wait(Backoff.delay(after: max(1, tries), asked: nil, limits))
+    }
+
+    package mutating func waited() -> Action {
+        guard case .waiting = state else { preconditionFailure("waited() while not waiting") }
+        return next()
+    }
+
+    /// The push ends here: without an answer, or because the task is cancelled.
+    package mutating func failed(_ stop: Stop) -> Action {
+        state = .finished
+        return .finish(stop)
     }
 }
 
-/// How long to wait between attempts.
-package enum Backoff {
-    package static func delay(
-        after attempt: Int,
-        asked: Duration?,
-        _ limits: SyncLimits
-    ) -> Duration {
-        let own = limits.retryDelayFirst * (1 << min(attempt - 1, 16))
-        return min(max(own, asked ?? .zero), limits.retryDelayMax)
-    }
-
-    /// Whether the server asks for a longer wait than a push or pull lasts: then it ends.
-    package static func isTooLong(_ asked: Duration?, _ limits: SyncLimits) -> Bool {
-        asked.map { $0 > limits.retryDelayMax } ?? false
-    }
-
-    /// Up to a quarter longer, so that devices which failed together do not return together.
-    ///
-    /// Never shorter: the server may have asked for the delay.
-    package static func spread(_ delay: Duration, _ fraction: Double) -> Duration {
-        delay * (1 + fraction / 4)
+extension QueuedOperation {
+    /// Whether its row is read before anything is sent: the delete of an insert that may have
+    /// arrived has no version to be measured against.
+    var mustBeRead: Bool {
+        kind == .delete && outcomeUnknown && basis.base == nil && frozen?.ifMatch == nil
     }
 }

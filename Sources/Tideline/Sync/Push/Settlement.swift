@@ -1,114 +1,101 @@
 // Settlement: what an answer does to row, queue, base and errors, in one transaction.
 //
-// Every function here runs inside `LocalStore.write`. The rule for a row that was edited while its
+// Everything here runs inside `LocalStore.write`; what is done was decided before. The rule for a row that was edited while its
 // operation was in flight (guarantee 7): the new local row is the server's answer with the edits
 // made since the first attempt on top.
 
-import Foundation
 import TidelineCore
 
 struct Settlement {
     let queue: QueueTransaction
+    let seen: SeenRows
 
     private var store: any LocalStoreWriter { queue.store }
 
-    /// Freezes the next operation, or returns one that is frozen already.
-    enum Prepared: Sendable {
-        case none
-        case ready(QueuedOperation, frozenNow: Bool)
-        case skipped(Int64)
+    /// Does what was decided about an operation that was sent.
+    ///
+    /// One that is gone, because the app dropped it meanwhile, is left alone.
+    func settle(_ sent: QueuedOperation, _ outcome: PushOutcome) throws -> PushSettled {
+        let operations = try queue.reader.operations(sent.table, sent.itemID)
+        guard var operation = operations.first(where: { $0.id == sent.id }) else { return .gone }
+        operation.outcomeUnknown = operation.outcomeUnknown || sent.outcomeUnknown
+        operation.unknownSent = operation.unknownSent ?? sent.unknownSent
+        let later = operations.first { $0.id > sent.id }
+        switch outcome {
+        case .accept(let server, let isOwn):
+            if isOwn { noteOwn(operation, server) }
+            try finish(operation, later, server)
+            return .completed
+        case .sendAgain(let changed, let server):
+            try sendAgain(changed, operation, later, server)
+            return .again
+        case .rebase(let row):
+            try rebase(operation, later, onto: row)
+            return .again
+        case .park(let server, let error):
+            return try park(operation, later, server, error)
+        }
     }
 
-    /// `mayBeSent` throws where nothing can be: then nothing is frozen either.
-    func prepare(
-        after id: Int64,
-        environment: SyncEnvironment,
-        mayBeSent: () throws -> Void
-    ) throws -> Prepared {
-        guard var operation = try queue.reader.nextOperation(after: id) else { return .none }
-        if operation.frozen != nil {
-            try mayBeSent()
-            return .ready(operation, frozenNow: false)
-        }
-        let local = try store.row(id: .string(operation.itemID), in: operation.table)
-        let basis = try queue.reader.basis(operation.table, operation.itemID)
-        if operation.kind == .update, operation.basisVersion == nil, basis?.base == nil {
-            // The server never had the row, as far as is known: without a version to be measured
-            // against, a change of it must not hit somebody else's.
-            operation.kind = .insert
-        }
-        guard
-            let frozen = OperationRequest.frozen(
-                operation,
-                local: local,
-                basis: basis,
-                schema: queue.catalog.schema(operation.table),
-                requestID: environment.makeID(),
-                now: environment.now()
-            )
-        else {
-            try finish(operation, basis?.lastKnown)
-            return .skipped(operation.id)
-        }
-        try mayBeSent()
-        operation.frozen = frozen
-        operation.state = .attempted
-        try queue.put(operation)
-        return .ready(operation, frozenNow: true)
-    }
+    // MARK: - Accepted
 
-    /// The server holds this state, and the operation is done.
-    func accept(_ sent: QueuedOperation, _ server: ServerState) throws {
-        guard let operation = try queue.reader.operation(sent.id) else { return }
-        try finish(operation, server)
-    }
-
-    private func finish(_ operation: QueuedOperation, _ server: ServerState?) throws {
-        let (table, id) = (operation.table, operation.itemID)
-        try queue.remove(operation)
-        let later = try queue.reader.operations(table, id).first { $0.id > operation.id }
-        let basis = try queue.reader.basis(table, id) ?? RowBasis()
-        guard let server else {
-            if later == nil { try queue.removeBasis(table, id) }
-            return
-        }
-        let newest = Self.newer(basis.latest, server)
-        guard let later else {
-            try apply(newest, table, id)
-            try queue.removeBasis(table, id)
-            return
-        }
-        try rebase(later, behind: operation, server, basis)
-        try queue.put(
-            RowBasis(base: server.row, latest: newest == server ? nil : newest),
-            table,
-            id
+    /// What an accepted push replaced was replaced by this device.
+    private func noteOwn(_ operation: QueuedOperation, _ server: ServerState) {
+        guard let row = server.row else { return }
+        let base = operation.basis.base
+        seen.accepted(
+            row,
+            before: operation.basisVersion ?? base?.version,
+            base: operation.basisVersion == nil || operation.basisVersion == base?.version
+                ? base : nil,
+            sent: operation.frozen?.sentRow,
+            table: operation.table
         )
     }
 
+    /// The operation is done; `server` is what the server has, where that is known.
+    func finish(
+        _ operation: QueuedOperation,
+        _ later: QueuedOperation?,
+        _ server: ServerState?
+    ) throws {
+        try queue.remove(operation)
+        var basis = operation.basis
+        guard let server else {
+            guard var later else { return }
+            later.basis = basis
+            return try queue.put(later)
+        }
+        let newest = Self.newer(basis.latest, server)
+        guard let later else { return try apply(newest, operation.table, operation.itemID) }
+        basis = RowBasis(base: server.row, latest: newest == server ? nil : newest)
+        try moveUp(later, behind: operation, server, basis)
+    }
+
     /// Bases the operation that stands behind a settled one, and the local row, on the outcome.
-    private func rebase(
+    private func moveUp(
         _ later: QueuedOperation,
         behind operation: QueuedOperation,
         _ server: ServerState,
         _ basis: RowBasis
     ) throws {
         var waiting = later
+        waiting.basis = basis
         if case .deleted(let version, _) = server, later.kind != .insert {
             // The edit behind was made to a row that is gone. It keeps a version to be measured
             // against: without If-Match it could hit a row that somebody brought back meanwhile.
-            waiting.basisVersion = version ?? basis.base?.version ?? later.basisVersion
-            try queue.put(waiting)
+            waiting.basisVersion =
+                version ?? operation.basis.base?.version ?? later.basisVersion
         }
         guard let row = server.row, later.kind != .delete,
             let local = try store.row(id: .string(operation.itemID), in: operation.table)
-        else { return }
+        else { return try queue.put(waiting) }
         if later.kind == .insert {
             // The delete before it did not come to pass: the new row replaces the one that stayed.
             waiting.kind = .update
             waiting.sendsWholeRow = true
-            try queue.put(waiting)
         }
+        try queue.put(waiting)
         // Before a delete there is no row: then everything in the local one is an edit.
         let sent = operation.frozen?.sentRow ?? (later.kind == .insert ? Row() : local)
         try store.put(
@@ -140,81 +127,118 @@ struct Settlement {
         return two
     }
 
+    // MARK: - Sent again
+
     /// The operation goes out again, changed, from the same place in the queue.
     ///
     /// The outcome of its attempts is known, so an edit that stands behind it collapses into it.
-    func sendAgain(_ changed: QueuedOperation, _ server: ServerState) throws {
-        guard let operation = try queue.reader.operation(changed.id) else { return }
-        let (table, id) = (changed.table, changed.itemID)
-        var basis = try queue.reader.basis(table, id) ?? RowBasis()
-        basis.latest = server
-        if let later = try queue.reader.operations(table, id).first(where: { $0.id > changed.id }) {
-            guard let merged = QueueRules.merge(rejected: operation, behind: later) else {
-                _ = try drop(operation, later, basis)
-                return
-            }
-            try queue.remove(later)
-            var again = changed
-            if merged.kind != operation.kind { again.kind = merged.kind }
-            again.sendsWholeRow = again.kind != .delete
-            again.revives = changed.revives && again.kind == .update
-            try queue.put(again)
-        } else {
-            try queue.put(changed)
+    private func sendAgain(
+        _ changed: QueuedOperation,
+        _ operation: QueuedOperation,
+        _ later: QueuedOperation?,
+        _ server: ServerState
+    ) throws {
+        var again = changed
+        again.basis = operation.basis
+        again.basis.latest = server
+        guard let later else { return try queue.put(again) }
+        var known = operation
+        known.outcomeUnknown = false
+        guard let merged = QueueRules.merge(rejected: known, behind: later) else {
+            _ = try drop(operation, later, again.basis)
+            return
         }
-        try queue.put(basis, table, id)
+        try queue.remove(later)
+        if merged.kind != operation.kind { again.kind = merged.kind }
+        again.sendsWholeRow = again.kind != .delete
+        again.revives = changed.revives && again.kind == .update
+        try queue.put(again)
+    }
+
+    /// An earlier form of the operation arrived: what was changed since goes on top of its row.
+    private func rebase(
+        _ operation: QueuedOperation,
+        _ later: QueuedOperation?,
+        onto row: Row
+    ) throws {
+        let sent = operation.unknownSent ?? Row()
+        var again = operation
+        again.startAnew()
+        again.kind = operation.kind == .delete ? .delete : .update
+        again.basis = RowBasis(base: row)
+        again.basisVersion = nil
+        again.sendsWholeRow = false
+        again.conflicts = operation.conflicts + 1
+        if let later, let merged = QueueRules.merge(rejected: again, behind: later) {
+            try queue.remove(later)
+            again = merged
+        }
+        try queue.put(again)
+        guard again.kind != .delete,
+            let local = try store.row(id: .string(operation.itemID), in: operation.table)
+        else { return }
+        try store.put(
+            [RowMerge.rebase(local: local, from: sent, onto: JSONRowReader.withoutDeleted(row))],
+            in: operation.table
+        )
     }
 
     /// A rejected insert goes whose row was deleted here since.
     ///
     /// The delete behind it is for the row that the server has under that id, if it has one: it
-    /// may be this very insert, changed by somebody after its answer was lost. Returns whether
-    /// that delete stays.
+    /// may be this very insert, changed by somebody after its answer was lost.
     private func drop(
         _ operation: QueuedOperation,
         _ later: QueuedOperation,
         _ basis: RowBasis
-    ) throws -> Bool {
-        let (table, id) = (operation.table, operation.itemID)
+    ) throws -> PushSettled {
         try queue.remove(operation)
-        if case .row(let row) = basis.lastKnown {
-            try queue.put(RowBasis(base: row), table, id)
-            return true
+        guard case .row(let row) = basis.lastKnown else {
+            try queue.remove(later)
+            return .dropped
         }
-        try queue.remove(later)
-        try queue.removeBasis(table, id)
-        return false
+        var delete = later
+        delete.basis = RowBasis(base: row)
+        try queue.put(delete)
+        return .dropped
     }
+
+    // MARK: - Parked
 
     /// The server rejected the operation: it waits, with a durable error.
     ///
-    /// An edit made while it was in flight releases it at once. Returns whether it is to be sent
-    /// again.
-    func park(
-        _ sent: QueuedOperation,
+    /// An edit made while it was in flight releases it at once.
+    private func park(
+        _ rejected: QueuedOperation,
+        _ later: QueuedOperation?,
         _ server: ServerState?,
-        error: StoredError
-    ) throws -> Bool {
-        guard var operation = try queue.reader.operation(sent.id) else { return false }
-        let (table, id) = (operation.table, operation.itemID)
-        var basis = try queue.reader.basis(table, id) ?? RowBasis()
-        if let server { basis.latest = Self.newer(basis.latest, server) }
-        if let later = try queue.reader.operations(table, id).first(where: { $0.id > operation.id })
-        {
-            guard let merged = QueueRules.merge(rejected: operation, behind: later) else {
-                return try drop(operation, later, basis)
-            }
+        _ text: ParkText
+    ) throws -> PushSettled {
+        var operation = rejected
+        if let server { operation.basis.latest = Self.newer(operation.basis.latest, server) }
+        if let later {
+            // Whatever came of the insert, the server told what it has now.
+            let isKnown = server != nil && operation.kind == .insert && later.kind == .delete
+            guard !isKnown, let merged = QueueRules.merge(rejected: operation, behind: later)
+            else { return try drop(operation, later, operation.basis) }
             try queue.remove(later)
-            try queue.put(basis, table, id)
             try queue.put(merged)
-            return true
+            return .released
         }
         operation.state = .parked
-        try queue.put(basis, table, id)
         try queue.put(operation)
         try queue.removeErrors(of: operation.id)
+        let local = try store.row(id: .string(operation.itemID), in: operation.table)
+        let error = StoredError(
+            id: text.errorID,
+            operation: operation,
+            statusCode: text.status,
+            message: text.message,
+            item: local,
+            serverItem: server?.row
+        )
         try store.put([error.row], in: SystemTables.errors)
-        return false
+        return .parked
     }
 }
 

@@ -19,25 +19,25 @@ extension SyncEngine {
 
     /// Runs the machine; the caller holds the lock.
     func pushLocked() async throws -> PushResult {
-        var machine = PushMachine(limits: limits)
+        var machine = PushMachine(limits: limits, budget: PushBudget(limits: limits))
+        var parked = 0
         do {
-            let pending = try await read { try $0.count() }
-            events.send(.pushStarted(pending: pending))
-            var action = machine.start()
-            while true {
-                if case .finish = action { return try await finish(action, machine, cause: nil) }
-                action = try await perform(action, &machine)
+            var budget = try await pushBudget()
+            let (pending, lastID, attempts) = try await read { reader in
+                let first = try reader.operations(after: 0, limit: 1).first
+                return (try reader.count(), try reader.lastID(), first?.attempts ?? 0)
             }
-        } catch let error as PushError {
-            throw error
-        } catch let error as CancellationError {
-            return try await finish(machine.failed(.cancelled), machine, cause: error)
-        } catch let error as TransportError {
-            return try await finish(machine.failed(.network), machine, cause: error)
-        } catch let error as SyncError where error.code != .storeFailure {
-            // The endpoint may not be used: nothing was sent, and nothing frozen.
-            throw error
-        } catch {
+            budget.begin(afterAttempts: attempts)
+            machine = PushMachine(limits: limits, budget: budget)
+            events.send(.pushStarted(pending: pending))
+            // What begins has an end, whatever happens in between.
+            defer { events.send(.pushFinished(completed: machine.completed, parked: parked)) }
+            let end = try await run(&machine, lastID: lastID)
+            await keep(machine.budget, before: budget)
+            let errors = try await operationErrors()
+            parked = errors.count
+            return try result(end, machine, errors)
+        } catch let error as SyncError where error.code == .storeFailure {
             throw PushError(
                 status: .storeFailure,
                 errors: [],
@@ -47,157 +47,167 @@ extension SyncEngine {
         }
     }
 
+    /// Why a push ended, and the error below, if there is one.
+    private typealias End = (stop: PushMachine.Stop?, cause: (any Error)?)
+
+    private func run(_ machine: inout PushMachine, lastID: Int64) async throws -> End {
+        var action = machine.start(lastID: lastID)
+        while true {
+            if case .finish(let stop) = action { return (stop, nil) }
+            do {
+                action = try await perform(action, &machine)
+            } catch let error as CancellationError {
+                _ = machine.failed(.cancelled)
+                return (.cancelled, error)
+            } catch let error as TransportError {
+                action = machine.lost(mayBeSmaller: error.outcomeIsUnknown)
+                if case .finish(let stop) = action { return (stop, error) }
+            }
+        }
+    }
+
     private func perform(
         _ action: PushMachine.Action,
         _ machine: inout PushMachine
     ) async throws -> PushMachine.Action {
         switch action {
-        case .prepare(let id):
+        case .prepare(let slice):
             try Task.checkCancellation()
-            let (environment, remote) = (environment, remote)
-            switch try await transaction({
-                try Settlement(queue: $0).prepare(after: id, environment: environment) {
-                    _ = try remote.get()
-                }
-            }) {
-            case .none: return machine.prepared(nil, frozenNow: false)
-            case .ready(let operation, let frozenNow):
-                return machine.prepared(operation, frozenNow: frozenNow)
-            case .skipped(let id): return machine.skipped(id)
+            return machine.prepared(try await prepare(slice))
+        case .send(let operations, true):
+            switch try await remote.get().send(batch: operations, catalog) {
+            case .replies(let replies): return machine.answered(replies)
+            case .refused(let answer): return machine.refused(answer)
             }
-        case .send(let operation):
-            let response = try await remote.get().send(operation)
+        case .send(let operations, false):
+            return machine.answered(try await send(operations))
+        case .look(let operation, let look):
             let schema = catalog.schema(operation.table)
-            return machine.answered(response.pushAnswer(schema, id: operation.itemID))
+            return machine.looked(try await remote.get().look(look, operation, schema))
+        case .settle(let settlings):
+            return machine.settled(try await settle(settlings))
         case .wait(let delay):
             try await environment.sleep(Backoff.spread(delay, environment.fraction()))
             return machine.waited()
-        case .accept(let operation, let server):
-            try await transaction { try Settlement(queue: $0).accept(operation, server) }
-            sent(operation)
-            return machine.settled(again: false)
-        case .settleConflict(let operation, let server, let status, let isFirst):
-            return try await settle(
-                operation,
-                server,
-                status: status,
-                isFirstAttempt: isFirst,
-                &machine
-            )
-        case .park(let operation, let answer):
-            let again = try await park(
-                operation,
-                nil,
-                status: answer.status,
-                message: answer.message
-            )
-            return machine.settled(again: again)
         case .finish:
             preconditionFailure("the loop ends on .finish")
         }
     }
 
-    private func sent(_ operation: QueuedOperation) {
-        events.send(
-            .operationCompleted(
-                table: operation.table,
-                itemID: operation.itemID,
-                kind: operation.kind
+    private func prepare(_ slice: PushSlice) async throws -> PreparedSlice {
+        let (environment, remote, seen) = (environment, remote, seen)
+        let prepared = try await transaction { queue in
+            try PushPreparation(queue: queue, seen: seen, environment: environment)
+                .prepare(slice) { _ = try remote.get() }
+        }
+        for operation in prepared.unsendable { report(.parked, of: operation) }
+        return prepared
+    }
+
+    /// Sends operations of different rows, each in a request of its own.
+    private func send(_ operations: [QueuedOperation]) async throws -> [PushReply] {
+        let (remote, catalog) = (try remote.get(), catalog)
+        if operations.count == 1 {
+            let schema = catalog.schema(operations[0].table)
+            return [.answer(try await remote.send(operations[0], schema))]
+        }
+        return try await withThrowingTaskGroup { group in
+            for (index, operation) in operations.enumerated() {
+                group.addTask {
+                    do {
+                        let schema = catalog.schema(operation.table)
+                        return (index, PushReply.answer(try await remote.send(operation, schema)))
+                    } catch is TransportError {
+                        // The answers of the others are not lost with this one.
+                        return (index, PushReply.lost)
+                    }
+                }
+            }
+            var replies = [PushReply](repeating: .lost, count: operations.count)
+            for try await (index, reply) in group { replies[index] = reply }
+            return replies
+        }
+    }
+
+    // MARK: - Settling
+
+    /// Decides each answer, then stores what came of all of them in one transaction.
+    private func settle(_ settlings: [PushSettling]) async throws -> [PushSettled] {
+        let outcomes = settlings.map { ($0.operation, outcome($0)) }
+        let seen = seen
+        let results = try await transaction { queue in
+            let settlement = Settlement(queue: queue, seen: seen)
+            return try outcomes.map { try settlement.settle($0, $1) }
+        }
+        for (settling, result) in zip(settlings, results) { report(result, of: settling.operation) }
+        return results
+    }
+
+    private func outcome(_ settling: PushSettling) -> PushOutcome {
+        let operation = settling.operation
+        switch settling.verdict {
+        case .accepted(let server):
+            return .accept(server, isOwn: true)
+        case .rejected:
+            return .park(nil, parkText(operation, nil, settling.answer))
+        case .conflict(let server, let wasRead):
+            let payload = OperationRequest.payload(
+                operation,
+                schema: catalog.schema(operation.table)
             )
+            switch ConflictRules.outcome(
+                operation,
+                payload: payload,
+                server: server,
+                wasRead: wasRead,
+                policy: policy(operation.table),
+                limits: limits
+            ) {
+            case .alreadyApplied(let state):
+                let sent = operation.frozen?.sentRow
+                let isOwn = state.row.map { row in sent.map { RowMerge.holds(row, $0) } ?? false }
+                return .accept(state, isOwn: isOwn ?? false)
+            case .takeServer(let state): return .accept(state, isOwn: false)
+            case .sendAgain(let changed): return .sendAgain(changed, server)
+            case .rebase(let row): return .rebase(row)
+            case .park: return .park(server, parkText(operation, server, settling.answer))
+            }
+        }
+    }
+
+    private func parkText(
+        _ operation: QueuedOperation,
+        _ server: ServerState?,
+        _ answer: PushAnswer
+    ) -> ParkText {
+        ParkText(
+            errorID: environment.makeID(),
+            status: answer.status,
+            message: SyncError.refusedOperation(operation, server, answer)
         )
     }
 
-    private func settle(
-        _ operation: QueuedOperation,
-        _ server: ServerState,
-        status: Int,
-        isFirstAttempt: Bool,
-        _ machine: inout PushMachine
-    ) async throws -> PushMachine.Action {
-        let payload = OperationRequest.payload(operation, schema: catalog.schema(operation.table))
-        switch ConflictRules.outcome(
-            operation,
-            payload: payload,
-            server: server,
-            isFirstAttempt: isFirstAttempt,
-            policy: policy(operation.table),
-            limits: limits
-        )
-        {
-        case .alreadyApplied(let state), .takeServer(let state):
-            try await transaction { try Settlement(queue: $0).accept(operation, state) }
-            sent(operation)
-            return machine.settled(again: false, asCompleted: true)
-        case .sendAgain(let changed):
-            try await transaction { try Settlement(queue: $0).sendAgain(changed, server) }
-            return machine.settled(again: true)
-        case .park:
-            let again = try await park(operation, server, status: status, message: nil)
-            return machine.settled(again: again)
+    private func report(_ result: PushSettled, of operation: QueuedOperation) {
+        let (table, itemID, kind) = (operation.table, operation.itemID, operation.kind)
+        switch result {
+        case .completed:
+            events.send(.operationCompleted(table: table, itemID: itemID, kind: kind))
+        case .parked:
+            events.send(.operationParked(table: table, itemID: itemID, kind: kind))
+        case .again, .released, .dropped, .gone:
+            break
         }
     }
 
-    private func park(
-        _ operation: QueuedOperation,
-        _ server: ServerState?,
-        status: Int,
-        message: String?
-    ) async throws -> Bool {
-        let errorID = environment.makeID()
-        let again = try await transaction { queue in
-            let local = try queue.store.row(id: .string(operation.itemID), in: operation.table)
-            let error = StoredError(
-                id: errorID,
-                operation: operation,
-                statusCode: status,
-                message: Self.message(operation, server, status, message),
-                item: local,
-                serverItem: server?.row
-            )
-            return try Settlement(queue: queue).park(operation, server, error: error)
-        }
-        if !again {
-            events.send(
-                .operationParked(
-                    table: operation.table,
-                    itemID: operation.itemID,
-                    kind: operation.kind
-                )
-            )
-        }
-        return again
-    }
+    // MARK: - The end
 
-    private static func message(
-        _ operation: QueuedOperation,
-        _ server: ServerState?,
-        _ status: Int,
-        _ text: String?
-    ) -> String {
-        let what =
-            "The \(operation.kind) of row '\(operation.itemID)' in table '\(operation.table)'"
-        switch server {
-        case .row:
-            return "\(what) met another change on the server (\(status)). Settle it with both rows."
-        case .deleted:
-            return "\(what) met a deleted row on the server (\(status)). Discard it or retry it."
-        case nil:
-            let reason = text.map { ": \($0)" } ?? ""
-            let end = reason.hasSuffix(".") ? "" : "."
-            return "\(what) was refused by the server (\(status))\(reason)\(end)"
-        }
-    }
-
-    private func finish(
-        _ end: PushMachine.Action,
+    private func result(
+        _ end: End,
         _ machine: PushMachine,
-        cause: (any Error)?
-    ) async throws -> PushResult {
-        guard case .finish(let stop) = end else { preconditionFailure("an end is expected") }
-        let errors = try await operationErrors()
-        events.send(.pushFinished(completed: machine.completed, parked: errors.count))
+        _ errors: [TableOperationError]
+    ) throws -> PushResult {
         let status: PushError.Status
-        switch stop {
+        switch end.stop {
         case .network: status = .networkFailure
         case .unauthorized: status = .unauthorized
         case .cancelled: status = .cancelled
@@ -209,7 +219,7 @@ extension SyncEngine {
             status: status,
             errors: errors,
             completed: machine.completed,
-            cause: cause ?? refusal(machine)
+            cause: end.cause ?? (end.stop == .network ? refusal(machine) : nil)
         )
     }
 

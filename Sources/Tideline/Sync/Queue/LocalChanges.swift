@@ -1,11 +1,11 @@
 // LocalChanges: what the app does to a row, with its queue entry, in one transaction.
 
-import Foundation
 import TidelineCore
 
 struct LocalChanges {
     let queue: QueueTransaction
     let table: String
+    let seen: SeenRows
 
     private var store: any LocalStoreWriter { queue.store }
 
@@ -13,19 +13,19 @@ struct LocalChanges {
     func insert(_ row: Row) throws -> Row {
         let id = row.id
         let stored = try store.row(id: .string(id), in: table)
-        let last = try queue.reader.operations(table, id).last
+        let operations = try queue.reader.operations(table, id)
         var new = RowMerge.payload(row)
         new["id"] = .string(id)
-        switch QueueRules.effect(of: .insert, rowExists: stored != nil, last: last) {
+        switch QueueRules.effect(of: .insert, rowExists: stored != nil, last: operations.last) {
         case .append(let kind):
-            try append(kind, id)
+            try append(QueuedOperation(table: table, itemID: id, kind: kind), behind: operations)
         case .replaceDeleted:
-            guard var operation = last else { break }
+            guard var operation = operations.last else { break }
             operation.thaw()
             operation.kind = .update
             operation.sendsWholeRow = true
             try replace(operation)
-            let base = try queue.reader.basis(table, id)?.base
+            let base = operations.first?.basis.base
             for name in [SystemColumn.version, SystemColumn.createdAt, SystemColumn.updatedAt] {
                 new[name] = base?[name]
             }
@@ -36,38 +36,41 @@ struct LocalChanges {
         return new
     }
 
-    /// Changes a row and queues the update.
+    /// Changes a row to what a record says, and queues the update.
     ///
-    /// `handedOut` is the row as the app saw it last without a version.
     /// `normalized` is a row as the record type encodes it: what differs only by that is no edit.
     func update(
         _ edited: Row,
-        handedOut: Row?,
+        identity: RecordIdentity,
         normalized: (Row) -> Row?
     ) throws -> Row {
         let id = edited.id
         guard let stored = try store.row(id: .string(id), in: table) else {
             throw SyncError.notFound(table: table, id: id)
         }
-        let version = edited.version
-        let isOlder = version != nil && version != stored.version
-        let before = (version == nil ? handedOut : nil) ?? normalized(stored) ?? stored
-        var row = stored
-        for (name, value) in RowMerge.changes(from: before, to: edited) where edited[name] != nil {
-            row[name] = value
-        }
-        return try change(stored, to: row, basisVersion: isOlder ? version : nil)
+        let plan = seen.plan(
+            edited,
+            stored: stored,
+            current: normalized(stored) ?? stored,
+            table: table,
+            identity: identity
+        )
+        return try change(stored, to: plan.row, basisVersion: plan.basisVersion)
     }
 
     /// Stores a changed row, when it is changed, and queues its update.
     func change(_ stored: Row, to row: Row, basisVersion: String? = nil) throws -> Row {
         let id = stored.id
-        let last = try queue.reader.operations(table, id).last
+        let operations = try queue.reader.operations(table, id)
+        let last = operations.last
         let isChanged = !RowMerge.changes(from: stored, to: row).isEmptyRow
         guard isChanged || basisVersion != nil || last?.state == .parked else { return stored }
         switch QueueRules.effect(of: .update, rowExists: true, last: last) {
         case .append(let kind):
-            try append(kind, id, stored: stored, basisVersion: basisVersion)
+            var operation = QueuedOperation(table: table, itemID: id, kind: kind)
+            operation.basisVersion = basisVersion
+            operation.sendsWholeRow = basisVersion != nil
+            try append(operation, behind: operations, stored: stored)
         case .collapse(let kind):
             guard var operation = last else { break }
             operation.thaw()
@@ -81,27 +84,28 @@ struct LocalChanges {
             throw SyncError.notFound(table: table, id: id)
         }
         try store.put([row], in: table)
+        seen.edited(stored, to: row, table: table)
         return row
     }
 
     /// Removes a row and queues its delete; a row that is not there is left alone.
-    func delete(_ id: String, version: String? = nil) throws {
+    ///
+    /// `basisVersion` is the state that the app saw, where that is older than the stored one.
+    func delete(_ id: String, basisVersion: (_ stored: Row) -> String? = { _ in nil }) throws {
         let stored = try store.row(id: .string(id), in: table)
-        let last = try queue.reader.operations(table, id).last
-        let older = version != nil && version != stored?.version ? version : nil
-        switch QueueRules.effect(of: .delete, rowExists: stored != nil, last: last) {
+        let operations = try queue.reader.operations(table, id)
+        let older = stored.flatMap(basisVersion)
+        switch QueueRules.effect(of: .delete, rowExists: stored != nil, last: operations.last) {
         case .append(let kind):
-            try append(kind, id, stored: stored, basisVersion: older)
+            var operation = QueuedOperation(table: table, itemID: id, kind: kind)
+            operation.basisVersion = older
+            try append(operation, behind: operations, stored: stored)
         case .collapse(let kind):
-            guard var operation = last else { return }
-            operation.thaw()
-            operation.kind = kind
-            operation.sendsWholeRow = false
-            operation.basisVersion = older ?? operation.basisVersion
-            try replace(operation)
+            guard let operation = operations.last else { return }
+            try collapse(operation, into: kind, older)
         case .remove:
-            guard let operation = last else { return }
-            try removeInsert(operation)
+            guard let operation = operations.last else { return }
+            try removeInsert(operation, isOnly: operations.count == 1)
             return
         default:
             return
@@ -109,45 +113,56 @@ struct LocalChanges {
         try store.delete(ids: [.string(id)], in: table)
     }
 
+    /// The delete takes the place of the change before it.
+    private func collapse(
+        _ last: QueuedOperation,
+        into kind: OperationKind,
+        _ older: String?
+    ) throws {
+        var operation = last
+        operation.thaw()
+        operation.kind = kind
+        operation.sendsWholeRow = false
+        operation.basisVersion = older ?? operation.basisVersion
+        if last.kind == .insert, let latest = last.basis.latest {
+            // Whether the insert arrived is not known, but what the server has now is.
+            guard case .row(let row) = latest else { return try queue.remove(last) }
+            operation.startAnew()
+            operation.basis = RowBasis(base: row)
+        }
+        try replace(operation)
+    }
+
     /// An insert that never had an effect goes, and nothing of it is ever sent.
     ///
     /// What the server has under that id, if it was seen, takes its place. But if the server
     /// rejected the insert because of that row, the delete is meant for it.
-    private func removeInsert(_ operation: QueuedOperation) throws {
+    private func removeInsert(_ operation: QueuedOperation, isOnly: Bool) throws {
         let id = operation.itemID
         try queue.remove(operation)
         try store.delete(ids: [.string(id)], in: table)
-        guard try queue.reader.operations(table, id).isEmpty else { return }
-        let latest = try queue.reader.basis(table, id)?.latest
-        try queue.removeBasis(table, id)
-        guard case .row(let row) = latest else { return }
+        guard isOnly, case .row(let row) = operation.basis.latest else { return }
         if operation.state == .parked {
-            try append(.delete, id, stored: row)
+            var delete = QueuedOperation(table: table, itemID: id, kind: .delete)
+            delete.basis = RowBasis(base: row)
+            try queue.append(delete)
         } else {
             try store.put([JSONRowReader.withoutDeleted(row)], in: table)
         }
     }
 
     private func append(
-        _ kind: OperationKind,
-        _ id: String,
-        stored: Row? = nil,
-        basisVersion: String? = nil
+        _ operation: QueuedOperation,
+        behind operations: [QueuedOperation],
+        stored: Row? = nil
     ) throws {
-        var operation = QueuedOperation(
-            id: try queue.nextOperationID(),
-            table: table,
-            itemID: id,
-            kind: kind
-        )
-        operation.basisVersion = basisVersion
-        operation.sendsWholeRow = basisVersion != nil && kind == .update
+        var operation = operation
         // Behind other operations the row is no server row: an insert in flight has no base yet.
         // Nor is a row that the server never gave a version or a time.
-        if let stored, stored.isFromServer, try queue.reader.operations(table, id).isEmpty {
-            try queue.put(RowBasis(base: stored), table, id)
+        if let stored, stored.isFromServer, operations.isEmpty {
+            operation.basis = RowBasis(base: stored)
         }
-        try queue.put(operation)
+        try queue.append(operation)
     }
 
     private func replace(_ operation: QueuedOperation) throws {

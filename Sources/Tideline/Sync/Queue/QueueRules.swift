@@ -50,7 +50,8 @@ package enum QueueRules {
         switch (last.kind, change) {
         case (.insert, .update): return .collapse(into: .insert)
         case (.update, .update): return .collapse(into: .update)
-        case (.insert, .delete): return .remove
+        // An insert that may be on the server has to be deleted there.
+        case (.insert, .delete): return last.outcomeUnknown ? .collapse(into: .delete) : .remove
         case (.update, .delete): return .collapse(into: .delete)
         case (.delete, .insert): return .replaceDeleted
         // The row exists exactly when the last operation is no delete: the rest cannot be.
@@ -61,8 +62,8 @@ package enum QueueRules {
 
     /// What remains of a rejected operation and the one that stands behind it.
     ///
-    /// The rejected one had no effect on the server, so the pair collapses as if it had never been
-    /// sent: the later edit releases it.
+    /// The pair collapses as if the first had never been sent: the later edit releases it. Nil: the
+    /// server never had the row.
     package static func merge(
         rejected: QueuedOperation,
         behind later: QueuedOperation
@@ -70,7 +71,7 @@ package enum QueueRules {
         var result = rejected
         result.thaw()
         switch (rejected.kind, later.kind) {
-        case (.insert, .delete):
+        case (.insert, .delete) where !rejected.outcomeUnknown:
             return nil
         case (.delete, .insert):
             result.kind = .update

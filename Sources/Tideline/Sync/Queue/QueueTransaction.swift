@@ -1,104 +1,8 @@
-// QueueTransaction: queue, bases and errors within one transaction of the store.
+// QueueTransaction: changing queue and errors within one transaction of the store.
 //
 // Only look-ups and rows; what to do is decided by QueueRules, ConflictRules and the machines.
 
-import Foundation
 import TidelineCore
-
-struct QueueReader {
-    let store: any LocalStoreReader
-    let catalog: TableCatalog
-
-    private func operations(_ query: TableQuery) throws -> [QueuedOperation] {
-        try store.rows(query, in: SystemTables.operations).compactMap {
-            QueuedOperation(row: $0, schema: catalog.schema)
-        }
-    }
-
-    private func byID(_ filter: Filter?) -> TableQuery {
-        var query = TableQuery(filter: filter)
-        query.order = [SortKey(column: "id")]
-        return query
-    }
-
-    /// All operations, in order.
-    func operations() throws -> [QueuedOperation] { try operations(byID(nil)) }
-
-    /// The operations of one row, in order: two at most.
-    func operations(_ table: String, _ itemID: String) throws -> [QueuedOperation] {
-        try operations(
-            byID(.equal("itemId", .string(itemID)) && .equal("table", .string(table)))
-        )
-    }
-
-    func operation(_ id: Int64) throws -> QueuedOperation? {
-        try store.row(id: .integer(id), in: SystemTables.operations).flatMap {
-            QueuedOperation(row: $0, schema: catalog.schema)
-        }
-    }
-
-    /// The first operation behind `id` that is not parked.
-    func nextOperation(after id: Int64) throws -> QueuedOperation? {
-        let notParked = Filter.differs(
-            "state",
-            from: .integer(QueuedOperation.State.parked.rawValue)
-        )
-        // By id alone: with the table in the filter SQLite goes by that index and sorts them all.
-        var query = byID(.greater("id", .integer(id)) && notParked)
-        query.limit = 1
-        while let operation = try operations(query).first {
-            // Operations of a table that the app no longer names wait until it names it again.
-            if catalog.schema(operation.table) != nil { return operation }
-            query.filter = .greater("id", .integer(operation.id)) && notParked
-        }
-        return nil
-    }
-
-    func count(table: String? = nil) throws -> Int {
-        try store.count(
-            table.map { .equal("table", .string($0)) },
-            in: SystemTables.operations
-        )
-    }
-
-    /// The ids of the rows of a table that have operations.
-    func pendingIDs(_ table: String) throws -> Set<ItemKey> {
-        guard try count(table: table) > 0 else { return [] }
-        var query = TableQuery(filter: .equal("table", .string(table)))
-        query.select = ["itemId"]
-        return Set(
-            try store.rows(query, in: SystemTables.operations).compactMap {
-                $0["itemId"]?.text.map(ItemKey.init)
-            }
-        )
-    }
-
-    /// The ids of the rows that a filter matches.
-    func ids(_ filter: Filter?, in table: String) throws -> [String] {
-        var query = TableQuery(filter: filter)
-        query.select = [SystemColumn.id]
-        return try store.rows(query, in: table).map(\.id)
-    }
-
-    func basis(_ table: String, _ itemID: String) throws -> RowBasis? {
-        try store.row(id: SystemTables.baseKey(table, itemID), in: SystemTables.bases).flatMap {
-            RowBasis(row: $0, schema: catalog.schema(table))
-        }
-    }
-}
-
-/// An id as a key: two ids are the same when their UTF-8 bytes are.
-struct ItemKey: Hashable, Sendable {
-    private let id: String
-
-    init(_ id: String) { self.id = id }
-
-    static func == (left: ItemKey, right: ItemKey) -> Bool {
-        left.id.utf8.elementsEqual(right.id.utf8)
-    }
-
-    func hash(into hasher: inout Hasher) { hasher.combine(id) }
-}
 
 struct QueueTransaction {
     let store: any LocalStoreWriter
@@ -106,13 +10,18 @@ struct QueueTransaction {
 
     var reader: QueueReader { QueueReader(store: store, catalog: catalog) }
 
+    /// Puts a new operation at the end of the queue.
+    func append(_ operation: QueuedOperation) throws {
+        _ = try store.append(operation.storedRow, in: SystemTables.operations)
+    }
+
     func put(_ operation: QueuedOperation) throws {
-        try store.put([operation.row], in: SystemTables.operations)
+        try store.put([operation.storedRow], in: SystemTables.operations)
     }
 
     func remove(_ operation: QueuedOperation) throws {
         try store.delete(ids: [.integer(operation.id)], in: SystemTables.operations)
-        try removeErrors(of: operation.id)
+        if operation.state == .parked { try removeErrors(of: operation.id) }
     }
 
     func removeErrors(of operationID: Int64) throws {
@@ -121,40 +30,10 @@ struct QueueTransaction {
         if !ids.isEmpty { try store.delete(ids: ids, in: SystemTables.errors) }
     }
 
+    /// Keeps what is known of a row on the server with its first operation.
     func put(_ basis: RowBasis, _ table: String, _ itemID: String) throws {
-        try store.put([basis.row(table, itemID)], in: SystemTables.bases)
-    }
-
-    func removeBasis(_ table: String, _ itemID: String) throws {
-        try store.delete(ids: [SystemTables.baseKey(table, itemID)], in: SystemTables.bases)
-    }
-
-    /// The id of the next operation: behind every stored one, and never one that was used before.
-    func nextOperationID() throws -> Int64 {
-        let key = Value.string("operation|last")
-        let counter = try store.row(id: key, in: SystemTables.config)?["value"]?.text
-        let last = try counter.flatMap { Int64($0) } ?? highestOperationID()
-        try store.put(
-            [
-                [
-                    "id": key, "key": "operation", "keyType": 2, "table": "",
-                    "value": .string(String(last + 1)),
-                ]
-            ],
-            in: SystemTables.config
-        )
-        return last + 1
-    }
-
-    /// For a queue without a counter.
-    private func highestOperationID() throws -> Int64 {
-        var query = TableQuery()
-        query.order = [SortKey(column: "id", ascending: false)]
-        query.limit = 1
-        guard
-            case .integer(let highest) = try store.rows(query, in: SystemTables.operations)
-                .first?["id"]
-        else { return 0 }
-        return highest
+        guard var first = try reader.operations(table, itemID).first else { return }
+        first.basis = basis
+        try put(first)
     }
 }

@@ -1,35 +1,7 @@
-// QueuedOperation: one entry of the operation queue, and its row in MS_TableOperations.
+// QueuedOperation: an entry of the queue with everything that sending and settling need.
 
-import Foundation
 package import TidelineCore
 
-/// What an operation does to its row.
-public enum OperationKind: Int, Sendable, Hashable, CaseIterable {
-    /// The row is new.
-    case insert = 0
-    /// The row changed.
-    case update = 1
-    /// The row goes.
-    case delete = 2
-}
-
-/// An operation that the server has not accepted yet.
-public struct PendingOperation: Sendable, Hashable, Identifiable {
-    /// The place in the queue; operations are sent in this order.
-    public var id: Int64
-    /// The table's name.
-    public var table: String
-    /// The row's id.
-    public var itemID: String
-    /// What it does.
-    public var kind: OperationKind
-    /// Whether it was sent at least once; from then on it is sent byte for byte the same.
-    public var isAttempted: Bool
-    /// Whether the server rejected it, so that it waits for the app.
-    public var isParked: Bool
-}
-
-/// An entry of the queue with everything that sending needs.
 package struct QueuedOperation: Sendable, Hashable {
     package enum State: Int64, Sendable {
         /// Never sent; later edits collapse into it.
@@ -47,6 +19,7 @@ package struct QueuedOperation: Sendable, Hashable {
         package var query: String
         package var ifMatch: String?
         package var requestID: String
+        /// The time of the first attempt, as a date of HTTP.
         package var firstSent: String
         /// The body; nil for a delete.
         package var body: String?
@@ -54,13 +27,26 @@ package struct QueuedOperation: Sendable, Hashable {
         package var sentRow: Row?
     }
 
+    /// What of the stored entry cannot be read.
+    package struct Damage: Sendable, Hashable {
+        /// The column.
+        package var column: String
+        /// The entry as it is stored, which stays as it is.
+        package var stored: Row
+    }
+
+    /// The place in the queue; 0 before it is stored.
     package var id: Int64
     package var table: String
     package var itemID: String
     package var kind: OperationKind
     package var state = State.pending
     package var frozen: Frozen?
+    /// What is known of the row on the server; kept with the first operation of a row.
+    package var basis = RowBasis()
     /// The version that the change is based on, where it is not that of the base row.
+    ///
+    /// Empty: an older state whose version is not known, which the server's row cannot match.
     package var basisVersion: String?
     /// Whether every column is sent, and not only what differs from the base.
     package var sendsWholeRow = false
@@ -68,9 +54,20 @@ package struct QueuedOperation: Sendable, Hashable {
     package var revives = false
     /// How often a conflict was settled by sending again.
     package var conflicts = 0
+    /// How often the frozen request was sent.
+    package var attempts = 0
+    /// Whether an attempt may have taken effect without its answer being known.
+    package var outcomeUnknown = false
+    /// The row that the first such attempt sent, when the operation was changed since.
+    package var unknownSent: Row?
+    /// The atomic group that it belongs to.
+    package var group: String?
+    /// The account that made it.
+    package var account: String?
+    package var damage: Damage?
 
     package init(
-        id: Int64,
+        id: Int64 = 0,
         table: String,
         itemID: String,
         kind: OperationKind,
@@ -85,6 +82,8 @@ package struct QueuedOperation: Sendable, Hashable {
 
     package var isAttempted: Bool { state == .attempted }
 
+    package var row: RowKey { RowKey(table, itemID) }
+
     package var pending: PendingOperation {
         PendingOperation(
             id: id,
@@ -98,71 +97,19 @@ package struct QueuedOperation: Sendable, Hashable {
 
     /// Takes the operation back to where it was before its first attempt.
     ///
-    /// Allowed only when the outcome of every attempt is known: the server rejected it.
+    /// That an earlier outcome is unknown stays known, and what was sent then.
     package mutating func thaw() {
+        if outcomeUnknown { unknownSent = unknownSent ?? frozen?.sentRow }
         state = .pending
         frozen = nil
+        attempts = 0
         conflicts = 0
     }
-}
 
-// MARK: - The row in MS_TableOperations
-
-extension QueuedOperation {
-    package var row: Row {
-        var properties = Row()
-        properties["type"] = .integer(Int64(kind.rawValue))
-        properties["basisVersion"] = basisVersion.map(Value.string)
-        if sendsWholeRow { properties["sendsWholeRow"] = true }
-        if revives { properties["revives"] = true }
-        if conflicts > 0 { properties["conflicts"] = .integer(Int64(conflicts)) }
-        if let frozen {
-            var request = Row()
-            request["method"] = .string(frozen.method)
-            request["query"] = .string(frozen.query)
-            request["ifMatch"] = frozen.ifMatch.map(Value.string)
-            request["requestID"] = .string(frozen.requestID)
-            request["firstSent"] = .string(frozen.firstSent)
-            request["body"] = frozen.body.map(Value.string)
-            request["sentRow"] = frozen.sentRow.map { .json(RowText.json($0)) }
-            properties["request"] = .json(RowText.json(request))
-        }
-        return [
-            "id": .integer(id), "itemId": .string(itemID), "table": .string(table),
-            "tableKind": 0, "state": .integer(state.rawValue),
-            "properties": .data(Data(RowText.json(properties).text.utf8)),
-        ]
-    }
-
-    package init?(row: Row, schema: (String) -> TableSchema?) {
-        guard case .integer(let id) = row["id"], let table = row["table"]?.text,
-            let itemID = row["itemId"]?.text, case .data(let bytes) = row["properties"],
-            let properties = RowText.row(bytes, nil),
-            case .integer(let type) = properties["type"],
-            let kind = OperationKind(rawValue: Int(type)),
-            case .integer(let rawState) = row["state"], let state = State(rawValue: rawState)
-        else { return nil }
-        self.init(id: id, table: table, itemID: itemID, kind: kind, state: state)
-        basisVersion = properties["basisVersion"]?.text
-        sendsWholeRow = properties["sendsWholeRow"] == true
-        revives = properties["revives"] == true
-        if case .integer(let count) = properties["conflicts"] { conflicts = Int(count) }
-        guard case .json(let json) = properties["request"],
-            let request = RowText.row(Data(json.text.utf8), nil),
-            let method = request["method"]?.text, let requestID = request["requestID"]?.text
-        else { return }
-        var sentRow: Row?
-        if case .json(let sent) = request["sentRow"] {
-            sentRow = RowText.row(Data(sent.text.utf8), schema(table))
-        }
-        frozen = Frozen(
-            method: method,
-            query: request["query"]?.text ?? "",
-            ifMatch: request["ifMatch"]?.text,
-            requestID: requestID,
-            firstSent: request["firstSent"]?.text ?? "",
-            body: request["body"]?.text,
-            sentRow: sentRow
-        )
+    /// The outcome of every attempt is known: the operation starts anew.
+    package mutating func startAnew() {
+        outcomeUnknown = false
+        unknownSent = nil
+        thaw()
     }
 }

@@ -21,11 +21,11 @@ struct StoredError: Sendable {
         properties["operation"] = .integer(Int64(kind.rawValue))
         properties["statusCode"] = statusCode.map { .integer(Int64($0)) }
         properties["description"] = .string(message)
-        properties["item"] = item.map { .json(RowText.json($0)) }
-        properties["serverItem"] = serverItem.map { .json(RowText.json($0)) }
         return [
             "id": .string(id), "operationId": .integer(operationID), "tableKind": 0,
             "properties": .data(Data(RowText.json(properties).text.utf8)),
+            "item": item.map { .string(RowText.json($0).text) } ?? .null,
+            "serverItem": serverItem.map { .string(RowText.json($0).text) } ?? .null,
         ]
     }
 
@@ -48,25 +48,24 @@ struct StoredError: Sendable {
         self.serverItem = serverItem
     }
 
-    init?(row: Row, catalog: TableCatalog) {
-        guard let id = row["id"]?.text, case .integer(let operationID) = row["operationId"],
-            case .data(let bytes) = row["properties"], let properties = RowText.row(bytes, nil),
-            let table = properties["table"]?.text, let itemID = properties["itemId"]?.text,
-            case .integer(let rawKind) = properties["operation"],
-            let kind = OperationKind(rawValue: Int(rawKind))
-        else { return nil }
-        self.id = id
-        self.operationID = operationID
-        self.table = table
-        self.itemID = itemID
-        self.kind = kind
-        if case .integer(let status) = properties["statusCode"] { statusCode = Int(status) }
-        message = properties["description"]?.text ?? ""
-        if case .json(let json) = properties["item"] {
-            item = RowText.row(Data(json.text.utf8), catalog.schema(table))
+    /// The error of a stored row; `operation` stands in for what the row does not say.
+    init(row: Row, operation: QueuedOperation, schema: TableSchema?) {
+        var properties = Row()
+        if case .data(let bytes) = row["properties"] {
+            properties = RowText.row(bytes, nil) ?? Row()
         }
-        if case .json(let json) = properties["serverItem"] {
-            serverItem = RowText.row(Data(json.text.utf8), catalog.schema(table))
+        var status: Int?
+        if case .integer(let code) = properties["statusCode"] { status = Int(exactly: code) }
+        func stored(_ name: String) -> Row? {
+            row[name]?.text.flatMap { RowText.row(Data($0.utf8), schema) }
         }
+        self.init(
+            id: row["id"]?.text ?? "",
+            operation: operation,
+            statusCode: status,
+            message: properties["description"]?.text ?? "The server rejected the operation.",
+            item: stored("item"),
+            serverItem: stored("serverItem")
+        )
     }
 }

@@ -46,26 +46,6 @@ struct RemoteService: Sendable {
         }
     }
 
-    /// Sends a frozen operation; the same bytes every time.
-    func send(_ operation: QueuedOperation) async throws -> TransportResponse {
-        guard let frozen = operation.frozen else {
-            preconditionFailure("only frozen ones are sent")
-        }
-        let url = try endpoint.url(
-            operation.table,
-            id: operation.kind == .insert ? nil : operation.itemID,
-            query: frozen.query
-        )
-        var headers = HTTPFields()
-        headers["If-Match"] = frozen.ifMatch
-        return try await send(
-            frozen.method,
-            url,
-            headers: headers,
-            body: frozen.body.map { Array($0.utf8) }
-        )
-    }
-
     /// One page of a list, of so many rows where the server lets the client choose, and a link to
     /// what changes after the list where the server gives one.
     func page(
@@ -101,7 +81,7 @@ extension TransportResponse {
     }
 
     /// What a server of ours says is not there, where that is no row.
-    private var code: String? { status == 404 ? RowText.row(body, nil)?["code"]?.text : nil }
+    var code: String? { status == 404 ? RowText.row(body, nil)?["code"]?.text : nil }
 
     /// How much of an error text is told: it is for people, and goes into durable errors.
     private static let problemMax = 1000
@@ -109,22 +89,5 @@ extension TransportResponse {
     /// `Retry-After` in seconds; a date is not read, the own delay serves then.
     var retryAfter: Duration? {
         headers["Retry-After"].flatMap { Int($0) }.map { .seconds(max(0, $0)) }
-    }
-
-    /// `id` is the row's that was sent: another row in the body is no answer to it.
-    func pushAnswer(_ schema: TableSchema?, id: String) -> PushAnswer {
-        let item = item(schema).flatMap { ItemKey($0.id) == ItemKey(id) ? $0 : nil }
-        let code = item == nil ? code : nil
-        // With a wrong path nothing is an answer of a table, as with a page of somebody else.
-        let isElsewhere = item != nil || code == "noSuchPath"
-        return PushAnswer(
-            status: status,
-            item: item,
-            retryAfter: retryAfter,
-            message: isElsewhere ? nil : problem,
-            lacksTable: code == "noSuchTable",
-            hasForeignBody: item == nil && !body.isEmpty,
-            outline: item != nil && status < 300 ? nil : AnswerOutline(self)
-        )
     }
 }

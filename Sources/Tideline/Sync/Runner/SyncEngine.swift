@@ -16,9 +16,11 @@ final class SyncEngine: Sendable {
     let limits: SyncLimits
     let events: SyncEvents
     let lock: SyncLock
-    let handedOut: HandedOutRows
+    let seen: SeenRows
     /// When the last pulls of the tables ended; those that brought something are in the store too.
     let lastPulls = Mutex<[String: Date]>([:])
+    /// What the last push learned of the link.
+    let budget = Mutex<PushBudget?>(nil)
 
     init(
         store: any LocalStore,
@@ -40,7 +42,7 @@ final class SyncEngine: Sendable {
         self.limits = limits
         self.events = events
         self.lock = lock
-        handedOut = HandedOutRows(limit: limits.handedOutRowsMax)
+        seen = SeenRows(limit: limits.handedOutRowsMax)
     }
 
     func policy(_ table: String) -> ConflictPolicy { policies[table] ?? defaultPolicy }
@@ -106,9 +108,9 @@ extension SyncEngine {
         var new = row
         if new.id.isEmpty { new["id"] = .string(environment.makeID()) }
         try ItemID.check(new.id)
-        let inserted = new
+        let (inserted, seen) = (new, seen)
         return try await transaction {
-            try LocalChanges(queue: $0, table: table).insert(inserted)
+            try LocalChanges(queue: $0, table: table, seen: seen).insert(inserted)
         }
     }
 
@@ -116,165 +118,42 @@ extension SyncEngine {
     func update(
         _ row: Row,
         in table: String,
+        identity: RecordIdentity,
         normalized: @escaping @Sendable (Row) -> Row?
     ) async throws -> Row {
-        let before = handedOut[table, row.id]
+        let seen = seen
         return try await transaction {
-            try LocalChanges(queue: $0, table: table)
-                .update(row, handedOut: before, normalized: normalized)
+            try LocalChanges(queue: $0, table: table, seen: seen)
+                .update(row, identity: identity, normalized: normalized)
         }
     }
 
     /// Stores a change that was made to `stored`, unless the row has changed since; nil then.
     func replace(_ stored: Row, with row: Row, in table: String) async throws -> Row? {
-        try await transaction { queue in
+        let seen = seen
+        return try await transaction { queue in
             guard try queue.store.row(id: .string(stored.id), in: table) == stored else {
                 return nil
             }
-            return try LocalChanges(queue: queue, table: table).change(stored, to: row)
+            return try LocalChanges(queue: queue, table: table, seen: seen)
+                .change(stored, to: row)
         }
     }
 
-    func delete(_ id: String, version: String? = nil, in table: String) async throws {
+    func delete(_ id: String, in table: String) async throws {
+        let seen = seen
         try await transaction {
-            try LocalChanges(queue: $0, table: table).delete(id, version: version)
+            try LocalChanges(queue: $0, table: table, seen: seen).delete(id)
         }
     }
-}
 
-// MARK: - Errors
-
-extension SyncEngine {
-    func operationErrors() async throws -> [TableOperationError] {
-        let catalog = catalog
-        let stored = try await read { reader in
-            var query = TableQuery()
-            query.order = [SortKey(column: "operationId")]
-            return try reader.store.rows(query, in: SystemTables.errors).compactMap { row in
-                try StoredError(row: row, catalog: catalog).map { error in
-                    (error, try reader.basis(error.table, error.itemID)?.lastKnown)
-                }
+    /// Deletes the row of a record, which may be of an older state.
+    func delete(_ record: Row, in table: String, identity: RecordIdentity) async throws {
+        let seen = seen
+        try await transaction {
+            try LocalChanges(queue: $0, table: table, seen: seen).delete(record.id) { stored in
+                seen.olderBasis(of: record, stored: stored, table: table, identity: identity)
             }
         }
-        return stored.map { TableOperationError($0, known: $1, engine: self) }
-    }
-
-    func discard(_ error: TableOperationError) async throws {
-        try await settle(error) { queue, operation in
-            let basis = try queue.reader.basis(operation.table, operation.itemID)
-            try queue.remove(operation)
-            try queue.removeBasis(operation.table, operation.itemID)
-            switch basis?.lastKnown {
-            case .row(let row):
-                try queue.store.put([JSONRowReader.withoutDeleted(row)], in: operation.table)
-                try queue.confirmHolders(of: row, operation.table)
-                try queue.removeUnheld(operation.itemID, operation.table)
-            default:
-                try queue.store.delete(ids: [.string(operation.itemID)], in: operation.table)
-            }
-        }
-    }
-
-    func cancel(_ error: TableOperationError, _ item: Row) async throws {
-        try await settle(error) { queue, operation in
-            let basis = try queue.reader.basis(operation.table, operation.itemID)
-            try queue.remove(operation)
-            try queue.removeBasis(operation.table, operation.itemID)
-            let row = Self.item(item, operation, known: basis?.lastKnown?.row)
-            try queue.store.put([row], in: operation.table)
-        }
-    }
-
-    func retry(_ error: TableOperationError, _ item: Row) async throws {
-        try await settle(error) { queue, operation in
-            let basis = try queue.reader.basis(operation.table, operation.itemID) ?? RowBasis()
-            var again = operation
-            if let latest = basis.latest {
-                again = ConflictRules.onTop(operation, latest)
-                again.conflicts = 0
-            } else {
-                again.thaw()
-            }
-            try queue.put(again)
-            try queue.removeErrors(of: operation.id)
-            guard operation.kind != .delete else { return }
-            let row = Self.item(item, operation, known: basis.lastKnown?.row)
-            try queue.store.put([row], in: operation.table)
-        }
-    }
-
-    /// The app's item as a local row: with the operation's id and the server's system columns.
-    private static func item(_ item: Row, _ operation: QueuedOperation, known: Row?) -> Row {
-        var row = known.map(JSONRowReader.withoutDeleted) ?? Row()
-        for (name, value) in RowMerge.payload(item) { row[name] = value }
-        row["id"] = .string(operation.itemID)
-        return row
-    }
-
-    private func settle(
-        _ error: TableOperationError,
-        _ body: @escaping @Sendable (QueueTransaction, QueuedOperation) throws -> Void
-    ) async throws {
-        let (id, operationID) = (error.id, error.operationID)
-        try await transaction { queue in
-            guard try queue.store.row(id: .string(id), in: SystemTables.errors) != nil,
-                let operation = try queue.reader.operation(operationID),
-                operation.state == .parked
-            else { throw SyncError.errorSettled() }
-            try body(queue, operation)
-        }
-    }
-}
-
-extension TableOperationError {
-    init(_ stored: StoredError, known: ServerState?, engine: SyncEngine) {
-        id = stored.id
-        table = stored.table
-        itemID = stored.itemID
-        kind = stored.kind
-        statusCode = stored.statusCode
-        item = stored.item
-        serverItem = stored.serverItem
-        message = stored.message
-        operationID = stored.operationID
-        switch known {
-        case .row(let row): serverCopy = .row(JSONRowReader.withoutDeleted(row))
-        case .deleted: serverCopy = .deleted
-        case nil: serverCopy = .neverSeen
-        }
-        self.engine = engine
-    }
-}
-
-/// The rows that were last handed out without a version.
-///
-/// Without it a record read before a pull would write its old values over newer ones. All are
-/// forgotten above the limit; then every column of the record counts as changed.
-final class HandedOutRows: Sendable {
-    private struct State {
-        var rows: [ItemKey: Row] = [:]
-    }
-
-    private let state = Mutex<[String: State]>([:])
-    private let limit: Int
-
-    init(limit: Int) { self.limit = limit }
-
-    subscript(table: String, id: String) -> Row? {
-        state.withLock { $0[table]?.rows[ItemKey(id)] }
-    }
-
-    func remember(_ rows: [Row], _ table: String) {
-        state.withLock { tables in
-            var own = tables[table] ?? State()
-            tables[table] = nil
-            if own.rows.count + rows.count > limit { own.rows.removeAll(keepingCapacity: true) }
-            for row in rows.suffix(limit) { own.rows[ItemKey(row.id)] = row }
-            tables[table] = own
-        }
-    }
-
-    func forget(_ table: String) {
-        state.withLock { $0[table] = nil }
     }
 }

@@ -66,6 +66,68 @@ extension SyncError {
         )
     }
 
+    /// What the error of a rejected operation says.
+    static func refusedOperation(
+        _ operation: QueuedOperation,
+        _ server: ServerState?,
+        _ answer: PushAnswer
+    ) -> String {
+        let what =
+            "The \(operation.kind) of row '\(operation.itemID)' in table '\(operation.table)'"
+        switch server {
+        case .row:
+            return """
+                \(what) met another change on the server (\(answer.status)). Settle it with both rows.
+                """
+        case .deleted:
+            return """
+                \(what) met a deleted row on the server (\(answer.status)). Discard it or retry it.
+                """
+        case nil:
+            let reason = answer.message.map { ": \($0)" } ?? ""
+            let end = reason.hasSuffix(".") ? "" : "."
+            return "\(what) was refused by the server (\(answer.status))\(reason)\(end)"
+        }
+    }
+
+    /// `operation` cannot be sent: its entry is damaged, or its row is not here.
+    static func unsendable(_ operation: QueuedOperation) -> SyncError {
+        let what =
+            """
+            Operation \(operation.id), the \(operation.kind) of row '\(operation.itemID)' in table \
+            '\(operation.table)',
+            """
+        guard let damage = operation.damage else {
+            return SyncError(
+                .notFound,
+                """
+                \(what) cannot be sent: the row is not in the store. Drop it with \
+                cancelOperationAndDiscardItem(), or give the row with updateOperationAndRetry(with:).
+                """
+            )
+        }
+        return SyncError(
+            .storeFailure,
+            """
+            \(what) cannot be sent: column '\(damage.column)' of its entry in \
+            MS_TableOperations cannot be read. Drop it with cancelOperationAndDiscardItem(), and \
+            make the change again.
+            """
+        )
+    }
+
+    /// An entry of an older queue that the present one cannot take over.
+    static func unreadableOperation(_ id: Int64, table: String, itemID: String) -> SyncError {
+        SyncError(
+            .storeFailure,
+            """
+            The store was not opened, and is unchanged: operation \(id) of row '\(itemID)' in table \
+            '\(table)' cannot be read. Push it with the version of the app that made it, or delete \
+            entry \(id) of MS_TableOperations, which drops that change.
+            """
+        )
+    }
+
     package static func storeFailure(_ cause: any Error) -> SyncError {
         var error = SyncError(.storeFailure, "The store on the device failed: \(cause)")
         error.cause = cause

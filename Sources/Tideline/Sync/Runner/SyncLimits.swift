@@ -23,6 +23,26 @@ public struct SyncLimits: Sendable, Hashable {
     /// Another device that writes without a pause could keep it busy for ever.
     public var conflictsMax = 8
 
+    /// How many operations go out in the first batch of a push; batches that come through grow.
+    public var batchRowsFirst = 500
+
+    /// How many operations go out in one batch at most.
+    public var batchRowsMax = 1000
+
+    /// How many bytes the bodies of one batch have at most, if there is more than one.
+    public var batchBytesMax = 2 << 20
+
+    /// How often a push makes a batch smaller that was lost on the way, and sends it again.
+    public var lostBatchesMax = 2
+
+    /// How long a server that took no batch is not asked again to take one.
+    public var batchRetryTime: Duration = .seconds(3600)
+
+    /// How many operations of different rows are sent at a time to a server that takes no batches.
+    ///
+    /// With more than one, a change may arrive before one that was made earlier to another row.
+    public var parallelOperations = 1
+
     /// How many rows a pull asks for first.
     public var pageRowsFirst = 1000
 
@@ -44,7 +64,7 @@ public struct SyncLimits: Sendable, Hashable {
     /// A server whose next links lead in a circle would never end it.
     public var pagesMax = 1_000_000
 
-    /// How many handed-out rows a table remembers, for records without a `version`.
+    /// How many rows each of the two generations of seen rows has; see ``SyncTable/update(_:)``.
     public var handedOutRowsMax = 20_000
 
     /// The default limits.

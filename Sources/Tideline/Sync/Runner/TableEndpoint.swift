@@ -29,9 +29,27 @@ struct TableEndpoint: Sendable {
 
     /// `query` is an encoded query with its question mark, or nothing.
     func url(_ table: String, id: String? = nil, query: String = "") throws -> URL {
-        var text = root + "/tables/" + Self.encoded(table)
-        if let id { text += "/" + Self.encoded(id) }
-        guard let url = URL(string: text + query) else { throw SyncError.badLink() }
+        guard let url = URL(string: root + Self.path(table, id: id, query: query)) else {
+            throw SyncError.badLink()
+        }
+        return url
+    }
+
+    /// The path of the endpoint, without a slash at its end.
+    var rootPath: String {
+        Self.origin(root).map { String(root.dropFirst($0.count)) } ?? ""
+    }
+
+    /// The path of a table or a row below the endpoint.
+    static func path(_ table: String, id: String?, query: String) -> String {
+        var text = "/tables/" + encoded(table)
+        if let id { text += "/" + encoded(id) }
+        return text + query
+    }
+
+    /// Where batches go.
+    func batchURL() throws -> URL {
+        guard let url = URL(string: root + "/$batch") else { throw SyncError.badLink() }
         return url
     }
 

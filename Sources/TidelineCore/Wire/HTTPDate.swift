@@ -1,7 +1,5 @@
 // HTTPDate: dates of header fields (RFC 9110 section 5.6.7), on integers.
 
-import TidelineCore
-
 package enum HTTPDate {
     private static let days = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
     private static let months = [

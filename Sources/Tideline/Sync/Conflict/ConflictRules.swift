@@ -1,0 +1,133 @@
+// ConflictRules: what happens when the server's row is not the one that a change was based on.
+//
+// Pure; the table is in docs/SYNC.md.
+
+package import TidelineCore
+
+/// What a conflict comes to.
+package enum ConflictOutcome: Sendable, Hashable {
+    /// The server holds what was sent already: an earlier attempt arrived, or both agree.
+    case alreadyApplied(ServerState)
+    /// The server's row becomes the local one.
+    case takeServer(ServerState)
+    /// The operation, changed like this, is sent again on top of the server's row.
+    case sendAgain(QueuedOperation)
+    /// An earlier form of the operation arrived, and this row came of it: what was changed since is
+    /// sent on top.
+    case rebase(Row)
+    /// The operation is parked.
+    case park
+}
+
+package enum ConflictRules {
+    /// Decides a conflict.
+    ///
+    /// `payload` is what the operation sent, nil for a delete. `wasRead`: the server's row did not
+    /// come in an answer to the operation, but was read because the outcome is unknown.
+    package static func outcome(
+        _ operation: QueuedOperation,
+        payload: Row?,
+        server: ServerState,
+        wasRead: Bool = false,
+        policy: ConflictPolicy,
+        limits: SyncLimits
+    ) -> ConflictOutcome {
+        if isApplied(operation, payload: payload, server: server) { return .alreadyApplied(server) }
+        let earlier = operation.unknownSent.map(RowMerge.payload)
+        if operation.outcomeUnknown, let earlier, case .row(let row) = server,
+            RowMerge.holds(row, earlier)
+        {
+            return .rebase(row)
+        }
+        let mayGoAgain = operation.conflicts < limits.conflictsMax
+        if wasRead, mayGoAgain, isUntouched(operation, by: server) {
+            return .sendAgain(anew(operation))
+        }
+        // An insert whose id belongs to a tombstone brings that row back. With an unknown outcome
+        // only if the tombstone holds something else: it may be of this very insert, deleted since.
+        if operation.kind == .insert, case .deleted(.some, let tombstone) = server,
+            !operation.outcomeUnknown
+                || !isOf([payload, earlier], tombstone)
+        {
+            return .sendAgain(onTop(operation, server))
+        }
+        switch policy.kind {
+        case .fail:
+            return .park
+        case .serverWins:
+            return .takeServer(server)
+        case .clientWins:
+            return mayGoAgain ? .sendAgain(onTop(operation, server)) : .park
+        }
+    }
+
+    /// Whether a tombstone may be of a row that was sent.
+    private static func isOf(_ sent: [Row?], _ tombstone: Row?) -> Bool {
+        guard let tombstone else { return true }
+        return sent.contains { $0.map { RowMerge.holds(tombstone, $0) } ?? false }
+    }
+
+    /// Whether the server's row is still the one that the operation was to change.
+    private static func isUntouched(_ operation: QueuedOperation, by server: ServerState) -> Bool {
+        switch (operation.kind, server) {
+        case (.insert, .deleted(version: nil, row: nil)): return true
+        case (.insert, _): return false
+        case (_, .row(let row)):
+            guard let tag = operation.frozen?.ifMatch, let version = row.version else {
+                return false
+            }
+            return tag == OperationRequest.quoted(version)
+        case (_, .deleted(let version?, _)):
+            return operation.revives
+                && operation.frozen?.ifMatch == OperationRequest.quoted(version)
+        case (_, .deleted): return false
+        }
+    }
+
+    /// The same operation with a new request: it is known that no attempt took effect.
+    private static func anew(_ operation: QueuedOperation) -> QueuedOperation {
+        var again = operation
+        again.startAnew()
+        again.conflicts = operation.conflicts + 1
+        return again
+    }
+
+    /// Whether the server's row is what the operation wanted, so that there is nothing to settle.
+    private static func isApplied(
+        _ operation: QueuedOperation,
+        payload: Row?,
+        server: ServerState
+    ) -> Bool {
+        switch (operation.kind, server) {
+        case (.delete, .deleted): true
+        case (.delete, .row), (_, .deleted): false
+        case (_, .row(let row)): payload.map { RowMerge.holds(row, $0) } ?? false
+        }
+    }
+
+    /// The operation as one that is sent on top of the server's row.
+    package static func onTop(
+        _ operation: QueuedOperation,
+        _ server: ServerState
+    ) -> QueuedOperation {
+        var again = operation
+        again.startAnew()
+        again.conflicts = operation.conflicts + 1
+        again.basisVersion = server.version
+        switch (operation.kind, server) {
+        case (.delete, _):
+            break
+        case (_, .row):
+            again.kind = .update
+            again.revives = false
+            again.sendsWholeRow = true
+        case (_, .deleted(let version, _)):
+            // A tombstone whose version is unknown (410 has no body) is met again by an insert,
+            // whose 409 tells it.
+            again.kind = version == nil ? .insert : .update
+            again.revives = version != nil
+            again.sendsWholeRow = true
+        }
+        return again
+    }
+}

@@ -1,0 +1,156 @@
+// PushAnswer: an answer of the server to one operation, and what it means.
+//
+// Pure; the table is in docs/SYNC.md.
+
+package import TidelineCore
+
+/// An answer of the server to one operation, as far as push looks at it.
+package struct PushAnswer: Sendable, Hashable {
+    package var status: Int
+    /// The row in the body, when the body is a JSON object with an id.
+    package var item: Row?
+    /// What `Retry-After` asks for.
+    package var retryAfter: Duration?
+    /// The text of a problem body.
+    package var message: String?
+    /// Whether the table is not there, or not at this path: nothing is said about the row.
+    package var lacksTable: Bool
+    /// Whether there is a body without a row: a portal's page, or a text.
+    package var hasForeignBody: Bool
+    /// Whether the server has seen the request before and does not know its outcome any more.
+    package var wasRejectedAsRepeat: Bool
+    /// Whether it is a page of rows.
+    package var isPage: Bool
+    /// What it was, for a message.
+    package var outline: AnswerOutline?
+
+    package init(
+        status: Int,
+        item: Row? = nil,
+        retryAfter: Duration? = nil,
+        message: String? = nil,
+        lacksTable: Bool = false,
+        hasForeignBody: Bool = false,
+        wasRejectedAsRepeat: Bool = false,
+        isPage: Bool = false,
+        outline: AnswerOutline? = nil
+    ) {
+        self.status = status
+        self.item = item
+        self.retryAfter = retryAfter
+        self.message = message
+        self.lacksTable = lacksTable
+        self.hasForeignBody = hasForeignBody
+        self.wasRejectedAsRepeat = wasRejectedAsRepeat
+        self.isPage = isPage
+        self.outline = outline
+    }
+
+    package enum Verdict: Sendable, Hashable {
+        case accepted(ServerState)
+        /// Another state than the operation was based on.
+        case conflict(ServerState)
+        case rejected
+        /// What came of the operation has to be asked.
+        case look(PushLook)
+        case retry
+        case unauthorized
+    }
+
+    package func verdict(for operation: QueuedOperation) -> Verdict {
+        let kind = operation.kind
+        switch status {
+        case 200..<300:
+            // A success whose body is no row may be a portal's page: its outcome is unknown.
+            if hasForeignBody { return .retry }
+            if kind == .delete { return .accepted(.deleted(version: item?.version)) }
+            if let item { return .accepted(ServerState(item)) }
+            return status == 204 ? .look(.written) : .retry
+        case 401:
+            return .unauthorized
+        case 404, 410:
+            // A proxy's page, while the server behind it is away.
+            if hasForeignBody, message == nil { return .retry }
+            if lacksTable { return .rejected }
+            switch kind {
+            case .delete:
+                // An empty 404 may be a gateway's that knows no such path.
+                let isBare = status == 404 && item == nil && message == nil
+                return isBare ? .look(.table) : .accepted(.deleted(version: nil))
+            case .update: return .conflict(item.map { ServerState($0) } ?? .deleted(version: nil))
+            // Nothing can be gone that is not there yet: the table is missing.
+            case .insert: return .rejected
+            }
+        case 412 where wasRejectedAsRepeat:
+            return .look(.row)
+        case 409, 412:
+            return item.map { .conflict(ServerState($0)) } ?? .rejected
+        case 408, 429, 500...:
+            return .retry
+        case 400..<500:
+            return .rejected
+        default:
+            return .retry
+        }
+    }
+}
+
+/// What is asked where an answer does not say what came of an operation.
+package enum PushLook: Sendable, Hashable {
+    /// The row, which the server says it has written.
+    case written
+    /// The row: it tells whether the operation arrived.
+    case row
+    /// The table: where it is, a row that is not found is gone.
+    case table
+
+    package enum Finding: Sendable, Hashable {
+        case accepted(ServerState)
+        case conflict(ServerState)
+        case retry
+        case unauthorized
+    }
+
+    package func finding(_ answer: PushAnswer, _ operation: QueuedOperation) -> Finding {
+        if answer.status == 401 { return .unauthorized }
+        if self == .table {
+            return answer.isPage ? .accepted(.deleted(version: nil)) : .retry
+        }
+        if let item = answer.item, [200, 404, 410].contains(answer.status) {
+            let state = ServerState(item)
+            let isOld = item.version.map(OperationRequest.quoted) == operation.frozen?.ifMatch
+            return self == .written && !isOld ? .accepted(state) : .conflict(state)
+        }
+        guard answer.status == 404 || answer.status == 410, !answer.lacksTable,
+            !answer.hasForeignBody || answer.message != nil
+        else { return .retry }
+        return .conflict(.deleted(version: nil))
+    }
+}
+
+/// What came back for one operation.
+package enum PushReply: Sendable, Hashable {
+    case answer(PushAnswer)
+    /// No answer came.
+    case lost
+}
+
+/// An answered operation whose outcome is to be stored.
+package struct PushSettling: Sendable, Hashable {
+    package enum Verdict: Sendable, Hashable {
+        case accepted(ServerState)
+        /// `wasRead`: the state was asked for, because the outcome is unknown.
+        case conflict(ServerState, wasRead: Bool)
+        case rejected
+    }
+
+    package var operation: QueuedOperation
+    package var verdict: Verdict
+    package var answer: PushAnswer
+
+    package init(_ operation: QueuedOperation, _ verdict: Verdict, _ answer: PushAnswer) {
+        self.operation = operation
+        self.verdict = verdict
+        self.answer = answer
+    }
+}

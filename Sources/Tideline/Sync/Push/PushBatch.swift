@@ -1,0 +1,136 @@
+// PushBatch: several operations as one request, and its answer (OData JSON Format 4.01, section 19).
+
+import Foundation
+import TidelineCore
+
+enum PushBatch {
+    /// The body of `POST /$batch`; the bytes of each operation stand in it as they were frozen.
+    ///
+    /// `root` is the path of the endpoint, without a slash at its end.
+    static func body(_ operations: [QueuedOperation], root: String) -> [UInt8] {
+        let size = operations.reduce(64) { $0 + ($1.frozen?.body?.utf8.count ?? 0) + 320 }
+        var writer = JSONWriter(capacity: size)
+        writer.raw("{\"requests\":[")
+        for (index, operation) in operations.enumerated() {
+            guard let frozen = operation.frozen else { continue }
+            writer.raw(index == 0 ? "{\"id\":\"" : ",{\"id\":\"")
+            writer.integer(Int64(index + 1))
+            writer.raw("\",\"method\":")
+            writer.string(frozen.method)
+            writer.raw(",\"url\":")
+            writer.string(
+                root
+                    + TableEndpoint.path(
+                        operation.table,
+                        id: operation.kind == .insert ? nil : operation.itemID,
+                        query: frozen.query
+                    )
+            )
+            writer.raw(",\"headers\":{")
+            var headers = OperationRequest.headers(frozen)
+            if frozen.body != nil { headers["Content-Type"] = "application/json" }
+            for (place, field) in headers.enumerated() {
+                if place > 0 { writer.byte(",") }
+                writer.string(field.name)
+                writer.byte(":")
+                writer.string(field.value)
+            }
+            writer.byte("}")
+            if let body = frozen.body {
+                writer.raw(",\"body\":")
+                writer.raw(body)
+            }
+            writer.byte("}")
+        }
+        writer.raw("]}")
+        return writer.bytes
+    }
+
+    /// The answers by the places of their requests; nil when it is no answer to a batch.
+    static func answers(_ response: TransportResponse, count: Int) -> [TransportResponse?]? {
+        guard response.status == 200 else { return nil }
+        return response.body.withUnsafeBufferPointer { bytes in
+            var reader = JSONReader(bytes)
+            return try? answers(&reader, count)
+        }
+    }
+
+    private struct NoBatch: Error {}
+
+    private static func answers(
+        _ reader: inout JSONReader,
+        _ count: Int
+    ) throws -> [TransportResponse?] {
+        guard case .object = try reader.value() else { throw NoBatch() }
+        try reader.beginObject()
+        var result: [TransportResponse?]?
+        while let name = try reader.nextMember() {
+            guard reader.text(name) == "responses" else {
+                try reader.skip(try reader.value())
+                continue
+            }
+            guard case .array = try reader.value() else { throw NoBatch() }
+            var answers = [TransportResponse?](repeating: nil, count: count)
+            try reader.beginArray()
+            while try reader.nextElement() {
+                let (place, answer) = try answer(&reader)
+                if answers.indices.contains(place) { answers[place] = answer }
+            }
+            result = answers
+        }
+        try reader.end()
+        guard let result else { throw NoBatch() }
+        return result
+    }
+
+    private static func answer(
+        _ reader: inout JSONReader
+    ) throws -> (place: Int, answer: TransportResponse) {
+        guard case .object = try reader.value() else { throw NoBatch() }
+        try reader.beginObject()
+        var place: Int?
+        var status: Int?
+        var headers = HTTPFields()
+        var body: [UInt8] = []
+        while let name = try reader.nextMember() {
+            switch reader.text(name) {
+            case "id":
+                guard case .string(let span) = try reader.value() else { throw NoBatch() }
+                place = Int(reader.text(span)).map { $0 - 1 }
+            case "status":
+                guard case .number(let span) = try reader.value() else { throw NoBatch() }
+                status = reader.integer(span).flatMap { Int(exactly: $0) }
+            case "headers":
+                headers = try fields(&reader)
+            case "body":
+                body = try raw(&reader)
+            default:
+                try reader.skip(try reader.value())
+            }
+        }
+        guard let place, let status else { throw NoBatch() }
+        return (place, TransportResponse(status: status, headers: headers, body: body))
+    }
+
+    private static func fields(_ reader: inout JSONReader) throws -> HTTPFields {
+        guard case .object = try reader.value() else { throw NoBatch() }
+        var fields = HTTPFields()
+        try reader.beginObject()
+        while let name = try reader.nextMember() {
+            let text = reader.text(name)
+            guard case .string(let span) = try reader.value() else { throw NoBatch() }
+            fields[text] = reader.text(span)
+        }
+        return fields
+    }
+
+    /// A value as it stands; a text as its bytes.
+    private static func raw(_ reader: inout JSONReader) throws -> [UInt8] {
+        let start = reader.position
+        let token = try reader.value()
+        if case .string(let span) = token { return Array(reader.text(span).utf8) }
+        try reader.skip(token)
+        let bytes = reader.bytes[start..<reader.position]
+        return Array(bytes.drop { $0 == 0x20 || $0 == 0x0A || $0 == 0x0D || $0 == 0x09 })
+    }
+}

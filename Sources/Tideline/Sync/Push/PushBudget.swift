@@ -1,0 +1,46 @@
+// PushBudget: how many operations go out in one request. It grows while requests come through, and
+// shrinks when they are lost or too large. Pure.
+
+package struct PushBudget: Sendable, Hashable {
+    package private(set) var rows: Int
+    package private(set) var bytes: Int
+    package private(set) var usesBatches: Bool
+    private let limits: SyncLimits
+
+    package init(limits: SyncLimits, usesBatches: Bool = true) {
+        self.limits = limits
+        self.usesBatches = usesBatches
+        rows = max(1, usesBatches ? limits.batchRowsFirst : limits.parallelOperations)
+        bytes = limits.batchBytesMax
+    }
+
+    /// The first operation of the queue went out so often without an answer, maybe in pushes that
+    /// were killed: the link may not take as much as that.
+    package mutating func begin(afterAttempts attempts: Int) {
+        guard usesBatches else { return }
+        let factor = 1 << (2 * min(max(0, attempts), 10))
+        rows = max(1, min(rows, limits.batchRowsFirst / factor))
+        bytes = min(bytes, max(Self.bytesMin, limits.batchBytesMax / factor))
+    }
+
+    /// A request was answered.
+    package mutating func succeeded() {
+        guard usesBatches else { return }
+        rows = min(rows * 2, limits.batchRowsMax)
+        bytes = min(bytes * 2, limits.batchBytesMax)
+    }
+
+    /// A batch was lost, or was too large.
+    package mutating func shrink() {
+        rows = max(1, rows / 4)
+        bytes = max(Self.bytesMin, bytes / 4)
+    }
+
+    /// The server takes no batches.
+    package mutating func giveUpBatches() {
+        usesBatches = false
+        rows = max(1, limits.parallelOperations)
+    }
+
+    private static let bytesMin = 16 << 10
+}

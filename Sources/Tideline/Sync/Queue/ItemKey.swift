@@ -1,0 +1,27 @@
+// ItemKey, RowKey: an id, and a row of a table, as keys of sets and dictionaries.
+
+import TidelineCore
+
+/// An id as a key: two ids are the same when their UTF-8 bytes are.
+struct ItemKey: Hashable, Sendable {
+    private let id: String
+
+    init(_ id: String) { self.id = id }
+
+    static func == (left: ItemKey, right: ItemKey) -> Bool {
+        left.id.utf8.elementsEqual(right.id.utf8)
+    }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(id) }
+}
+
+/// A row of a table as a key.
+package struct RowKey: Hashable, Sendable {
+    package let table: String
+    private let item: ItemKey
+
+    package init(_ table: String, _ itemID: String) {
+        self.table = table
+        item = ItemKey(itemID)
+    }
+}

@@ -1,0 +1,124 @@
+// OperationRow: a queued operation as a row of MS_TableOperations, and back.
+//
+// What cannot be read is no end of the queue: the operation comes with a `damage` that names the
+// column, and push parks it with an error.
+
+import Foundation
+package import TidelineCore
+
+extension QueuedOperation {
+    /// The entry as it is stored.
+    package var storedRow: Row {
+        if let damage {
+            var row = damage.stored
+            row["state"] = .integer(state.rawValue)
+            return row
+        }
+        var row: Row = [
+            "itemId": .string(itemID), "table": .string(table), "tableKind": 0,
+            "properties": .data(Data("{\"type\":\(kind.rawValue)}".utf8)),
+            "kind": .integer(Int64(kind.rawValue)), "state": .integer(state.rawValue),
+            "group": Self.text(group), "account": Self.text(account),
+            "attempts": .integer(Int64(attempts)), "outcomeUnknown": .bool(outcomeUnknown),
+            "requestId": Self.text(frozen?.requestID), "firstSent": Self.text(frozen?.firstSent),
+            "method": Self.text(frozen?.method), "query": Self.text(frozen?.query),
+            "ifMatch": Self.text(frozen?.ifMatch), "body": Self.text(frozen?.body),
+            "sentRow": Self.json(frozen?.sentRow), "unknownSent": Self.json(unknownSent),
+            "base": Self.json(basis.base), "latest": Self.json(basis.latest?.stored),
+            "basisVersion": Self.text(basisVersion), "sendsWholeRow": .bool(sendsWholeRow),
+            "revives": .bool(revives), "conflicts": .integer(Int64(conflicts)),
+        ]
+        if id > 0 { row["id"] = .integer(id) }
+        return row
+    }
+
+    /// The operation of a stored entry; `schema` gives the types of its rows.
+    package init(storedRow row: Row, schema: (String) -> TableSchema?) {
+        var reader = OperationReader(row)
+        let table = reader.text("table") ?? ""
+        let kind = reader.integer("kind").flatMap { Int(exactly: $0) }
+            .flatMap(OperationKind.init)
+        let state = reader.integer("state").flatMap(State.init)
+        self.init(
+            id: reader.integer("id") ?? 0,
+            table: table,
+            itemID: reader.text("itemId") ?? "",
+            kind: kind ?? .update,
+            state: state ?? .pending
+        )
+        if kind == nil { reader.damaged = "kind" }
+        if state == nil { reader.damaged = "state" }
+        reader.schema = schema(table)
+        group = reader.text("group")
+        account = reader.text("account")
+        basisVersion = reader.text("basisVersion")
+        sendsWholeRow = reader.flag("sendsWholeRow")
+        revives = reader.flag("revives")
+        outcomeUnknown = reader.flag("outcomeUnknown")
+        conflicts = Int(clamping: reader.integer("conflicts") ?? 0)
+        attempts = Int(clamping: reader.integer("attempts") ?? 0)
+        basis = RowBasis(
+            base: reader.row("base"),
+            latest: reader.row("latest").map(ServerState.init)
+        )
+        let sentRow = reader.row("sentRow")
+        if let method = reader.text("method"), let requestID = reader.text("requestId") {
+            frozen = Frozen(
+                method: method,
+                query: reader.text("query") ?? "",
+                ifMatch: reader.text("ifMatch"),
+                requestID: requestID,
+                firstSent: reader.text("firstSent") ?? "",
+                body: reader.text("body"),
+                sentRow: sentRow
+            )
+        } else if self.state == .attempted {
+            reader.damaged = "requestId"
+        }
+        unknownSent = reader.row("unknownSent")
+        if let column = reader.damaged { damage = Damage(column: column, stored: row) }
+    }
+
+    private static func text(_ text: String?) -> Value { text.map(Value.string) ?? .null }
+
+    private static func json(_ row: Row?) -> Value {
+        row.map { .string(RowText.json($0).text) } ?? .null
+    }
+}
+
+/// Reads the columns of an entry and remembers what cannot be read.
+private struct OperationReader {
+    private let stored: Row
+    var schema: TableSchema?
+    var damaged: String?
+
+    init(_ stored: Row) { self.stored = stored }
+
+    func text(_ name: String) -> String? { stored[name]?.text }
+
+    func integer(_ name: String) -> Int64? {
+        if case .integer(let value) = stored[name] { value } else { nil }
+    }
+
+    func flag(_ name: String) -> Bool { stored[name] == true }
+
+    mutating func row(_ name: String) -> Row? {
+        guard let text = text(name) else { return nil }
+        if let row = RowText.row(Data(text.utf8), schema) { return row }
+        damaged = name
+        return nil
+    }
+}
+
+extension ServerState {
+    /// As it is kept: a tombstone keeps its version only.
+    fileprivate var stored: Row {
+        switch self {
+        case .row(let row): return row
+        case .deleted(let version, _):
+            var row: Row = ["deleted": true]
+            row["version"] = version.map(Value.string)
+            return row
+        }
+    }
+}

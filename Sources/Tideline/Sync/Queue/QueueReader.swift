@@ -1,0 +1,87 @@
+// QueueReader: looking things up in the queue, within one transaction of the store.
+
+import TidelineCore
+
+struct QueueReader {
+    let store: any LocalStoreReader
+    let catalog: TableCatalog
+
+    private func operations(_ query: TableQuery) throws -> [QueuedOperation] {
+        try store.rows(query, in: SystemTables.operations).map(operation)
+    }
+
+    private func operation(_ row: Row) -> QueuedOperation {
+        QueuedOperation(storedRow: row, schema: catalog.schema)
+    }
+
+    private func byID(_ filter: Filter?) -> TableQuery {
+        var query = TableQuery(filter: filter)
+        query.order = [SortKey(column: "id")]
+        return query
+    }
+
+    /// All operations, in order.
+    func operations() throws -> [QueuedOperation] { try operations(byID(nil)) }
+
+    /// The operations of one row, in order: two at most.
+    func operations(_ table: String, _ itemID: String) throws -> [QueuedOperation] {
+        try operations(
+            byID(.equal("itemId", .string(itemID)) && .equal("table", .string(table)))
+        )
+    }
+
+    func operation(_ id: Int64) throws -> QueuedOperation? {
+        try store.row(id: .integer(id), in: SystemTables.operations).map(operation)
+    }
+
+    /// The first operations behind `id` that are not parked, in order.
+    func operations(after id: Int64, limit: Int) throws -> [QueuedOperation] {
+        let notParked = Filter.differs(
+            "state",
+            from: .integer(QueuedOperation.State.parked.rawValue)
+        )
+        // By id alone: with the table in the filter SQLite goes by that index and sorts them all.
+        var query = byID(.greater("id", .integer(id)) && notParked)
+        query.limit = limit
+        return try operations(query)
+    }
+
+    /// The place of the last operation in the queue; 0 when it is empty.
+    func lastID() throws -> Int64 {
+        var query = TableQuery()
+        query.order = [SortKey(column: "id", ascending: false)]
+        query.limit = 1
+        return try operations(query).first?.id ?? 0
+    }
+
+    func count(table: String? = nil) throws -> Int {
+        try store.count(
+            table.map { .equal("table", .string($0)) },
+            in: SystemTables.operations
+        )
+    }
+
+    /// The ids of the rows of a table that have operations.
+    func pendingIDs(_ table: String) throws -> Set<ItemKey> {
+        guard try count(table: table) > 0 else { return [] }
+        var query = TableQuery(filter: .equal("table", .string(table)))
+        query.select = ["itemId"]
+        return Set(
+            try store.rows(query, in: SystemTables.operations).compactMap {
+                $0["itemId"]?.text.map(ItemKey.init)
+            }
+        )
+    }
+
+    /// The ids of the rows that a filter matches.
+    func ids(_ filter: Filter?, in table: String) throws -> [String] {
+        var query = TableQuery(filter: filter)
+        query.select = [SystemColumn.id]
+        return try store.rows(query, in: table).map(\.id)
+    }
+
+    /// What is known of a row on the server; nil when it has no operations.
+    func basis(_ table: String, _ itemID: String) throws -> RowBasis? {
+        try operations(table, itemID).first?.basis
+    }
+}

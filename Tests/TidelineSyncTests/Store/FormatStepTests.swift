@@ -1,0 +1,180 @@
+// The step from older queues: format 1 with a full queue, and stores of the original SDK.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineSQLite
+
+@Suite struct FormatStepTests {
+    @Test func aFullQueueOfFormatOneGoesOn() async throws {
+        try await withTemporaryFile { path in
+            try FormatOne.make(path)
+            let transport = ScriptedTransport()
+            let device = try await Device(transport, store: SQLiteStore(path: path))
+            #expect(
+                try await device.queue() == [
+                    "update conflict attempted parked", "update refused attempted parked",
+                    "update behind attempted", "update behind", "update edited", "delete gone",
+                    "update replaced", "update older", "insert new", "insert note",
+                ]
+            )
+            let errors = try await device.context.operationErrors()
+            #expect(errors.map(\.statusCode) == [412, 422])
+            #expect(errors.map { $0.item?["text"] } == ["mine", "refused text"])
+            #expect(errors[0].serverItem?["text"] == "theirs")
+            guard case .row(let known) = errors[0].serverCopy else {
+                Issue.record("the newest server row is forgotten")
+                return
+            }
+            #expect(known.version == "v20")
+            transport.add(
+                .json(200, serverRow("behind", 30, text: "first", rank: 1)),
+                .json(200, serverRow("behind", 31, text: "first", rank: 2)),
+                .json(200, serverRow("edited", 32, text: "two words", rank: 1)),
+                .status(204),
+                .json(200, serverRow("replaced", 33, text: "second life")),
+                .json(412, serverRow("older", 34)),
+                .json(201, serverRow("new", 35, rank: 9)),
+                .json(201, #"{"id":"note","body":"a note","version":"v36"}"#)
+            )
+            #expect(try await device.push()?.status == .operationErrors)
+            #expect(
+                transport.sent.map(\.description) == [
+                    #"PATCH /tables/Todo/behind "v1" {"text":"first"}"#,
+                    #"PATCH /tables/Todo/behind "v30" {"rank":2}"#,
+                    #"PATCH /tables/Todo/edited "v8" {"text":"two words"}"#,
+                    #"DELETE /tables/Todo/gone "v4" -"#,
+                    #"PATCH /tables/Todo/replaced "v5" "#
+                        + #"{"text":"second life","complete":false,"rank":null}"#,
+                    #"PATCH /tables/Todo/older "v0" "#
+                        + #"{"text":"from an old screen","complete":false,"rank":1}"#,
+                    #"POST /tables/Todo - "#
+                        + #"{"id":"new","text":"new\nwith \"quotes\"","complete":false,"rank":9}"#,
+                    #"POST /tables/Note - {"id":"note","body":"a note"}"#,
+                ]
+            )
+            // A request that went out before keeps its id.
+            #expect(transport.sent[0].requestID == "538e1f70-cf74-48cc-8bc1-07b036f334fe")
+            let file = try Database(path: path, mode: .readOnly)
+            #expect(try file.integer("PRAGMA user_version") == 2)
+            let bases = "SELECT count(*) FROM sqlite_master WHERE name = 'MS_TableBases'"
+            #expect(try file.integer(bases) == 0)
+            #expect(try file.integer("SELECT seq FROM sqlite_sequence") == 11)
+            let sent = "SELECT count(*) FROM MS_TableOperations WHERE firstSent = ?1"
+            #expect(try file.integer(sent, [.text("Fri, 15 Jan 2027 08:00:00 GMT")]) == 3)
+        }
+    }
+
+    private static let original = """
+        CREATE TABLE MS_TableOperations (id INTEGER PRIMARY KEY, itemId TEXT,
+            properties BLOB, "table" TEXT, tableKind INTEGER);
+        CREATE TABLE MS_TableOperationErrors (id TEXT PRIMARY KEY, operationId INTEGER,
+            properties BLOB, tableKind INTEGER);
+        CREATE TABLE MS_TableConfig (id TEXT PRIMARY KEY, "key" TEXT, keyType INTEGER,
+            "table" TEXT, value TEXT);
+        CREATE TABLE Todo (id TEXT PRIMARY KEY, version TEXT, text TEXT, complete INTEGER);
+        """
+
+    /// Operations of the original SDK: its updates send the whole row with the version that the
+    /// row had, and its deletes keep the row.
+    @Test func operationsOfTheOriginalAreSent() async throws {
+        try await withTemporaryFile { path in
+            try Database(path: path).execute(
+                Self.original + """
+                    INSERT INTO Todo VALUES ('made', NULL, 'new', 0), ('edited', 'AAA=', 'mine', 1);
+                    INSERT INTO MS_TableOperations VALUES
+                        (7, 'made', CAST('{"type":0}' AS BLOB), 'Todo', 0),
+                        (8, 'edited', CAST('{"type":1}' AS BLOB), 'Todo', 0),
+                        (9, 'gone', CAST('{"type":2,"item":{"id":"gone","version":"BBB="}}'
+                            AS BLOB), 'Todo', 0);
+                    INSERT INTO MS_TableOperationErrors VALUES
+                        ('e', 8, CAST('{"code":412}' AS BLOB), 0);
+                    """
+            )
+            let transport = ScriptedTransport([
+                .json(201, serverRow("made", 1)), .json(200, serverRow("edited", 2)),
+                .status(204),
+            ])
+            let device = try await Device(transport, store: SQLiteStore(path: path))
+            #expect(try await device.queue() == ["insert made", "update edited", "delete gone"])
+            #expect(try await device.push() == nil)
+            #expect(
+                transport.sent.map { "\($0.method) \($0.ifMatch ?? "-")" } == [
+                    "POST -", "PATCH \"AAA=\"", "DELETE \"BBB=\"",
+                ]
+            )
+            #expect(transport.sent[1].body?.contains(#""text":"mine","complete":true"#) == true)
+            try await device.todos().insert(Todo(id: "next"))
+            #expect(try await device.context.pendingOperations().first?.id == 10)
+        }
+    }
+
+    @Test(arguments: ["nonsense", #"{"type":7}"#, "{}", #"{"type":"1"}"#])
+    func anUnreadableQueueIsRefusedAndLeftAlone(properties: String) async throws {
+        try await withTemporaryFile { path in
+            try Database(path: path).execute(
+                Self.original + """
+                    INSERT INTO MS_TableOperations VALUES
+                        (3, 'row 1', CAST('\(properties)' AS BLOB), 'Todo', 0);
+                    PRAGMA wal_checkpoint(TRUNCATE)
+                    """
+            )
+            let error = #expect(throws: SyncError.self) { try SQLiteStore(path: path) }
+            #expect(error?.code == .storeFailure)
+            for part in ["operation 3", "row 1", "Todo", "MS_TableOperations"] {
+                #expect(error?.message.contains(part) == true, "\(part)")
+            }
+            let file = try Database(path: path)
+            #expect(try file.integer("PRAGMA user_version") == 0)
+            #expect(try file.integer("SELECT count(*) FROM MS_TableOperations") == 1)
+        }
+    }
+
+    /// A queue entry that cannot be read is no end of the queue: it is named, and can be dropped.
+    @Test(arguments: [
+        "kind = NULL", "kind = 9", "state = NULL", "base = '{\"id\":'", "latest = 'x'",
+        "sentRow = '[]', method = 'PATCH', requestId = 'r'", "state = 1",
+    ])
+    func aDamagedEntryIsNamedAndOthersGoOn(damage: String) async throws {
+        try await withTemporaryFile { path in
+            let transport = ScriptedTransport([.json(201, serverRow("b", 1))])
+            let device = try await Device(transport, store: SQLiteStore(path: path))
+            try await device.seed([localRow("a", 1)])
+            try await device.todos().update(id: "a") { $0.text = "mine" }
+            try await device.todos().insert(Todo(id: "b"))
+            try Database(path: path).execute("UPDATE MS_TableOperations SET \(damage) WHERE id = 1")
+            #expect(try await device.context.pendingOperations().count == 2)
+            let error = try #require(try await device.push())
+            #expect(error.status == .operationErrors)
+            #expect(error.completed == 1)
+            let one = try #require(error.errors.first)
+            #expect(one.itemID == "a")
+            #expect(one.message.contains("Operation 1"))
+            #expect(one.message.contains("cancelOperationAndDiscardItem"))
+            #expect(transport.sent.map(\.method) == ["POST"])
+            try await one.cancelOperationAndDiscardItem()
+            #expect(try await device.queue().isEmpty)
+            #expect(try await device.push() == nil)
+        }
+    }
+
+    /// A JSON document of 62 levels: the queue holds it in a column, not in three more levels.
+    @Test(arguments: [false, true])
+    func deepDocumentsAreSent(isLost: Bool) async throws {
+        try await withTemporaryFile { path in
+            let deep = String(repeating: "[", count: 61) + String(repeating: "]", count: 61)
+            let transport = ScriptedTransport(isLost ? [.lost] : [])
+            let store = try SQLiteStore(path: path)
+            let device = try await Device(transport, store: store)
+            let rows = try device.client.syncTable(named: "Todo")
+            try await rows.insert(["id": "a", "text": .json(try JSON(deep))])
+            if isLost { _ = try await device.push() }
+            transport.add(.status(400))
+            let error = try #require(try await device.push()?.errors.first)
+            #expect(error.statusCode == 400)
+            #expect(error.item?["text"] != nil)
+            #expect(transport.sent.last?.body?.contains(deep) == true)
+        }
+    }
+}
