@@ -32,6 +32,9 @@ struct CodeRuleTests {
     static let linesMax = 450
     static let linesWanted = 300
 
+    /// No folder of the sources has more files; a drawer gets folders that say what belongs together.
+    static let filesInFolderMax = 20
+
     @Test func onlyTheEnvironmentReadsTheClock() throws {
         let files = try Repository.swiftFiles().filter { $0.isIn("Sources") }
         let readers = files.filter { !readingTheWorld($0).isEmpty }
@@ -121,6 +124,27 @@ struct CodeRuleTests {
         let long = files.filter { $0.lineCount > Self.linesMax }.map(\.path)
         expectNone(tooLong(files, allowed: Self.longFiles))
         expectNone(staleEntries(of: Self.longFiles, in: long))
+    }
+
+    @Test func foldersAreNoDrawers() throws {
+        let files = try Repository.swiftFiles().filter { $0.isIn("Sources") }
+        expectNone(drawers(files.map(\.path)))
+    }
+
+    @Test func folderRuleCanFail() {
+        let full = (0...Self.filesInFolderMax).map { "Sources/A/\($0).swift" }
+        #expect(drawers(full).map(\.path) == ["Sources/A"])
+        #expect(drawers(full.dropLast() + ["Sources/A/B/C.swift"]).isEmpty)
+    }
+
+    private func drawers(_ paths: [String]) -> [Finding] {
+        let folders = Dictionary(grouping: paths) { $0.split(separator: "/").dropLast() }
+        return folders.filter { $1.count > Self.filesInFolderMax }.map { folder, files in
+            Finding(
+                path: folder.joined(separator: "/"),
+                message: "\(files.count) files; the limit is \(Self.filesInFolderMax)."
+            )
+        }
     }
 
     @Test func lengthRuleCanFail() {

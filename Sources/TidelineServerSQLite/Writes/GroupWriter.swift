@@ -61,7 +61,7 @@ final class GroupWriter: Sendable {
         self.log = log
         inlineDatabase = Mutex(inline ? database : nil)
         guard !inline else { return }
-        let thread = Thread { [self] in run(database) }
+        let thread = Thread { [self] in serve(database) }
         thread.name = "tideline-writer"
         thread.start()
     }
@@ -136,7 +136,8 @@ final class GroupWriter: Sendable {
         wake.signal()
     }
 
-    private func run(_ database: Database) {
+    /// The life of the thread.
+    private func serve(_ database: Database) {
         var schedule = PurgeSchedule()
         while true {
             _ = wake.wait(timeout: DispatchTime(uptimeNanoseconds: schedule.due))
@@ -242,7 +243,7 @@ final class GroupWriter: Sendable {
         _ moved: inout [TableStamp]
     ) throws -> [[GroupOutcome]] {
         do {
-            return try run(jobs, database, &moved) { body in try body() }
+            return try transact(jobs, database, &moved) { body in try body() }
         } catch {
             // The marks are gone, but not the stamps that they were for.
             for job in jobs {
@@ -250,7 +251,7 @@ final class GroupWriter: Sendable {
                     table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
                 }
             }
-            return try run(jobs, database, &moved) { body in
+            return try transact(jobs, database, &moved) { body in
                 let result = Result { try database.savepoint(body) }
                 // A full disk ends the whole transaction, not the savepoint alone.
                 guard database.isInTransaction else { throw ServerError.notCommitted }
@@ -262,7 +263,8 @@ final class GroupWriter: Sendable {
         }
     }
 
-    private func run(
+    /// Runs the jobs in one transaction; `each` surrounds a group.
+    private func transact(
         _ jobs: [BatchJob],
         _ database: Database,
         _ moved: inout [TableStamp],

@@ -76,7 +76,7 @@ struct RowWrites {
             } catch {
                 return .refused(at: place, .refused(error))
             }
-            let outcome = try write.repeatKey.map { try once($0, write) } ?? apply(write)
+            let outcome = try write.repeatKey.map { try once($0, write) } ?? growAndPerform(write)
             guard outcome.decision.isSuccess else { return .refused(at: place, outcome) }
             budget.take(outcome)
             outcomes.append(outcome)
@@ -84,7 +84,8 @@ struct RowWrites {
         return .done(outcomes)
     }
 
-    private mutating func apply(_ write: BatchJob.Write) throws -> WriteOutcome {
+    /// Makes what the table lacks, and does the write.
+    private mutating func growAndPerform(_ write: BatchJob.Write) throws -> WriteOutcome {
         let table = write.table.table
         if !table.needsGrowth || table === grown {
             return try perform(write.operation, in: write.table)
@@ -106,7 +107,7 @@ struct RowWrites {
         case .forgotten: return .refused(.forgottenRequest)
         case .new: break
         }
-        let outcome = try apply(write)
+        let outcome = try growAndPerform(write)
         if outcome.decision.isSuccess {
             ledgerPuts.bytes += try ledger.put(key, write.operation, outcome, now: now)
             ledgerPuts.count += 1

@@ -30,7 +30,7 @@ struct ProtocolExample {
     /// The first blocks of code below a heading.
     init(_ heading: String, blocks: Int = 1) throws {
         let root = URL(filePath: #filePath).deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
         let url = root.appending(path: "docs/PROTOCOL.md")
         let text = try String(contentsOf: url, encoding: .utf8)
         let section = try #require(
