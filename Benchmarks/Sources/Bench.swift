@@ -11,6 +11,7 @@ enum Bench {
                bench pages URL              the whole table in pages of 1000, not stored
                bench pages URL KIND         the same of a peer: pocketbase or kinto
                bench links URL QUERY        next links to the begin, middle and end of a list
+               bench delta URL              link to the changes after now, and bytes of its answer
                bench local DIR SECONDS      changes and reads of a store file
                bench push URL DIR COUNT     so many inserts, in batches
                bench push URL DIR COUNT MS  the same over a link with so long a round trip
@@ -26,6 +27,7 @@ enum Bench {
             case ("pages", 2): try await ServerTable(words[1]).readPages()
             case ("pages", 3): try await PeerTable(words[1], kind: words[2]).readPages()
             case ("links", 3): try await ServerTable(words[1]).printLinks(words[2])
+            case ("delta", 2): try await ServerTable(words[1]).printDelta()
             case ("local", 3):
                 try await Device.open(in: words[1]).measureChanges(
                     for: .seconds(Int(words[2]) ?? 1)

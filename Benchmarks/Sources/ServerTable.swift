@@ -25,16 +25,20 @@ struct ServerTable {
     init(_ root: String) { self.root = root }
 
     /// One page in the datasync dialect, as bytes.
-    private func get(_ query: String, pageSize: Int) async throws -> [UInt8] {
+    private func get(
+        _ query: String,
+        pageSize: Int,
+        tracksChanges: Bool = false
+    ) async throws -> [UInt8] {
         guard let url = URL(string: "\(root)/tables/TodoItem?\(query)") else {
             throw URLError(.badURL)
         }
+        let preference =
+            "odata.maxpagesize=\(pageSize)" + (tracksChanges ? ", odata.track-changes" : "")
         let response = try await transport.send(
             TransportRequest(
                 url: url,
-                headers: [
-                    "ZUMO-API-VERSION": "3.0.0", "Prefer": "odata.maxpagesize=\(pageSize)",
-                ]
+                headers: ["ZUMO-API-VERSION": "3.0.0", "Prefer": preference]
             )
         )
         guard response.status == 200 else { throw Failure(status: response.status) }
@@ -109,12 +113,26 @@ struct ServerTable {
         print("begin\t\(begin)\nmiddle\t\(links[links.count / 2])\nend\t\(end)")
     }
 
+    /// The link to the changes after now, and the size of its answer.
+    func printDelta() async throws {
+        var (query, link): (String?, String?) = ("$orderby=updatedAt", nil)
+        while let next = query {
+            let body = try await get(next, pageSize: Self.pageRows, tracksChanges: true)
+            query = Self.nextLink(body)
+            link = Self.lastLink(body, "@odata.deltaLink")
+        }
+        guard let link else { throw Failure(status: 200) }
+        print("\(link)\t\(try await get(link, pageSize: Self.pageRows).count)")
+    }
+
     private static let pageRows = 1000
 
-    /// The last member of a page.
-    private static func nextLink(_ body: [UInt8]) -> String? {
+    private static func nextLink(_ body: [UInt8]) -> String? { lastLink(body, "nextLink") }
+
+    /// The last member of a page, if it has this name.
+    private static func lastLink(_ body: [UInt8], _ name: String) -> String? {
         let end = String(decoding: body.suffix(2000), as: UTF8.self)
-        guard end.hasSuffix("\"}"), let mark = end.range(of: "\"nextLink\":\"") else { return nil }
+        guard end.hasSuffix("\"}"), let mark = end.range(of: "\"\(name)\":\"") else { return nil }
         return String(end[mark.upperBound...].dropLast(2))
     }
 }

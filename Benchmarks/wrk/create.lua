@@ -1,5 +1,6 @@
 -- create: one new row per request. With ROWS set it stops after so many: that fills a table.
--- With WRAP set the row is a member `data` of the body, as Kinto has it.
+-- With WRAP set the row is a member `data` of the body, as Kinto has it. With NAMED set each request
+-- has a name of its own, by which the server would know it again.
 -- One thread only (-t1): the count is the thread's own.
 
 dofile(os.getenv('WRK_SCRIPTS') .. '/report.lua')
@@ -11,6 +12,10 @@ wrk.headers['ZUMO-API-VERSION'] = '2.0.0'
 local rows = tonumber(os.getenv('ROWS') or 0)
 local body = '{"text":"item %08d %s","complete":%s}'
 if os.getenv('WRAP') then body = '{"data":' .. body .. '}' end
+local named = os.getenv('NAMED')
+local first_sent = os.date('!%a, %d %b %Y %H:%M:%S GMT')
+-- Names must differ from those of other runs.
+local run = os.time()
 local letters = 'abcdefghijklmnopqrstuvwxyz'
 -- wrk calls `request` once before it begins, to look at the text.
 local asked, answered = -1, 0
@@ -20,6 +25,10 @@ function request()
   -- The requests that are under way when the last row is asked for must add none.
   if rows > 0 and asked > rows then return wrk.format('GET', '/health', nil, '') end
   local complete = asked % 2 == 0 and 'true' or 'false'
+  if named then
+    wrk.headers['Repeatability-First-Sent'] = first_sent
+    wrk.headers['Repeatability-Request-ID'] = string.format('%08x-0000-4000-8000-%012x', run, asked + 1)
+  end
   return wrk.format(nil, nil, nil, string.format(body, asked, letters, complete))
 end
 

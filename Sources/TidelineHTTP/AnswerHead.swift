@@ -29,12 +29,7 @@ struct AnswerHead {
         bytes += Self.reason(status).utf8
         bytes += "\r\nDate: ".utf8
         bytes += date
-        for field in fields where Self.isPlain(field) {
-            bytes += "\r\n".utf8
-            bytes += field.name.utf8
-            bytes += ": ".utf8
-            bytes += field.value.utf8
-        }
+        for field in fields { Self.append(field, &bytes) }
         if let contentLength {
             bytes += "\r\nContent-Length: ".utf8
             Self.append(contentLength, &bytes)
@@ -47,15 +42,29 @@ struct AnswerHead {
         bytes += "\r\n\r\n".utf8
     }
 
-    private static func isPlain(_ field: HTTPFields.Field) -> Bool {
-        guard !field.name.isEmpty, field.name.utf8.allSatisfy(FramingCheck.isToken),
-            field.value.utf8.allSatisfy({ !FramingCheck.isControl($0) })
-        else { return false }
-        switch field.name.utf8.count {
-        case 4: return !ASCII.equal(field.name, "date")
-        case 10: return !ASCII.equal(field.name, "connection")
-        case 14: return !ASCII.equal(field.name, "content-length")
-        case 17: return !ASCII.equal(field.name, "transfer-encoding")
+    private static func append(_ field: HTTPFields.Field, _ bytes: inout [UInt8]) {
+        var (name, value) = (field.name, field.value)
+        name.withUTF8 { name in
+            value.withUTF8 { value in
+                guard isPlain(name), !value.contains(where: FramingCheck.isControl) else { return }
+                bytes.append(UInt8(ascii: "\r"))
+                bytes.append(UInt8(ascii: "\n"))
+                bytes.append(contentsOf: name)
+                bytes.append(UInt8(ascii: ":"))
+                bytes.append(UInt8(ascii: " "))
+                bytes.append(contentsOf: value)
+            }
+        }
+    }
+
+    private static func isPlain(_ name: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard !name.isEmpty, name.allSatisfy(FramingCheck.isToken) else { return false }
+        let name = UnsafeRawBufferPointer(name)
+        switch name.count {
+        case 4: return !name.equalsIgnoringCase("date")
+        case 10: return !name.equalsIgnoringCase("connection")
+        case 14: return !name.equalsIgnoringCase("content-length")
+        case 17: return !name.equalsIgnoringCase("transfer-encoding")
         default: return true
         }
     }

@@ -108,6 +108,12 @@ final class HTTPConnection: @unchecked Sendable {
         wasAsked = false
     }
 
+    /// Marks what a listener is to be told; false if that is nothing.
+    func hear(_ changed: [Bool]) -> Bool {
+        listener?.mark(changed)
+        return listener?.isPending == true
+    }
+
     /// Lets go of what was asked for, on a connection that is asked for nothing more.
     func forgetRequest(_ limits: HTTPLimits) {
         parser = Self.parser(limits)

@@ -50,8 +50,9 @@ extension HTTPWorker {
                 guard push(connection) else { return false }
                 connection.deadline = min(now + limits.eventsHeartbeat, connection.wholeDeadline)
             }
-            if connection.listener?.isPending == true {
-                let events = connection.listener?.next(feedStamps) ?? []
+            if var listener = connection.listener, listener.isPending {
+                let events = eventTexts.next(for: &listener, feedStamps)
+                connection.listener = listener
                 connection.output = HTTPConnection.Output(head: [], body: events, sent: 0)
             } else if connection.isEnding, !connection.wasAsked {
                 // It may have left; then what is sent now is answered with a reset.
@@ -130,11 +131,11 @@ extension HTTPWorker {
     /// Marks whom a change is for, and begins to tell them.
     private func tellListeners() {
         guard let changed = feed?.refresh(), !changed.isEmpty else { return }
+        eventTexts.begin()
         for connection in connections.values where connection.phase == .streaming {
-            connection.listener?.mark(changed)
-            guard connection.listener?.isPending == true, connection.output == nil,
-                !connection.isDue
-            else { continue }
+            guard connection.hear(changed), connection.output == nil, !connection.isDue else {
+                continue
+            }
             connection.isDue = true
             due.append(connection)
         }

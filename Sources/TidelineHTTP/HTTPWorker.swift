@@ -43,6 +43,8 @@ final class HTTPWorker: @unchecked Sendable {
     private(set) var listenersMax = 0
     /// What the loop knows of the tables; nil as long as nobody listened.
     var feed: EventFeed?
+    /// What listeners are told of the tables as they are.
+    var eventTexts = EventTexts()
     /// Listeners that something is to be told, those from `dueStart` on.
     var due: [HTTPConnection] = []
     var dueStart = 0

@@ -1,5 +1,7 @@
 // RawText: what bytes of a request head need before they become strings.
 
+import TidelineCore
+
 extension UnsafeRawBufferPointer {
     /// Compares with ASCII text in lower case.
     func equalsIgnoringCase(_ lowered: StaticString) -> Bool {
@@ -28,7 +30,7 @@ extension UnsafeRawBufferPointer {
 
     /// The text of a header value: UTF-8, or else ISO 8859-1, as header values once were.
     var headerText: String {
-        if let text = String(validating: self, as: UTF8.self) { return text }
+        if let text = UTF8Text.string(self) { return text }
         return String(String.UnicodeScalarView(map { Unicode.Scalar($0) }))
     }
 }

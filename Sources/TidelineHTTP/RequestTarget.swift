@@ -1,6 +1,8 @@
 // RequestTarget: splits the target of a request line into path and query, as they were sent
 // (RFC 9112 section 3.2). Nothing is decoded here.
 
+import TidelineCore
+
 package struct RequestTarget: Hashable, Sendable {
     /// The path, percent-encoded; `*` for a request about the server itself.
     package var path: String
@@ -14,8 +16,10 @@ package struct RequestTarget: Hashable, Sendable {
         let start = Self.originLength(bytes)
         let local = UnsafeRawBufferPointer(rebasing: bytes[start...])
         let mark = local.firstIndex(of: UInt8(ascii: "?")) ?? local.count
-        guard let path = String(validating: local[..<mark], as: UTF8.self),
-            let query = String(validating: local[mark...].dropFirst(), as: UTF8.self)
+        guard let path = UTF8Text.string(UnsafeRawBufferPointer(rebasing: local[..<mark])),
+            let query = UTF8Text.string(
+                UnsafeRawBufferPointer(rebasing: local[mark...].dropFirst())
+            )
         else { return nil }
         if start > 0 && path.isEmpty {
             self.path = "/"

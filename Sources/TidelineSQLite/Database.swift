@@ -108,7 +108,7 @@ package final class Database: @unchecked Sendable {
     /// A prepared statement, kept for the next use of the same text.
     package func prepare(_ sql: String) throws -> Statement {
         if let statement = statements.value(sql) {
-            statement.reset()
+            statement.beginAnew()
             return statement
         }
         let statement = try prepareOnce(sql)

@@ -23,6 +23,7 @@ final class QueryDeadline {
     func set(_ limit: Duration, since start: QueryStart?, stop: QueryStop?) {
         self.stop = stop
         self.limit = limit.nanoseconds
+        bytesLeft = Self.bytesBetweenLooks
         workedBefore = Self.threadWork
         end = (start ?? QueryStart()).nanoseconds &+ self.limit
     }

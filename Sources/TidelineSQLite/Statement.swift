@@ -85,6 +85,13 @@ package final class Statement {
         throw failure
     }
 
+    /// Makes the statement ready to be taken for something new: the steps of its former uses do not
+    /// count for the limits of the next.
+    func beginAnew() {
+        sqlite3_reset(pointer)
+        _ = sqlite3_stmt_status(pointer, SQLITE_STMTSTATUS_VM_STEP, 1)
+    }
+
     /// Makes the statement ready for the next use; bindings stay until bound anew.
     @inline(__always)
     package func reset() { sqlite3_reset(pointer) }

@@ -194,7 +194,7 @@ package final class SQLiteTableStore: TableStore {
                 stamps.append(TableStamp(table: statement.text(0), stamp: statement.integer(1)))
             }
             report(stamps)
-            writer.report = report
+            writer.listen(report)
         }
     }
 

@@ -17,6 +17,8 @@ struct CodeRuleTests {
             "Waits for a bounded time until its last lines are written.",
         "Sources/TidelineServerCore/Routing/RequestHandler.swift":
             "Measures the time of a request, for its log line and the metrics.",
+        "Sources/TidelineServerCore/Tables/RandomWords.swift":
+            "Draws the random bits of new ids for ServerEnvironment.",
         "Sources/TidelineServerCore/Tables/ServerLimits.swift":
             "Holds ServerEnvironment, where the server's clock and ids come in.",
         "Sources/TidelineSQLite/QueryDeadline.swift":

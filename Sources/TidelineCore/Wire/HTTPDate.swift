@@ -45,6 +45,7 @@ package enum HTTPDate {
 
     /// Seconds since 1970 of any of the three forms that a recipient must accept, else nil.
     package static func seconds(_ text: String) -> Int64? {
+        if let seconds = preferredSeconds(text) { return seconds }
         let words = text.split { " ,-".contains($0) }
         if words.count == 6, words[5] == "GMT" {
             let isShort = words[3].utf8.count == 2
@@ -57,20 +58,60 @@ package enum HTTPDate {
         return seconds(year, words[1], words[2], words[3])
     }
 
+    /// The same of the preferred form, which nearly all send; nil for all that is not certain.
+    private static func preferredSeconds(_ text: String) -> Int64? {
+        var text = text
+        return text.withUTF8 { bytes in
+            let signs: [(Int, StaticString)] = [
+                (3, ", "), (7, " "), (11, " "), (16, " "), (19, ":"), (22, ":"), (25, " GMT"),
+            ]
+            guard bytes.count == 29,
+                signs.allSatisfy({ place, sign in
+                    sign.withUTF8Buffer { $0.elementsEqual(bytes[place..<place + $0.count]) }
+                }),
+                let month = months.firstIndex(where: { $0.utf8.elementsEqual(bytes[8..<11]) }),
+                let day = number(bytes[5..<7]), let year = number(bytes[12..<16]),
+                let hour = number(bytes[17..<19]), let minute = number(bytes[20..<22]),
+                let second = number(bytes[23..<25])
+            else { return nil }
+            return seconds(year, month, day, (hour, minute, second))
+        }
+    }
+
+    /// A number of digits and nothing else.
+    private static func number(_ digits: Slice<UnsafeBufferPointer<UInt8>>) -> Int64? {
+        var number: Int64 = 0
+        for byte in digits {
+            guard byte >= 0x30, byte <= 0x39 else { return nil }
+            number = number * 10 + Int64(byte - 0x30)
+        }
+        return number
+    }
+
+    private static func seconds(
+        _ year: Int64,
+        _ month: Int,
+        _ day: Int64,
+        _ clock: (hour: Int64, minute: Int64, second: Int64)
+    ) -> Int64? {
+        guard (1...9999).contains(year), Timestamp.isDay(year, Int64(month + 1), day),
+            (0..<24).contains(clock.hour), (0..<60).contains(clock.minute),
+            (0...60).contains(clock.second)
+        else { return nil }
+        return Timestamp.days(year: year, month: Int64(month + 1), day: day) * 86400
+            + clock.hour * 3600 + clock.minute * 60 + clock.second
+    }
+
     private static func seconds(
         _ year: Int64,
         _ monthName: Substring,
         _ dayText: Substring,
         _ clock: Substring
     ) -> Int64? {
-        guard let month = months.firstIndex(where: { $0 == monthName }), let day = Int64(dayText),
-            (1...9999).contains(year), Timestamp.isDay(year, Int64(month + 1), day)
-        else { return nil }
         let parts = clock.split(separator: ":").compactMap { Int64($0) }
-        guard parts.count == 3, (0..<24).contains(parts[0]), (0..<60).contains(parts[1]),
-            (0...60).contains(parts[2])
+        guard let month = months.firstIndex(where: { $0 == monthName }), let day = Int64(dayText),
+            parts.count == 3
         else { return nil }
-        return Timestamp.days(year: year, month: Int64(month + 1), day: day) * 86400
-            + parts[0] * 3600 + parts[1] * 60 + parts[2]
+        return seconds(year, month, day, (parts[0], parts[1], parts[2]))
     }
 }

@@ -8,6 +8,9 @@ public struct HTTPFields: Sendable, Hashable, ExpressibleByDictionaryLiteral, Se
         public var name: String
         /// The value without surrounding white space.
         public var value: String
+
+        /// Whether the field has this name, in any letter case.
+        package func isNamed(_ name: String) -> Bool { HTTPFields.same(self.name, name) }
     }
 
     private var fields: [Field] = []
@@ -41,11 +44,17 @@ public struct HTTPFields: Sendable, Hashable, ExpressibleByDictionaryLiteral, Se
     }
 
     /// The fields in order.
-    public func makeIterator() -> some IteratorProtocol<Field> { fields.makeIterator() }
+    public func makeIterator() -> IndexingIterator<[Field]> { fields.makeIterator() }
 
-    private static func same(_ one: String, _ two: String) -> Bool {
+    /// Makes room for so many fields.
+    package mutating func reserveCapacity(_ count: Int) { fields.reserveCapacity(count) }
+
+    fileprivate static func same(_ one: String, _ two: String) -> Bool {
         guard one.utf8.count == two.utf8.count else { return false }
-        return zip(one.utf8, two.utf8).allSatisfy { lower($0) == lower($1) }
+        var (one, two) = (one, two)
+        return one.withUTF8 { one in
+            two.withUTF8 { two in one.indices.allSatisfy { lower(one[$0]) == lower(two[$0]) } }
+        }
     }
 
     private static func lower(_ byte: UInt8) -> UInt8 {

@@ -18,9 +18,11 @@ package struct SHA256: Sendable {
     package init() { pending.reserveCapacity(2 * Self.blockSize) }
 
     /// The hash of `bytes`.
-    package static func hash(_ bytes: some Sequence<UInt8>) -> [UInt8] {
+    package static func hash(_ bytes: some Sequence<UInt8>) -> [UInt8] { hash(Array(bytes)) }
+
+    package static func hash(_ bytes: [UInt8]) -> [UInt8] {
         var hash = SHA256()
-        hash.update(Array(bytes))
+        hash.update(bytes)
         return hash.finish()
     }
 
@@ -52,7 +54,9 @@ package struct SHA256: Sendable {
     package mutating func finish() -> [UInt8] {
         let bits = count &* 8
         pending.append(0x80)
-        while pending.count % Self.blockSize != Self.blockSize - 8 { pending.append(0) }
+        let beyond = (pending.count + 8) % Self.blockSize
+        let padding = beyond == 0 ? 0 : Self.blockSize - beyond
+        pending.append(contentsOf: repeatElement(0, count: padding))
         for shift in stride(from: UInt64(56), through: 0, by: -8) {
             pending.append(UInt8(truncatingIfNeeded: bits >> shift))
         }
@@ -60,12 +64,12 @@ package struct SHA256: Sendable {
             Self.mix(pending, place, &state)
         }
         pending.removeAll()
-        let words = [
-            state.0, state.1, state.2, state.3, state.4, state.5, state.6, state.7,
-        ]
-        return words.flatMap { word in
-            [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: word >> UInt32($0)) }
-        }
+        return withUnsafeBytes(
+            of: (
+                state.0.bigEndian, state.1.bigEndian, state.2.bigEndian, state.3.bigEndian,
+                state.4.bigEndian, state.5.bigEndian, state.6.bigEndian, state.7.bigEndian
+            )
+        ) { Array($0) }
     }
 
     /// The hash in lower-case hexadecimal digits.

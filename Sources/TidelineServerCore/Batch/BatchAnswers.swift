@@ -46,15 +46,14 @@ package enum BatchAnswers {
     private static func write(_ headers: HTTPFields, _ writer: inout JSONWriter) -> String? {
         writer.raw(",\"headers\":{")
         var type: String?
-        var names: [String] = []
-        for field in headers {
-            let name = field.name.lowercased()
-            if names.contains(name) { continue }
-            let value = headers[name] ?? field.value
-            if name == "content-type" { type = value }
-            if !names.isEmpty { writer.byte(",") }
-            names.append(name)
-            writer.string(name)
+        let fields = Array(headers)
+        for (place, field) in fields.enumerated() {
+            if fields[..<place].contains(where: { $0.isNamed(field.name) }) { continue }
+            let comesAgain = fields[(place + 1)...].contains { $0.isNamed(field.name) }
+            let value = comesAgain ? headers[field.name] ?? field.value : field.value
+            if ASCII.equal(field.name, "content-type") { type = value }
+            if place > 0 { writer.byte(",") }
+            writer.string(field.name.lowercased())
             writer.byte(":")
             writer.string(value)
         }

@@ -23,6 +23,10 @@ struct BatchMembers {
         "id", "method", "url", "atomicityGroup", "dependsOn", "headers", "body", "if",
     ]
 
+    private static let methods: [(String, StaticString)] = [
+        ("GET", "get"), ("POST", "post"), ("PATCH", "patch"), ("PUT", "put"), ("DELETE", "delete"),
+    ]
+
     /// The most headers of a request.
     private static let headersMax = 100
 
@@ -161,11 +165,8 @@ struct BatchMembers {
 
     func requestMethod() throws -> String {
         guard let method else { throw fault("method", "it is missing") }
-        let upper = method.uppercased()
-        guard ["GET", "POST", "PATCH", "PUT", "DELETE"].contains(upper) else {
-            throw fault("method", "one of get, post, patch, put, delete is expected")
-        }
-        return upper
+        for (name, lower) in Self.methods where ASCII.equal(method, lower) { return name }
+        throw fault("method", "one of get, post, patch, put, delete is expected")
     }
 
     func urlText() throws -> String {
@@ -242,6 +243,12 @@ enum BatchContent: Hashable, Sendable {
     /// The usual one is known without taking it apart; JSON is what is meant when none is said.
     init(type: String?) {
         guard let type, !type.isEmpty else {
+            self = .json
+            return
+        }
+        if ASCII.equal(type, "application/json")
+            || ASCII.equal(type, "application/json; charset=utf-8")
+        {
             self = .json
             return
         }

@@ -21,8 +21,8 @@ struct BatchRun {
     private var machine: BatchMachine
     private var answers: [ServerResponse?]
     private var budget: AnswerBudget
-    /// The path of the row of each request that was prepared and is about one.
-    private var rows: [String?]
+    /// The row of each request that was prepared and is about one.
+    private var rows: [(table: String, id: String)?]
 
     init(
         _ envelope: BatchEnvelope,
@@ -103,7 +103,7 @@ struct BatchRun {
         case .path(let own, let text): (path, query) = (own, text)
         case .row(let other, let rest, let text):
             guard let row = rows[other] else { throw ServerError.dependencyFailed }
-            (path, query) = (row + rest, text)
+            (path, query) = (Self.path(row.table, row.id) + rest, text)
         }
         var headers = request.headers
         for field in shared where headers[field.name] == nil {
@@ -137,7 +137,7 @@ struct BatchRun {
             var request = try request(place)
             for field in tokens { request.headers.append(field.name, field.value) }
             if case .row(let table, let id)? = try? Route(path: request.path) {
-                rows[place] = Self.path(table, id)
+                rows[place] = (table, id)
             }
             return await perform(request).checkedForBatch()
         } catch {
@@ -217,7 +217,7 @@ struct BatchRun {
             do {
                 let write = try await prepare(request: place, grown)
                 grown.take(write)
-                rows[place] = Self.path(write.table.name, write.operation.id)
+                rows[place] = (write.table.name, write.operation.id)
                 writes.append(write)
             } catch {
                 let refusal = service.refusal(error, of: batch.id)

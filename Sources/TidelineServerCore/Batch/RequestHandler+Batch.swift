@@ -48,7 +48,7 @@ extension RequestHandler {
         for request in envelope.requests where bytes < limits.batchAnswerBytes {
             switch (request.route, request.method) {
             case (.table, "GET"), (.endpoint, _): bytes += limits.pageBytes
-            default: bytes += Self.likelyRowBytes
+            default: bytes += PageSize.rowBytesUnknown
             }
         }
         guard bytes > AnswerMemory.smallBytes else { return nil }
@@ -56,9 +56,6 @@ extension RequestHandler {
             for: min(bytes, limits.batchAnswerBytes)
         )
     }
-
-    /// What is set aside for the answer about a row.
-    private static let likelyRowBytes = 4096
 
     private static func checkType(_ head: RequestHead) throws {
         let type = head.contentType?.lowercased() ?? ""

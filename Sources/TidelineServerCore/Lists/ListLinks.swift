@@ -69,6 +69,11 @@ extension QueryParameters {
         }
     }
 
+    /// The parameters of the link to changes by which the request came.
+    var linkAgain: [Parameter] {
+        withoutPosition + all.filter { ASCII.equal($0.name, "$deltatoken") }
+    }
+
     /// The parameters of a link to the changes that a token tells of.
     func link(_ token: DeltaToken) -> [Parameter] {
         withoutPosition + [Parameter(name: "$deltatoken", value: token.text)]

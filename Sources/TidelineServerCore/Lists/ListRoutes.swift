@@ -47,8 +47,9 @@ extension TableService {
             plan.request.includesDeleted = call.includesDeleted
             plan.request.kept = nil
         }
-        let share = try await room(forPageOf: plan.request.rowsMax)
+        let share = try await room(forPageOf: plan.request.rowsMax, in: table)
         let page = try await store.list(plan.request, in: table)
+        table.pageSize.made(rows: page.rows, bytes: page.bytes.count)
         await afterRead(call, table, nil, rows: page.rows)
         // Behind the page: what was forgotten before it was read is told.
         let clock = try await store.clock(of: table)
@@ -117,7 +118,7 @@ extension TableService {
     /// What links to the changes of a view are made for.
     private func scope(_ table: Table, _ view: CallerView) -> DeltaScope {
         DeltaScope(
-            epoch: Fingerprint([epoch]),
+            epoch: epochFingerprint,
             schema: table.fingerprint,
             view: view.fingerprint
         )
@@ -157,7 +158,8 @@ extension TableService {
         if known.stamp == link.stamp {
             await afterRead(call, table, nil, rows: 0)
             var links = ListLinks()
-            links.delta = call.parameters.link(link)
+            // The link that was followed leads on.
+            links.delta = call.parameters.linkAgain
             let page = ListPlan.emptyPage(options, call.generation)
             var answer = listAnswer(call, table.name, page, links, known)
             let size = call.head.preferences.pageSize
@@ -184,8 +186,9 @@ extension TableService {
             limits: settings.limits
         )
         request.caller = call.caller
-        let share = try await room(forPageOf: request.rowsMax)
+        let share = try await room(forPageOf: request.rowsMax, in: table)
         var page = try await store.changes(request, in: table)
+        table.pageSize.made(rows: page.rows, bytes: page.bytes.count)
         guard page.clock.horizon <= link.stamp else { throw ServerError.deltaExpired }
         await afterRead(call, table, nil, rows: page.rows)
         let token = DeltaToken(.changes, scope, stamp: page.next ?? page.clock.stamp)

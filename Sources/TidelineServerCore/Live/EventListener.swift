@@ -26,10 +26,10 @@ package struct EventListener: Sendable {
         }
     }
 
-    private let tables: [Table]
-    private let epoch: UInt64
+    fileprivate let tables: [Table]
+    fileprivate let epoch: UInt64
     /// The tables, by their place in `tables`, of which there is something to tell.
-    private var pending: UInt64 = 0
+    fileprivate var pending: UInt64 = 0
 
     /// Begins to listen.
     ///
@@ -106,4 +106,60 @@ package struct EventListener: Sendable {
 
     /// After how long a listener that lost its stream comes again.
     private static let retryMilliseconds = 2000
+}
+
+/// The events of one state of the tables, written once for all listeners that are told the same.
+package struct EventTexts: Sendable {
+    private struct Text: Sendable {
+        var tables: [EventListener.Table]
+        var epoch: UInt64
+        /// What was to be told, and what of it was left.
+        var before: UInt64
+        var after: UInt64
+        var bytes: [UInt8]
+    }
+
+    /// More kinds of listeners than these are not remembered at a time.
+    private static let textsMax = 16
+
+    private var texts: [Text] = []
+    private var oldest = 0
+
+    package init() {}
+
+    /// The tables have changed: nothing is told as before.
+    package mutating func begin() {
+        texts.removeAll(keepingCapacity: true)
+        oldest = 0
+    }
+
+    /// The events that are due to a listener, as ``EventListener/next(_:bytesMax:)`` has them.
+    package mutating func next(
+        for listener: inout EventListener,
+        _ stamps: [Int64]
+    ) -> [UInt8] {
+        for text in texts
+        where text.before == listener.pending && text.epoch == listener.epoch
+            && text.tables == listener.tables
+        {
+            listener.pending = text.after
+            return text.bytes
+        }
+        let before = listener.pending
+        let bytes = listener.next(stamps)
+        let text = Text(
+            tables: listener.tables,
+            epoch: listener.epoch,
+            before: before,
+            after: listener.pending,
+            bytes: bytes
+        )
+        if texts.count < Self.textsMax {
+            texts.append(text)
+        } else {
+            texts[oldest] = text
+            oldest = (oldest + 1) % Self.textsMax
+        }
+        return bytes
+    }
 }

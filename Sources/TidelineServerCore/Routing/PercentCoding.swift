@@ -1,5 +1,7 @@
 // PercentCoding: RFC 3986 percent-encoding over bytes, without URLComponents.
 
+import TidelineCore
+
 package enum PercentCoding {
     /// The decoded text, or nil for a broken encoding or invalid UTF-8.
     package static func decode(
@@ -7,7 +9,7 @@ package enum PercentCoding {
         plusIsSpace: Bool = false
     ) -> String? {
         guard text.contains(where: { $0 == UInt8(ascii: "%") || $0 == UInt8(ascii: "+") }) else {
-            return String(validating: text, as: UTF8.self)
+            return UTF8Text.string(text)
         }
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count)
@@ -27,7 +29,7 @@ package enum PercentCoding {
             }
             index += 1
         }
-        return String(validating: bytes, as: UTF8.self)
+        return bytes.withUnsafeBufferPointer { UTF8Text.string($0) }
     }
 
     private static func digit(_ byte: UInt8) -> UInt8? {
@@ -50,13 +52,17 @@ package enum PercentCoding {
     }
 
     package static func encode(_ text: String, into result: inout [UInt8]) {
-        for byte in text.utf8 {
-            if isUnreserved(byte) {
-                result.append(byte)
-            } else {
-                result.append(UInt8(ascii: "%"))
-                result.append(hex(byte >> 4))
-                result.append(hex(byte & 15))
+        var text = text
+        text.withUTF8 { bytes in
+            if bytes.allSatisfy(isUnreserved) { return result.append(contentsOf: bytes) }
+            for byte in bytes {
+                if isUnreserved(byte) {
+                    result.append(byte)
+                } else {
+                    result.append(UInt8(ascii: "%"))
+                    result.append(hex(byte >> 4))
+                    result.append(hex(byte & 15))
+                }
             }
         }
     }

@@ -46,7 +46,19 @@ package struct QueryParameters: Sendable {
 /// Comparison without regard to the case of ASCII letters.
 package enum ASCII {
     /// Whether `text` is `lower`, which must be in lower case.
-    package static func equal(_ text: some StringProtocol, _ lower: StaticString) -> Bool {
+    package static func equal(_ text: String, _ lower: StaticString) -> Bool {
+        var text = text
+        return text.withUTF8 { bytes in
+            guard bytes.count == lower.utf8CodeUnitCount else { return false }
+            for index in bytes.indices where Self.lower(bytes[index]) != lower.utf8Start[index] {
+                return false
+            }
+            return true
+        }
+    }
+
+    /// Whether a part of a text is `lower`, which must be in lower case.
+    package static func equal(_ text: Substring, _ lower: StaticString) -> Bool {
         let utf8 = text.utf8
         guard utf8.count == lower.utf8CodeUnitCount else { return false }
         var pointer = lower.utf8Start

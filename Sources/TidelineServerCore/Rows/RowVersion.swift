@@ -5,7 +5,18 @@ import TidelineCore
 package enum RowVersion {
     private static let alphabetText: StaticString =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-    private static let alphabet = Array("\(alphabetText)".utf8)
+
+    /// What a character of the alphabet stands for.
+    private static func digit(_ character: UInt8) -> UInt64? {
+        switch character {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"): UInt64(character - UInt8(ascii: "A"))
+        case UInt8(ascii: "a")...UInt8(ascii: "z"): UInt64(character - UInt8(ascii: "a")) + 26
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt64(character - UInt8(ascii: "0")) + 52
+        case UInt8(ascii: "+"): 62
+        case UInt8(ascii: "/"): 63
+        default: nil
+        }
+    }
 
     /// How many characters a version has.
     static let size = 12
@@ -37,8 +48,8 @@ package enum RowVersion {
         guard bytes.count == 12, bytes[11] == UInt8(ascii: "=") else { return nil }
         var bits: UInt64 = 0
         for (index, byte) in bytes[..<11].enumerated() {
-            guard let digit = alphabet.firstIndex(of: byte) else { return nil }
-            bits = index < 10 ? bits << 6 | UInt64(digit) : bits << 4 | UInt64(digit >> 2)
+            guard let digit = digit(byte) else { return nil }
+            bits = index < 10 ? bits << 6 | digit : bits << 4 | digit >> 2
         }
         let stamp = Int64(bitPattern: bits)
         return self.text(stamp) == text ? stamp : nil

@@ -63,10 +63,11 @@ package struct ServerEnvironment: Sendable {
     package static let live = ServerEnvironment(
         now: wallClock,
         makeID: {
-            var generator = SystemRandomNumberGenerator()
-            return TimeOrderedID.make(milliseconds: wallClock() / 1000, using: &generator)
+            TimeOrderedID.make(milliseconds: wallClock() / 1000, random: randomWords.pair())
         }
     )
+
+    private static let randomWords = RandomWords()
 
     private static func wallClock() -> Int64 {
         var time = timespec()

@@ -23,22 +23,28 @@ extension StoredRow {
 extension TableService {
     private static let json = "application/json; charset=utf-8"
 
+    /// Room for the fields of an answer with those that are added on its way.
+    private static let headersUsual = 8
+
     /// An answer that carries one row, with its tag and time.
     func rowAnswer(_ status: Int, _ row: StoredRow?) -> ServerResponse {
         guard let row else { return ServerResponse(status: status) }
-        return ServerResponse(
-            status: status,
-            headers: [
-                "Content-Type": Self.json,
-                "ETag": RowVersion.tag(row.state.version),
-                "Last-Modified": HTTPDate.text(microseconds: row.state.updatedAt),
-            ],
-            body: row.json
-        )
+        var headers = HTTPFields()
+        headers.reserveCapacity(Self.headersUsual)
+        headers.append("Content-Type", Self.json)
+        headers.append("ETag", RowVersion.tag(row.state.version))
+        headers.append("Last-Modified", HTTPDate.text(microseconds: row.state.updatedAt))
+        return ServerResponse(status: status, headers: headers, body: row.json)
     }
 
     /// What every answer about many rows has.
-    var listHeaders: HTTPFields { ["Content-Type": Self.json, "Tideline-Epoch": epoch] }
+    var listHeaders: HTTPFields {
+        var headers = HTTPFields()
+        headers.reserveCapacity(Self.headersUsual)
+        headers.append("Content-Type", Self.json)
+        headers.append("Tideline-Epoch", epoch)
+        return headers
+    }
 
     /// A page with its count and its way on.
     func listAnswer(
@@ -91,7 +97,15 @@ extension TableService {
 
     /// Where a new row is.
     func location(_ call: TableCall, _ table: String, _ id: String) -> String {
-        base(call) + "/tables/" + PercentCoding.encode(table) + "/" + PercentCoding.encode(id)
+        let base = base(call)
+        var text: [UInt8] = []
+        text.reserveCapacity(base.utf8.count + table.utf8.count + id.utf8.count + 32)
+        text += base.utf8
+        text += "/tables/".utf8
+        PercentCoding.encode(table, into: &text)
+        text.append(UInt8(ascii: "/"))
+        PercentCoding.encode(id, into: &text)
+        return String(decoding: text, as: UTF8.self)
     }
 
     /// Scheme and host of the server as the caller sees it.

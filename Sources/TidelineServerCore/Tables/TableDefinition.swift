@@ -88,6 +88,7 @@ package final class Table: Sendable {
     package let hooks: TableHooks?
     /// What the database has of it.
     private let made: Made
+    let pageSize = PageSize()
     /// Made when it is first asked for.
     private let schemaFingerprint = Mutex<Fingerprint?>(nil)
 

@@ -41,6 +41,7 @@ package struct TableService: Sendable {
     let phase = ServerPhase()
     /// Sent with every list.
     package let epoch: String
+    let epochFingerprint: Fingerprint
 
     /// Prepares the tables in the store.
     ///
@@ -66,6 +67,7 @@ package struct TableService: Sendable {
             isComplete: !settings.dynamicSchema
         )
         epoch = try await store.epoch()
+        epochFingerprint = Fingerprint([epoch])
         try await store.watch { [events = settings.traffic.events] in events.changed($0) }
         if settings.dynamicSchema {
             for definition in stored { catalog.put(definition) }

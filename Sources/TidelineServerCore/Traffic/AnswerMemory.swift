@@ -149,18 +149,39 @@ package final class AnswerShare: Sendable {
 
 extension TableService {
     /// Room for a page, before it is made; nil for a small one.
-    func room(forPageOf rows: Int) async throws -> AnswerShare? {
+    func room(forPageOf rows: Int, in table: Table) async throws -> AnswerShare? {
         guard rows > Self.smallPageRows else { return nil }
-        let likely = rows.multipliedReportingOverflow(by: Self.likelyRowBytes)
-        let bytes = likely.overflow ? .max : likely.partialValue
         return try await settings.traffic.answers.room(
-            for: min(bytes, settings.limits.pageBytes)
+            for: min(table.pageSize.likelyBytes(ofRows: rows), settings.limits.pageBytes)
         )
     }
 
     /// Pages of so many rows are made without asking for room.
     private static let smallPageRows = 100
+}
 
-    /// What is set aside for a row until its page is made.
-    private static let likelyRowBytes = 4096
+/// How large the rows of a table's pages are.
+///
+/// Room is taken while a page waits for its turn at the database, and others wait for the room: so it
+/// is what the page will need, and not the most that it could be.
+final class PageSize: Sendable {
+    /// Of a table that nobody has read.
+    static let rowBytesUnknown = 4096
+
+    private let rowBytes = Atomic<Int>(rowBytesUnknown)
+
+    /// What a page of so many rows will likely have, with a quarter to spare.
+    func likelyBytes(ofRows rows: Int) -> Int {
+        let each = rowBytes.load(ordering: .relaxed)
+        let likely = rows.multipliedReportingOverflow(by: each + each / 4 + 1)
+        return likely.overflow ? .max : likely.partialValue
+    }
+
+    /// Takes note of a page; large rows are remembered for some more pages.
+    func made(rows: Int, bytes: Int) {
+        guard rows > 0 else { return }
+        let before = rowBytes.load(ordering: .relaxed)
+        let fading = before == Self.rowBytesUnknown ? 0 : before - before / 8
+        rowBytes.store(max(bytes / rows, fading), ordering: .relaxed)
+    }
 }

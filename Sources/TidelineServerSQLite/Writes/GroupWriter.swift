@@ -42,7 +42,7 @@ final class GroupWriter: Sendable {
     private let purgeInterval: Duration
     private let now: @Sendable () -> Int64
     private let log: ServerLog
-    private let listener = Mutex<(@Sendable ([TableStamp]) -> Void)?>(nil)
+    private let listener = Mutex<CommitListener?>(nil)
     /// The connection of the inline mode.
     private let inlineDatabase: Mutex<Database?>
 
@@ -122,9 +122,8 @@ final class GroupWriter: Sendable {
     }
 
     /// Hears of the tables that each commit moved, before its writes return.
-    var report: (@Sendable ([TableStamp]) -> Void)? {
-        get { listener.withLock { $0 } }
-        set { listener.withLock { $0 = newValue } }
+    func listen(_ report: @escaping @Sendable ([TableStamp]) -> Void) {
+        listener.withLock { $0 = CommitListener(report: report) }
     }
 
     /// How many writes wait.
@@ -228,7 +227,7 @@ final class GroupWriter: Sendable {
         for job in jobs { job.forEachTable { $0.head.ties.transactionEnded() } }
         do {
             let results = try ended.get()
-            if !moved.isEmpty { report?(moved) }
+            if !moved.isEmpty { listener.withLock { $0 }?.report(moved) }
             for (job, outcomes) in zip(jobs, results) { job.answer.resume(returning: outcomes) }
         } catch {
             log.write(.error, "commit failed", ["cause": "\(error)"])
@@ -288,4 +287,14 @@ final class GroupWriter: Sendable {
         writes.advanceClocks()
         return results
     }
+}
+
+/// Who hears of commits.
+///
+/// An object, as a closure that is kept in a generic type is wrapped anew by each use, and stays so:
+/// after many commits a report would need more stack than a thread has.
+private final class CommitListener: Sendable {
+    let report: @Sendable ([TableStamp]) -> Void
+
+    init(report: @escaping @Sendable ([TableStamp]) -> Void) { self.report = report }
 }

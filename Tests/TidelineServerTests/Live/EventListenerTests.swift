@@ -104,6 +104,31 @@ import TidelineServerCore
         #expect(Self.listener(id.text, [1, 1, 1]).isPending)
     }
 
+    /// Whether the bytes are its own or those of another, a listener is told the same.
+    @Test func eventsThatAreSharedAreTheListenersOwn() {
+        let stamps: [Int64] = [5, 7, 6]
+        let others = [EventListener.Table(place: 0, name: "a")]
+        var texts = EventTexts()
+        for changed in [[true, false, false], [true, true, true], [true, false, true]] {
+            for tables in [Self.tables, others, Self.tables, others] {
+                for epoch in [7, 8] as [UInt64] {
+                    var own = EventListener(tables, epoch: epoch, lastID: nil, stamps: stamps)
+                    var shared = own
+                    own.mark(changed)
+                    shared.mark(changed)
+                    #expect(texts.next(for: &shared, stamps) == own.next(stamps))
+                    #expect(!shared.isPending)
+                }
+            }
+        }
+        var listener = Self.listener(nil, stamps)
+        listener.mark([true, false, false])
+        texts.begin()
+        let later: [Int64] = [9, 7, 6]
+        var own = listener
+        #expect(texts.next(for: &listener, later) == own.next(later))
+    }
+
     /// What does not fit stays due.
     @Test func eventsAreBounded() {
         var listener = Self.listener(nil, [])

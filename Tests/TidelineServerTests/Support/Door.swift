@@ -67,7 +67,8 @@ struct Door: Sendable {
         authenticator: Authenticator? = nil,
         crossOrigin: CrossOrigin? = nil,
         hooks: [String: TableHooks] = [:],
-        endpoints: [Endpoint] = []
+        endpoints: [Endpoint] = [],
+        traffic: ServerTraffic = ServerTraffic()
     ) async throws {
         var options = SQLiteTableStore.Options()
         options.inline = path == nil
@@ -80,6 +81,7 @@ struct Door: Sendable {
         settings.limits = limits
         settings.hooks = hooks
         settings.endpoints = endpoints
+        settings.traffic = traffic
         settings.log = log
         settings.exposesMetrics = exposesMetrics
         settings.operators = operators

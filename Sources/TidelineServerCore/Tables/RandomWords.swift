@@ -1,0 +1,27 @@
+// RandomWords: random bits for new ids, fetched from the system for many of them at once.
+
+import Foundation
+import Synchronization
+
+final class RandomWords: Sendable {
+    /// What the system gives in one call at most.
+    private static let bytesAtOnce = 256
+
+    private let words = Mutex<[UInt64]>([])
+
+    /// Two words that nobody else gets.
+    func pair() -> (UInt64, UInt64) {
+        words.withLock { words in
+            if words.count < 2 { words = Self.fetch() }
+            var system = SystemRandomNumberGenerator()
+            return (words.popLast() ?? system.next(), words.popLast() ?? system.next())
+        }
+    }
+
+    /// None when the system gives none so.
+    private static func fetch() -> [UInt64] {
+        var words = [UInt64](repeating: 0, count: bytesAtOnce / MemoryLayout<UInt64>.size)
+        let result = words.withUnsafeMutableBytes { getentropy($0.baseAddress, $0.count) }
+        return result == 0 ? words : []
+    }
+}

@@ -1,0 +1,40 @@
+// PageRoomTests: the memory that is set aside for a page while it waits for its turn.
+
+import Foundation
+import Synchronization
+import Testing
+import TidelineCore
+import TidelineServerCore
+import TidelineServerSQLite
+
+@Suite struct PageRoomTests {
+    /// What the hook behind a read sees of the memory for answers.
+    private final class Meter: Sendable {
+        let held = Mutex<[Int]>([])
+        let traffic = ServerTraffic()
+
+        func take() { held.withLock { $0.append(traffic.answers.held) } }
+    }
+
+    /// Else short pages would wait for the room of others whose turn has not come.
+    @Test func aPageTakesTheRoomThatItNeeds() async throws {
+        let meter = Meter()
+        var hooks = TableHooks()
+        hooks.afterRead = { _, _ in meter.take() }
+        let door = try await Door(hooks: ["TodoItem": hooks], traffic: meter.traffic)
+        for number in 0..<200 {
+            let row = #"{"id":"\#(number)","text":"\#(number)"}"#
+            #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
+        }
+        for _ in 0..<2 {
+            let page = await door.send("GET", "/tables/TodoItem?$top=200", classic: true)
+            #expect(page.rows.count == 200)
+        }
+        let held = meter.held.withLock { $0 }
+        #expect(held.count == 2)
+        // Of rows that nobody has read yet the most is taken, of others what they were.
+        #expect(held.first.map { $0 > 200 * 1024 } == true)
+        #expect(held.last.map { $0 > 0 && $0 < 200 * 512 } == true)
+        #expect(meter.traffic.answers.held == 0)
+    }
+}

@@ -1,0 +1,70 @@
+// RepeatedUseTests: what is done many times costs the thousandth time what it costs the first.
+
+import Foundation
+import Synchronization
+import Testing
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+import TidelineServerSQLite
+
+@Suite struct CommitListenerTests {
+    /// How far down the stack of the writer's thread a report is made.
+    private final class Depths: Sendable {
+        let depths = Mutex<[UInt]>([])
+
+        func take() {
+            var mark = 0
+            let place = withUnsafeMutablePointer(to: &mark) { UInt(bitPattern: $0) }
+            depths.withLock { $0.append(place) }
+        }
+    }
+
+    /// A closure that is kept in a generic type can be wrapped anew by each use: the writer would need
+    /// more stack for each commit, until there is none.
+    @Test func manyCommitsAreReportedLikeTheFirst() async throws {
+        try await withTemporaryDirectory { directory in
+            let door = try await Door(path: directory + "/reports.db")
+            let depths = Depths()
+            try await door.store.watch { _ in depths.take() }
+            for _ in 0..<300 {
+                #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
+            }
+            let taken = depths.depths.withLock { $0 }
+            // The first is of `watch` itself.
+            let commits = taken.dropFirst()
+            #expect(commits.count == 300)
+            let most = commits.max() ?? 0
+            let least = commits.min() ?? 0
+            #expect(most - least < 4096)
+            await door.store.stop()
+        }
+    }
+}
+
+@Suite struct RepeatedReadTests {
+    /// The limit of work for a brief read is that of one read: SQLite counts the steps of a statement
+    /// over all its uses.
+    @Test func briefReadsStayBrief() async throws {
+        try await withTemporaryDirectory { directory in
+            let database = try Database(path: directory + "/brief.db")
+            let sql = """
+                WITH RECURSIVE numbers(n) AS (
+                    SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?1
+                )
+                SELECT count(*) FROM numbers
+                """
+            for _ in 0..<500 {
+                let count = try database.limitTime(.zero) {
+                    try database.integer(sql, [.integer(100)])
+                }
+                #expect(count == 100)
+            }
+            // One that is long ends at the first look.
+            let error = #expect(throws: SQLiteError.self) {
+                try database.limitTime(.zero) { try database.integer(sql, [.integer(100_000)]) }
+            }
+            #expect(error?.isInterrupt == true)
+        }
+    }
+}
