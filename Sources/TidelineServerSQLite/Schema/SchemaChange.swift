@@ -47,11 +47,11 @@ struct SchemaChange {
     /// - Returns: The table with all its columns, by the name that it has in the database.
     /// - Throws: ``SchemaError`` when others made a column of another type meanwhile.
     func grow(_ table: TableDefinition) throws -> TableDefinition {
-        let known = try Self.storedTables(database)
-        let stored = known.first { SchemaPlan.isSame($0.name, table.name) }
+        // Only this one: a caller may have made many, of many columns.
+        let stored = try Self.storedTable(table.name, database)
         var table = table
         if let stored { table.schema.name = stored.name }
-        let steps = try SchemaPlan(database: database, stored: known)
+        let steps = try SchemaPlan(database: database, stored: stored.map { [$0] } ?? [])
             .steps(to: [table], isComplete: false)
         for step in steps where !step.onlyAdds {
             throw SchemaError("\(step.place): it was made with another type meanwhile.")
@@ -88,11 +88,23 @@ struct SchemaChange {
         let statement = try database.prepare(ServerSchema.readTables)
         defer { statement.reset() }
         var tables: [TableDefinition] = []
-        while try statement.step() {
-            let columns = try ColumnsText.read(statement.text(1))
-            tables.append(TableDefinition(statement.text(0), columns: columns))
-        }
+        while try statement.step() { tables.append(try storedTable(statement)) }
         return tables
+    }
+
+    /// The table of this name, in any letter case.
+    private static func storedTable(
+        _ name: String,
+        _ database: Database
+    ) throws -> TableDefinition? {
+        let statement = try database.prepare(ServerSchema.readTable)
+        defer { statement.reset() }
+        statement.bind(1, text: name)
+        return try statement.step() ? try storedTable(statement) : nil
+    }
+
+    private static func storedTable(_ statement: Statement) throws -> TableDefinition {
+        TableDefinition(statement.text(0), columns: try ColumnsText.read(statement.text(1)))
     }
 
     private static func refusal(_ steps: [SchemaStep]) -> SchemaError {

@@ -60,6 +60,10 @@ enum ServerSchema {
         SELECT "name", "columns" FROM "tideline_tables" ORDER BY "name"
         """
 
+    static let readTable = """
+        SELECT "name", "columns" FROM "tideline_tables" WHERE "name" = ?1
+        """
+
     static let putTable = """
         INSERT INTO "tideline_tables" ("name", "columns") VALUES (?1, ?2)
         ON CONFLICT ("name") DO UPDATE SET "columns" = excluded."columns"
