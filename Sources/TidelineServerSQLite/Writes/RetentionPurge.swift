@@ -22,7 +22,8 @@ package struct RetentionPurge: Sendable {
     package static let rowsMax = 200
 
     private let limits: ServerLimits
-    private var steps: [Step] = [.ledger]
+    /// None before the first tables are told: until then the database may have nothing in it.
+    private var steps: [Step] = []
     /// The tables that are looked at.
     private var names: Set<String> = []
     /// The tables that keep the rows that writes replaced.
@@ -35,6 +36,7 @@ package struct RetentionPurge: Sendable {
 
     /// From now on looks at these tables, too.
     mutating func watch(_ tables: [TableDefinition], heads: (String) -> TableHead) {
+        if steps.isEmpty { steps = [.ledger] }
         for table in tables where names.insert(table.name.lowercased()).inserted {
             self.heads[table.name] = heads(table.name)
             if table.conflict == .merge { merging.insert(table.name) }

@@ -239,7 +239,8 @@ private func instant(_ text: String) -> Value {
         let end = "k=%C5%BC&z=1%202"
         let filter = "$filter=a%20eq%20%27x%26y%27%20and%20b"
         #expect(
-            try ODataWriter.queryString(query, .v4) == "\(filter)&\(rest)&$count=true&\(end)&__includedeleted=true"
+            try ODataWriter.queryString(query, .v4)
+                == "\(filter)&\(rest)&$count=true&\(end)&__includedeleted=true"
         )
         #expect(
             try ODataWriter.queryString(query, .v3)
