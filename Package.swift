@@ -157,8 +157,9 @@ let package = Package(
         .testTarget(
             name: "TidelineServerTests",
             dependencies: [
-                "CZlib", "TidelineCore", "TidelineHTTP", "TidelineServer", "TidelineServerCore",
-                "TidelineServerSQLite", "TidelineSQLite", "TidelineTestKit", "TidelineTokens",
+                "CZlib", "Tideline", "TidelineCore", "TidelineHTTP", "TidelineServer",
+                "TidelineServerCore", "TidelineServerSQLite", "TidelineSQLite", "TidelineTestKit",
+                "TidelineTokens",
             ],
             swiftSettings: strict
         ),

@@ -40,6 +40,8 @@ final class ODataCheck {
             "clock": "23:59:59.999", "guid": "ffffffff-ffff-ffff-ffff-ffffffffffff",
             "bytes": .data(Data()), "j": .json(JSON(checked: "[]")), "e": "unknown",
         ],
+        ["id": "4", "u": "4", "d": .decimal(Decimal(sign: .plus, exponent: -128, significand: 1))],
+        ["id": "5", "u": "5", "d": .decimal(Decimal(sign: .minus, exponent: 127, significand: 9))],
     ]
 
     private let renderer = FilterRenderer(schema: schema, dateUnit: .microseconds)

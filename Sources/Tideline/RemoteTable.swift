@@ -113,13 +113,22 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     @concurrent
     public func undelete(id: String) async throws -> Record {
         try ItemID.check(id)
-        return try await item(
-            "PATCH",
-            id: id,
-            body: ["deleted": false],
-            try coder(),
-            try remote()
-        )
+        let (coder, remote) = (try coder(), try remote())
+        let url = try remote.endpoint.url(coder.table.name, id: id)
+        let answer = try await Self.reached {
+            try await remote.send { dialect in
+                switch dialect {
+                case .classic: RemoteService.Request(method: "POST", url: url)
+                case .datasync:
+                    RemoteService.Request(
+                        method: "PATCH",
+                        url: url,
+                        body: Array(RowText.json(["deleted": false]).text.utf8)
+                    )
+                }
+            }
+        }
+        return try coder.decode(try Self.checked(answer.response, coder, remote))
     }
 
     /// The record with an id; nil when it is not there or deleted.
@@ -137,33 +146,24 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     public func read(_ query: Query<Record>, misfits: Misfits) async throws -> Page<Record> {
         try query.table.checkWindow()
         let (coder, remote) = (try coder(), try remote())
-        let table = coder.table.name
-        var sent = query.table
-        // A server refuses a `$top` above its own limit; pages that are followed have none.
-        if let limit = query.limit, limit > Self.topMax { sent.limit = nil }
-        let text = try sent.wireText(coder.table)
-        var url = try remote.endpoint.url(table, query: text.isEmpty ? "" : "?" + text)
+        var pages = RemotePages(query: query.table, schema: coder.table, remote: remote)
         var items: [Record] = []
-        var rowsLeft = query.limit ?? .max
         var total: Int?
         for _ in 0..<remote.limits.pagesMax {
-            let (from, rows) = (url, max(1, min(rowsLeft, remote.limits.pageRowsMax)))
-            let response = try await Self.reached { try await remote.page(from, rows: rows) }
+            let request = pages
+            let answer = try await Self.reached { try await remote.send { try request.next($0) } }
+            let response = answer.response
             guard response.status == 200, let page = PulledPage(response, schema: coder.table)
             else {
                 throw Self.noPage(response, coder, remote)
             }
-            items += try coder.decode(Array(page.rows.prefix(rowsLeft)), misfits: misfits)
+            // The original Node server takes a limit of zero for none.
+            items += try coder.decode(Array(page.rows.prefix(pages.rowsLeft)), misfits: misfits)
             total = total ?? page.count
-            rowsLeft -= min(rowsLeft, page.rows.count)
-            guard let link = page.nextLink, !page.rows.isEmpty, rowsLeft > 0 else { break }
-            url = try remote.endpoint.url(following: link, table: table)
+            guard try pages.advance(past: page, answer.dialect) else { break }
         }
         return Page(items: items, totalCount: total)
     }
-
-    /// The most rows that are asked for with `$top`; every server gives as many.
-    private static var topMax: Int { 50 }
 
     /// How many records a query has, without its window.
     @concurrent
@@ -190,9 +190,13 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         var headers = HTTPFields()
         headers["If-Match"] = version.map(OperationRequest.quoted)
         let bytes = body.map { Array(RowText.json($0).text.utf8) }
-        return try await Self.reached {
-            try await remote.send(method, url, headers: headers, body: bytes)
-        }
+        let request = RemoteService.Request(
+            method: method,
+            url: url,
+            headers: headers,
+            body: bytes
+        )
+        return try await Self.reached { try await remote.send { _ in request } }.response
     }
 
     private func item(
@@ -208,8 +212,8 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     }
 
     private static func reached(
-        _ call: () async throws -> TransportResponse
-    ) async throws -> TransportResponse {
+        _ call: () async throws -> RemoteService.Answer
+    ) async throws -> RemoteService.Answer {
         do {
             return try await call()
         } catch let error as TransportError {

@@ -20,17 +20,22 @@ public final class SyncClient: Sendable {
 
     let remote: @Sendable () throws -> RemoteService
 
+    /// What ``startSyncing(_:)`` began.
+    let automatic = AutomaticSync()
+
     /// Makes a client; nothing is sent.
     ///
     /// - Parameters:
     ///   - endpoint: The server's URL. Plain http is refused unless it leads to this machine: what
     ///     would send something throws ``SyncError`` `insecureEndpoint`. Local work needs no server.
+    ///   - generation: Which generation of server is behind the endpoint; learned unless given.
     ///   - transport: What carries requests; the platform's own when nil.
     ///   - limits: The bounds of push, pull and requests.
     ///   - allowsInsecureEndpoint: Whether plain http may leave this machine.
     ///   - environment: Clock, ids, chance and sleep; tests give their own.
     public init(
         endpoint: URL,
+        generation: ServerGeneration = .automatic,
         transport: (any Transport)? = nil,
         limits: SyncLimits = SyncLimits(),
         allowsInsecureEndpoint: Bool = false,
@@ -38,12 +43,14 @@ public final class SyncClient: Sendable {
     ) {
         self.endpoint = endpoint
         let transport = transport ?? makeDefaultTransport()
+        let generation = SharedGeneration(generation)
         let remote: @Sendable () throws -> RemoteService = {
             RemoteService(
                 endpoint: try TableEndpoint(endpoint, allowsInsecure: allowsInsecureEndpoint),
                 transport: transport,
                 environment: environment,
-                limits: limits
+                limits: limits,
+                generation: generation
             )
         }
         self.remote = remote

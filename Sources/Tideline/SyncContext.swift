@@ -5,8 +5,8 @@ public import TidelineCore
 
 /// The store of a client and its operation queue.
 ///
-/// One push, pull or purge runs at a time; further calls wait for their turn. Local reads and
-/// changes never wait for the network.
+/// Pushes that overlap are one push; pulls of different tables run beside each other; a purge waits
+/// for both. Local reads and changes never wait for the network.
 public actor SyncContext {
     private let remote: @Sendable () throws -> RemoteService
     private let environment: SyncEnvironment
@@ -14,7 +14,7 @@ public actor SyncContext {
     private nonisolated let opened = Mutex<SyncEngine?>(nil)
     private nonisolated let broadcast = SyncEvents()
     /// Of the context, so that tables of an earlier `initialize` wait for those of a later one.
-    private let lock = SyncLock()
+    private let gate = SyncGate()
 
     init(
         remote: @escaping @Sendable () throws -> RemoteService,
@@ -78,8 +78,9 @@ public actor SyncContext {
             environment: environment,
             limits: limits,
             events: broadcast,
-            lock: lock
+            gate: gate
         )
+        await engine.recallGeneration()
         opened.withLock { $0 = engine }
     }
 

@@ -246,12 +246,12 @@ package final class SQLiteTableStore: TableStore {
     /// One for all forms of a table, however its name is written.
     ///
     /// Not for any number of tables that a caller of a dynamic schema thinks of.
-    private func head(of table: String, isWanting: Bool = false) -> TableHead {
+    private func head(of table: String, needsGrowth: Bool = false) -> TableHead {
         heads.withLock { heads in
             let name = table.lowercased()
             if let known = heads[name] { return known }
             let made = TableHead()
-            if !isWanting || heads.count < 10_000 { heads[name] = made }
+            if !needsGrowth || heads.count < 10_000 { heads[name] = made }
             return made
         }
     }
@@ -260,9 +260,12 @@ package final class SQLiteTableStore: TableStore {
     private func derived(_ table: Table) -> SQLiteTable {
         tables.withLock { tables in
             if let known = tables[table.name], known.table === table { return known }
-            let made = SQLiteTable(table, head: head(of: table.name, isWanting: table.isWanting))
+            let made = SQLiteTable(
+                table,
+                head: head(of: table.name, needsGrowth: table.needsGrowth)
+            )
             // A form that a write may make may never be there.
-            if !table.isWanting { tables[table.name] = made }
+            if !table.needsGrowth { tables[table.name] = made }
             return made
         }
     }

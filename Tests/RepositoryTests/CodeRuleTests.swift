@@ -23,6 +23,8 @@ struct CodeRuleTests {
             "Holds ServerEnvironment, where the server's clock and ids come in.",
         "Sources/TidelineSQLite/QueryDeadline.swift":
             "Bounds the time that a statement on a real database may run.",
+        "Sources/TidelineTestKit/OriginalServer/OriginalServer.swift":
+            "Gives a test that brings no clock and no ids of its own the live ones.",
     ]
 
     /// The files of over `linesMax` lines, and why they are not two.
@@ -31,6 +33,9 @@ struct CodeRuleTests {
     /// No file of the sources is longer; new files stay under `linesWanted`.
     static let linesMax = 450
     static let linesWanted = 300
+
+    /// No folder of the sources has more files; a drawer gets folders that say what belongs together.
+    static let filesInFolderMax = 20
 
     @Test func onlyTheEnvironmentReadsTheClock() throws {
         let files = try Repository.swiftFiles().filter { $0.isIn("Sources") }
@@ -121,6 +126,27 @@ struct CodeRuleTests {
         let long = files.filter { $0.lineCount > Self.linesMax }.map(\.path)
         expectNone(tooLong(files, allowed: Self.longFiles))
         expectNone(staleEntries(of: Self.longFiles, in: long))
+    }
+
+    @Test func foldersAreNoDrawers() throws {
+        let files = try Repository.swiftFiles().filter { $0.isIn("Sources") }
+        expectNone(drawers(files.map(\.path)))
+    }
+
+    @Test func folderRuleCanFail() {
+        let full = (0...Self.filesInFolderMax).map { "Sources/A/\($0).swift" }
+        #expect(drawers(full).map(\.path) == ["Sources/A"])
+        #expect(drawers(full.dropLast() + ["Sources/A/B/C.swift"]).isEmpty)
+    }
+
+    private func drawers(_ paths: [String]) -> [Finding] {
+        let folders = Dictionary(grouping: paths) { $0.split(separator: "/").dropLast() }
+        return folders.filter { $1.count > Self.filesInFolderMax }.map { folder, files in
+            Finding(
+                path: folder.joined(separator: "/"),
+                message: "\(files.count) files; the limit is \(Self.filesInFolderMax)."
+            )
+        }
     }
 
     @Test func lengthRuleCanFail() {

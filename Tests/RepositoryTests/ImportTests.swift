@@ -27,7 +27,11 @@ struct ImportTests {
             ours: ["TidelineCore", "CSQLite"],
             system: platform.union(["SQLite3"])
         ),
-        "Tideline": Allowed(ours: ["TidelineCore", "TidelineSQLite", "CCurl"], system: platform),
+        // Network tells on Apple platforms when a network comes.
+        "Tideline": Allowed(
+            ours: ["TidelineCore", "TidelineSQLite", "CCurl"],
+            system: platform.union(["Network"])
+        ),
         "TidelineServerCore": Allowed(ours: ["TidelineCore", "CZlib"], system: platform),
         "TidelineServerSQLite": Allowed(
             ours: ["TidelineCore", "TidelineServerCore", "TidelineSQLite"],

@@ -23,10 +23,13 @@ final class CurlCall: Sendable {
 
     let request: TransportRequest
     let deadline: ContinuousClock.Instant
+    /// Where the body goes piece by piece; nil when it is gathered.
+    let sink: CurlSink?
     private let state = Mutex(State())
 
-    init(_ request: TransportRequest) {
+    init(_ request: TransportRequest, sink: CurlSink? = nil) {
         self.request = request
+        self.sink = sink
         deadline = .now + request.timeout
     }
 

@@ -87,7 +87,7 @@ final class CurlLoop {
     private func drop(_ calls: [CurlCall]) {
         for call in calls {
             guard let easy = live.first(where: { $0.value.call === call })?.key else { continue }
-            _ = release(easy)
+            release(easy)?.abandon()
         }
         if !calls.isEmpty { waiting.removeAll(where: \.isFinished) }
     }

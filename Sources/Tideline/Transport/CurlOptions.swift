@@ -51,7 +51,7 @@ enum CurlOptions {
         if code == CURLE_OK { code = setMethod(on: easy, request) }
         guard code == CURLE_OK else { return code }
         setRules(on: easy)
-        setLimits(on: easy, limits, until: transfer.call.deadline)
+        setLimits(on: easy, limits, for: transfer.call)
         tideline_curl_set_error_buffer(easy, transfer.errorText)
         if let host = request.url.host(), EndpointRules.isLoopback(host) {
             tideline_curl_set_text(easy, CURLOPT_PROXY, "")
@@ -93,15 +93,19 @@ enum CurlOptions {
     private static func setLimits(
         on easy: UnsafeMutableRawPointer,
         _ limits: TransportLimits,
-        until deadline: ContinuousClock.Instant
+        for call: CurlCall
     ) {
-        let left = deadline - .now
-        tideline_curl_set_long(easy, CURLOPT_TIMEOUT_MS, milliseconds(left))
         tideline_curl_set_long(
             easy,
             CURLOPT_CONNECTTIMEOUT_MS,
             milliseconds(limits.connectTimeout)
         )
+        guard call.sink == nil else {
+            // It may be silent for long; a peer that is gone without a word is found by probes.
+            tideline_curl_set_long(easy, CURLOPT_TCP_KEEPALIVE, 1)
+            return
+        }
+        tideline_curl_set_long(easy, CURLOPT_TIMEOUT_MS, milliseconds(call.deadline - .now))
         tideline_curl_set_long(easy, CURLOPT_LOW_SPEED_LIMIT, limits.stallBytesPerSecond)
         tideline_curl_set_long(
             easy,

@@ -15,6 +15,8 @@ final class CurlTransfer {
     private var head = ResponseHead()
     private var body: [UInt8] = []
     private var isTooLarge = false
+    /// Whether the caller of a streamed call has its head.
+    private var isHeadTold = false
 
     init(_ call: CurlCall, bytesMax: Int) {
         self.call = call
@@ -30,6 +32,10 @@ final class CurlTransfer {
 
     /// Ends the call with what has arrived.
     func complete(_ code: CURLcode) {
+        if let sink = call.sink, isHeadTold {
+            sink.finish(code == CURLE_OK ? nil : error(code))
+            return
+        }
         guard code == CURLE_OK else {
             call.finish(.failure(error(code)))
             return
@@ -62,10 +68,22 @@ final class CurlTransfer {
         {
             isTooLarge = true
         }
+        if !isTooLarge, call.sink != nil, head.isComplete { tellHead() }
         return !isTooLarge
     }
 
+    /// From here on the body is the caller's, piece by piece.
+    private func tellHead() {
+        guard !isHeadTold, !head.isMalformed else { return }
+        isHeadTold = true
+        call.finish(.success(TransportResponse(status: head.status, headers: head.fields)))
+    }
+
+    /// Nobody waits for the call any more.
+    func abandon() { call.sink?.finish(CancellationError()) }
+
     private func receiveBody(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+        if let sink = call.sink { return sink.receive(bytes) }
         if body.isEmpty { body.reserveCapacity(min(head.contentLength ?? 0, bytesMax)) }
         guard body.count + bytes.count <= bytesMax else {
             isTooLarge = true

@@ -44,7 +44,25 @@ public final class CurlTransport: Transport {
     public func send(_ request: TransportRequest) async throws -> TransportResponse {
         try Task.checkCancellation()
         try CurlOptions.check(request)
-        let call = CurlCall(request)
+        return try await run(CurlCall(request))
+    }
+
+    /// Sends a request and returns its head; see ``Transport/stream(_:)``.
+    public func stream(_ request: TransportRequest) async throws -> TransportStream {
+        try Task.checkCancellation()
+        try CurlOptions.check(request)
+        let (bytes, continuation) = AsyncThrowingStream.makeStream(
+            of: [UInt8].self,
+            bufferingPolicy: .bufferingOldest(TransportStream.piecesMax)
+        )
+        let call = CurlCall(request, sink: CurlSink(continuation))
+        continuation.onTermination = { [inbox] _ in inbox.abandon(call) }
+        let head = try await run(call)
+        return TransportStream(status: head.status, headers: head.headers, bytes: bytes)
+    }
+
+    /// Runs a call to its answer, or to the head of a streamed one.
+    private func run(_ call: CurlCall) async throws -> TransportResponse {
         let id = watch.add(call.deadline) { [inbox] in
             call.expire()
             inbox.abandon(call)

@@ -22,6 +22,17 @@ public protocol Transport: Sendable {
     /// - Throws: ``TransportError``, or `CancellationError` in a cancelled task. In the second
     ///   case the server may have got the request.
     func send(_ request: TransportRequest) async throws -> TransportResponse
+
+    /// Sends a request and returns its response as soon as its head is there, for live updates.
+    ///
+    /// The request's timeout bounds the wait for the head. The body may go on for ever, and may be
+    /// silent: neither the limit of the whole call nor that of slow calls holds for it.
+    ///
+    /// - Parameter request: What to send.
+    /// - Returns: The head, and the body as it comes.
+    /// - Throws: ``TransportError``, with code `unsupported` from a transport without streams, or
+    ///   `CancellationError`.
+    func stream(_ request: TransportRequest) async throws -> TransportStream
 }
 
 /// A request as a transport sends it.

@@ -21,6 +21,7 @@ public struct TransportError: Error, Sendable, CustomStringConvertible {
             case tls
             case insecure
             case invalidRequest
+            case unsupported
             case failed
         }
         private let kind: Kind
@@ -44,6 +45,8 @@ public struct TransportError: Error, Sendable, CustomStringConvertible {
         public static let insecure = Self(.insecure)
         /// The request cannot be sent as it is; nothing was sent.
         public static let invalidRequest = Self(.invalidRequest)
+        /// The transport cannot do this.
+        public static let unsupported = Self(.unsupported)
         /// Something else: see `cause`.
         public static let failed = Self(.failed)
 

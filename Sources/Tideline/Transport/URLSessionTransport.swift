@@ -52,6 +52,78 @@ public final class URLSessionTransport: Transport {
         }
     }
 
+    /// Sends a request and returns its head; see ``Transport/stream(_:)``.
+    public func stream(_ request: TransportRequest) async throws -> TransportStream {
+        try EndpointRules.check(request.url, allowsInsecure: true)
+        var sent = makeRequest(request)
+        // URLSession counts silence, and events may be silent for long.
+        sent.timeoutInterval = Self.streamSilenceMax
+        let (pieces, continuation) = AsyncThrowingStream.makeStream(
+            of: [UInt8].self,
+            bufferingPolicy: .bufferingOldest(TransportStream.piecesMax)
+        )
+        let (bytes, response) = try await opened(sent, within: request.timeout)
+        guard let response = response as? HTTPURLResponse else {
+            throw TransportError.invalidResponse(request.url)
+        }
+        let url = request.url
+        let reader = Task {
+            do {
+                var line: [UInt8] = []
+                for try await byte in bytes {
+                    line.append(byte)
+                    guard byte == UInt8(ascii: "\n") || line.count >= Self.pieceBytesMax else {
+                        continue
+                    }
+                    guard case .enqueued = continuation.yield(line) else { return }
+                    line.removeAll(keepingCapacity: true)
+                }
+                continuation.finish()
+            } catch let error as URLError {
+                continuation.finish(throwing: Self.translate(error, url))
+            } catch {
+                continuation.finish(throwing: error)
+            }
+        }
+        continuation.onTermination = { _ in reader.cancel() }
+        return TransportStream(
+            status: response.statusCode,
+            headers: fields(of: response),
+            bytes: pieces
+        )
+    }
+
+    /// A streamed call may be silent for a day.
+    private static let streamSilenceMax: TimeInterval = 86_400
+
+    /// How large a piece of a body without line ends becomes.
+    private static let pieceBytesMax = 4096
+
+    private func opened(
+        _ request: URLRequest,
+        within timeout: Duration
+    ) async throws -> (URLSession.AsyncBytes, URLResponse) {
+        let url = request.url ?? URL(filePath: "/")
+        return try await withThrowingTaskGroup(
+            of: (URLSession.AsyncBytes, URLResponse).self
+        ) { group in
+            group.addTask {
+                do {
+                    return try await self.session.bytes(for: request)
+                } catch let error as URLError {
+                    throw Self.translate(error, url)
+                }
+            }
+            group.addTask {
+                try await Task.sleep(for: timeout)
+                throw TransportError.timedOut(url, wasSent: true)
+            }
+            defer { group.cancelAll() }
+            guard let opened = try await group.next() else { throw CancellationError() }
+            return opened
+        }
+    }
+
     private func perform(_ request: TransportRequest) async throws -> TransportResponse {
         do {
             let task = session.dataTask(with: makeRequest(request))

@@ -22,7 +22,10 @@ extension ODataWriter {
         }
         let names = query.parameters.keys.sorted { ValueOrder.text($0, $1) < 0 }
         for name in names { parts.append((name, query.parameters[name] ?? "")) }
-        if query.includesDeleted { parts.append(("__includedeleted", "true")) }
+        if query.includesDeleted {
+            // The original Node server reads no other letter case, Datasync clients send this one.
+            parts.append((dialect == .v4 ? "__includedeleted" : "__includeDeleted", "true"))
+        }
         return parts.map { name, value in
             percentEncoded(name, keeping: "$,") + "=" + percentEncoded(value)
         }.joined(separator: "&")

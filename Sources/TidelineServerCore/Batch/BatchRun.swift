@@ -176,7 +176,7 @@ struct BatchRun {
             groups.append(PreparedGroup(writes, dependsOn: others))
             tried.append(unit)
             // What it adds to the tables is there for those behind it.
-            if writes.contains(where: { $0.table.isWanting }) { break }
+            if writes.contains(where: { $0.table.needsGrowth }) { break }
         }
         let outcomes = await service.perform(
             groups,

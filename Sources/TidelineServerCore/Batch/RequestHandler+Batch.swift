@@ -26,8 +26,8 @@ extension RequestHandler {
             continuesOnError: preferences.continuesOnError ?? false
         ) { await perform($0, user: user) }
         // What is done has to be told: there is no refusal for want of memory behind it.
-        let share = try await service.room(for: envelope)
-        let answers = await TableService.$hasRoom.withValue(true) { await run.run() }
+        let share = try await room(for: envelope)
+        let answers = await AnswerMemory.$isGiven.withValue(true) { await run.run() }
         note(envelope, answers, id: request.id)
         var response = ServerResponse(
             status: 200,
@@ -39,6 +39,22 @@ extension RequestHandler {
             response.headers.append("Preference-Applied", preferences.continuesOnErrorText)
         }
         return response
+    }
+
+    /// Room for all answers, before any of it is done; nil when they are likely small.
+    private func room(for envelope: BatchEnvelope) async throws -> AnswerShare? {
+        let limits = service.settings.limits
+        var bytes = 0
+        for request in envelope.requests where bytes < limits.batchAnswerBytes {
+            switch (request.route, request.method) {
+            case (.table, "GET"), (.endpoint, _): bytes += limits.pageBytes
+            default: bytes += PageSize.rowBytesUnknown
+            }
+        }
+        guard bytes > AnswerMemory.smallBytes else { return nil }
+        return try await service.settings.traffic.answers.room(
+            for: min(bytes, limits.batchAnswerBytes)
+        )
     }
 
     private static func checkType(_ head: RequestHead) throws {

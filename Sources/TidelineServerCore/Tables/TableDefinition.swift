@@ -150,7 +150,7 @@ package final class Table: Sendable {
     }
 
     /// Whether something of it has to be made before it can be written to.
-    package var isWanting: Bool { if case .whole = made { false } else { true } }
+    package var needsGrowth: Bool { if case .whole = made { false } else { true } }
 
     /// The table as the database has it; nil when it has none.
     package var storedForm: Table? {

@@ -66,7 +66,7 @@ package struct LogKeeper: Sendable {
     package var bytes: Int { pages * pageBytes }
 
     /// Whether there may be something to do after a commit.
-    package var isWanting: Bool { pages >= copyPages }
+    package var isCopyDue: Bool { pages >= copyPages }
 
     package mutating func committed(pages: Int) {
         if pages < self.pages { begunAnew() }
@@ -84,7 +84,7 @@ package struct LogKeeper: Sendable {
     package mutating func longReadEnded() { longReads -= 1 }
 
     package mutating func next() -> Step {
-        guard isWanting else { return .rest }
+        guard isCopyDue else { return .rest }
         if isHeldByOthers, mayRestart { isHeldByOthers = false }
         if bytes >= bytesMax / 2, !isHeldByOthers { isClosed = true }
         if pagesAtCopy == 0 || pages - pagesAtCopy >= stepPages {

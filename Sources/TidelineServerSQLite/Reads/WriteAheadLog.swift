@@ -65,7 +65,7 @@ final class WriteAheadLog: Sendable {
     private func change(_ body: (inout State) -> Void) {
         let (waiting, wakesThread) = state.withLock { state in
             body(&state)
-            let wakesThread = state.isResting && (state.keeper.isWanting || state.isStopped)
+            let wakesThread = state.isResting && (state.keeper.isCopyDue || state.isStopped)
             if wakesThread { state.isResting = false }
             guard !state.keeper.isClosed || state.isStopped else {
                 return ([DispatchSemaphore](), wakesThread)

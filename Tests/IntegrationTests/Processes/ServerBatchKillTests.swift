@@ -19,10 +19,12 @@ extension ProcessTests {
 
             func begin(_ name: String) { state.withLock { $0.answers[name] = .some(nil) } }
 
-            func end(_ name: String, _ answers: [Answer]) {
+            /// How many it are with this one.
+            func end(_ name: String, _ answers: [Answer]) -> Int {
                 state.withLock { state in
                     state.answers[name] = answers
                     state.count += 1
+                    return state.count
                 }
             }
         }
@@ -120,8 +122,8 @@ extension ProcessTests {
                             let name = "r\(round)-w\(writer)-\(number)"
                             sent.begin(name)
                             guard let answers = try? await Self.send(name, to: wire) else { return }
-                            sent.end(name, answers)
-                            if sent.count == goal { try await server.process.destroy() }
+                            let count = sent.end(name, answers)
+                            if count == goal { try await server.process.destroy() }
                         }
                     }
                 }

@@ -1,4 +1,5 @@
-// Door: the two ways into a whole server, so that one test body goes through both.
+// Door: the ways into a whole server, of ours and of the originals, so that one test body goes
+// through all of them.
 
 import Foundation
 import Testing
@@ -11,6 +12,19 @@ enum Door: String, CaseIterable, Sendable {
     case inProcess
     /// The built program, over loopback and libcurl.
     case socket
+    /// The handler in this process, for a client that speaks as one of 2.x.
+    case classic
+    /// A server that answers as the original Node server does.
+    case node
+    /// A server that answers as the original .NET server does.
+    case dotNet
+
+    /// Those of a server of ours, for what it promises and the originals do not: whole numbers
+    /// beyond 2^53, limits of rows and texts.
+    static let ours: [Door] = [.inProcess, .socket, .classic]
+
+    /// What a change of a deleted row is answered with.
+    var goneStatus: Int { self == .inProcess || self == .socket ? 410 : 404 }
 }
 
 struct Note: SyncRecord, Equatable {
@@ -27,6 +41,9 @@ struct Note: SyncRecord, Equatable {
 struct Backend: Sendable {
     let endpoint: URL
     let transport: any Transport
+    var generation = ServerGeneration.automatic
+    /// What tests send by themselves is of the first generation.
+    var isClassic = false
 
     /// A new device with an empty store.
     func device(
@@ -38,19 +55,45 @@ struct Backend: Sendable {
             endpoint,
             transport ?? self.transport,
             store ?? SQLiteStore(path: ":memory:"),
-            conflicts
+            conflicts,
+            generation
         )
     }
 
-    var wire: Wire { Wire(endpoint: endpoint, transport: transport) }
+    var wire: Wire { Wire(endpoint: endpoint, transport: transport, isClassic: isClassic) }
 }
 
 func withBackend(_ door: Door, _ body: (Backend) async throws -> Void) async throws {
     switch door {
-    case .inProcess:
+    case .inProcess, .classic:
         let configuration = try ServerConfiguration(json: Array(ServerProcess.configuration.utf8))
         let server = try await InProcessServer(tables: configuration.tables)
-        try await body(Backend(endpoint: server.endpoint, transport: server.transport))
+        let isClassic = door == .classic
+        try await body(
+            Backend(
+                endpoint: server.endpoint,
+                transport: server.transport,
+                generation: isClassic ? .classic : .automatic,
+                isClassic: isClassic
+            )
+        )
+    case .node, .dotNet:
+        let server = OriginalServer(
+            door == .node ? .node : .dotNet,
+            tables: [
+                .init("TodoItem", columns: ["text": .string, "complete": .boolean]),
+                .init(
+                    "Note",
+                    columns: [
+                        "text": .string, "done": .boolean, "rank": .number, "weight": .number,
+                        "due": .dateTime,
+                    ]
+                ),
+            ]
+        )
+        try await body(
+            Backend(endpoint: server.endpoint, transport: server, isClassic: true)
+        )
     case .socket:
         try await withWorkspace { workspace in
             let server = try await ServerProcess.start(in: workspace)
@@ -71,12 +114,18 @@ struct Device: Sendable {
         _ endpoint: URL,
         _ transport: any Transport,
         _ store: any LocalStore,
-        _ conflicts: ConflictPolicy = .fail
+        _ conflicts: ConflictPolicy = .fail,
+        _ generation: ServerGeneration = .automatic
     ) async throws {
         // Small pages, so that few rows make many.
         var limits = SyncLimits()
         limits.pageRowsMax = 40
-        client = SyncClient(endpoint: endpoint, transport: transport, limits: limits)
+        client = SyncClient(
+            endpoint: endpoint,
+            generation: generation,
+            transport: transport,
+            limits: limits
+        )
         try await client.syncContext.initialize(
             store: store,
             tables: [Note.self],

@@ -192,6 +192,9 @@ extension HostileCase {
         option("$filter", "rank%20div%200%20eq%20null", 200),
         option("$filter", "rank%20mod%20-1%20eq%200", 200),
         option("$filter", "round(weight)%20eq%20-9223372036854775808", 200),
+        option("$filter", "1e-128M%20mul%201e-128M%20eq%200", 200),
+        option("$filter", "cast(weight,Edm.Decimal)%20mul%201e-128M%20lt%201", 200),
+        option("$orderby", "cast(rank,Edm.Decimal)%20mul%201e-128M", 200),
         option("$orderby", many("rank,", 3000) + "rank", 400),
         option("$orderby", many("tolower(", 79) + "text" + many(")", 79), 200, 400),
         option("$orderby", "rank%20in%20()", 200),
@@ -206,6 +209,8 @@ extension HostileCase {
             "/tables/Note?$orderby=updatedAt&$skiptoken=Wy05MjIzMzcyMDM2ODU0Nzc1ODA4LCJhIl0",
             400
         ),
+        option("$deltatoken", many("A", 10_000), 400), option("$deltatoken", "AQ", 400),
+        option("$deltatoken", "AQIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB__________w", 410),
         option("$inlinecount", many("allpages", 1000), 400),
         get("an option of 9 KB", "/tables/Note?" + many("$", 9000) + "=1", 400),
         option("$count", "%00", 200),

@@ -7,6 +7,7 @@ import Tideline
 struct Wire: Sendable {
     let endpoint: URL
     let transport: any Transport
+    var isClassic = false
 
     /// `target` is a path with its query, already encoded, or an absolute URL.
     func send(
@@ -14,12 +15,12 @@ struct Wire: Sendable {
         _ target: String,
         _ body: String? = nil,
         headers: HTTPFields = [:],
-        classic: Bool = false
+        classic: Bool? = nil
     ) async throws -> TransportResponse {
         let text = target.hasPrefix("http") ? target : endpoint.absoluteString + target
         let url = try #require(URL(string: text))
         var fields = headers
-        fields["ZUMO-API-VERSION"] = classic ? "2.0.0" : "3.0.0"
+        fields["ZUMO-API-VERSION"] = classic ?? isClassic ? "2.0.0" : "3.0.0"
         if body != nil { fields["Content-Type"] = "application/json" }
         return try await transport.send(
             TransportRequest(
@@ -40,6 +41,11 @@ struct Wire: Sendable {
             let answer = try await send("GET", "/tables/\(table)?\(query)")
             try #require(answer.status == 200)
             rows += answer.rows
+            if isClassic {
+                guard !answer.rows.isEmpty else { return rows }
+                query = "__includeDeleted=true&$skip=\(rows.count)"
+                continue
+            }
             guard let next = answer.object["nextLink"] as? String else { return rows }
             query = next
         }

@@ -92,7 +92,7 @@ struct ConflictTests {
             try await two.notes.update(id: "a") { $0.text = "two" }
             if policy == .fail {
                 let error = try await rejection(two)
-                #expect(error.statusCode == 410)
+                #expect(error.statusCode == door.goneStatus)
                 #expect(error.serverItem == nil)
                 try await error.cancelOperationAndDiscardItem()
             } else {

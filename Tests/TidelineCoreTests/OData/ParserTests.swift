@@ -236,14 +236,15 @@ private func instant(_ text: String) -> Value {
         query.includesDeleted = true
         query.parameters = ["z": "1 2", "k": "ż"]
         let rest = "$orderby=a%2Cb%20desc&$skip=5&$top=10&$select=id%2Ca"
-        let end = "k=%C5%BC&z=1%202&__includedeleted=true"
+        let end = "k=%C5%BC&z=1%202"
         let filter = "$filter=a%20eq%20%27x%26y%27%20and%20b"
         #expect(
-            try ODataWriter.queryString(query, .v4) == "\(filter)&\(rest)&$count=true&\(end)"
+            try ODataWriter.queryString(query, .v4)
+                == "\(filter)&\(rest)&$count=true&\(end)&__includedeleted=true"
         )
         #expect(
             try ODataWriter.queryString(query, .v3)
-                == "\(filter)&\(rest)&$inlinecount=allpages&\(end)"
+                == "\(filter)&\(rest)&$inlinecount=allpages&\(end)&__includeDeleted=true"
         )
         #expect(try ODataWriter.queryString(TableQuery(), .v4) == "")
     }

@@ -15,10 +15,20 @@ final class Turns: Sendable {
     }
 }
 
+/// A queue for tasks: those that wait for others may hold all threads that tasks have.
+private final class OwnQueue: TaskExecutor {
+    private let queue = DispatchQueue(label: "blocking")
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        queue.async { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+    }
+}
+
 /// Runs asynchronous work to its end on another thread while this one waits.
 func blocking(_ body: @escaping @Sendable () async throws -> Void) {
     let done = DispatchSemaphore(value: 0)
-    Task.detached {
+    Task.detached(executorPreference: OwnQueue()) {
         try? await body()
         done.signal()
     }

@@ -43,6 +43,9 @@ package struct PullCursor: Sendable, Hashable {
     /// The `keyType` of the size of page that the link to an endpoint takes.
     package static let pageRowsType = 6
 
+    /// The `keyType` of the generation of server at an endpoint, which belongs to no table.
+    package static let generationType = 12
+
     package init(position: Position, epoch: String?, fingerprint: String, endpoint: String) {
         self.position = position
         self.epoch = epoch

@@ -74,6 +74,11 @@ extension QueueReader {
         try config(table, endpoint, PullCursor.pageRowsType).flatMap { Int($0) }
     }
 
+    /// The generation of server that was last met at an endpoint.
+    func generation(_ endpoint: String) throws -> ServerDialect? {
+        try config("", endpoint, PullCursor.generationType).flatMap(ServerDialect.init(rawValue:))
+    }
+
     private func config(_ table: String, _ key: String, _ keyType: Int) throws -> String? {
         let id = Value.string(QueueReader.configID(table, key, keyType))
         return try store.row(id: id, in: SystemTables.config)?["value"]?.text
@@ -125,6 +130,11 @@ extension QueueTransaction {
     /// Remembers the size of page that a link takes; nil forgets it.
     func setPageRows(_ rows: Int?, _ table: String, endpoint: String) throws {
         _ = try set(rows.map { String($0) }, table, endpoint, PullCursor.pageRowsType)
+    }
+
+    /// Remembers the generation of server at an endpoint.
+    func setGeneration(_ dialect: ServerDialect, _ endpoint: String) throws {
+        _ = try set(dialect.rawValue, "", endpoint, PullCursor.generationType)
     }
 
     /// Remembers that rows which nobody holds may be there.

@@ -7,7 +7,7 @@ import TidelineCore
 enum PullRequest {
     /// What a cursor belongs to: another filter under the same query id starts anew.
     static func fingerprint(_ query: TableQuery, schema: TableSchema?) throws -> String {
-        try query.wireText(schema)
+        try query.wireText(schema, .datasync)
     }
 
     static func query(
@@ -16,26 +16,38 @@ enum PullRequest {
         isIncremental: Bool,
         schema: TableSchema?
     ) throws -> String {
+        try pulled(query, from: from, isIncremental: isIncremental)
+            .wireText(schema, .datasync)
+    }
+
+    /// The query of a page, before it is written in the words of a generation.
+    static func pulled(_ query: TableQuery, from: String?, isIncremental: Bool) -> TableQuery {
         var request = query
         request.includesTotalCount = false
         guard isIncremental else {
             // A window over rows that are deleted would count them.
             request.includesDeleted = query.limit == nil && query.offset == 0
-            return try request.wireText(schema)
+            return request
         }
         request.includesDeleted = true
         request.order = [SortKey(column: SystemColumn.updatedAt)]
         if let from, let stamp = Timestamp(from) {
-            let since = QueryExpression.compare(
-                .ge,
-                QueryExpression(.field(SystemColumn.updatedAt)),
-                QueryExpression(.value(.date(stamp.date)))
-            )
-            request.filter = Filter(
-                request.filter.map { QueryExpression(.all([$0.expression, since])) } ?? since
-            )
+            request.narrow(.compare(.ge, .updatedAt, QueryExpression(.value(.date(stamp.date)))))
         }
-        return try request.wireText(schema)
+        return request
+    }
+}
+
+extension QueryExpression {
+    static let updatedAt = QueryExpression(.field(SystemColumn.updatedAt))
+}
+
+extension TableQuery {
+    /// Keeps only what fulfils the condition too.
+    mutating func narrow(_ condition: QueryExpression) {
+        filter = Filter(
+            filter.map { QueryExpression(.all([$0.expression, condition])) } ?? condition
+        )
     }
 }
 
@@ -54,10 +66,13 @@ extension TableQuery {
 
     /// The query string for a server, with literals in the form of their columns.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what v4 has no words for.
-    func wireText(_ schema: TableSchema?) throws(SyncError) -> String {
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what the dialect has no words for.
+    func wireText(
+        _ schema: TableSchema?,
+        _ dialect: ServerDialect
+    ) throws(SyncError) -> String {
         do {
-            return try ODataWriter.queryString(self, .v4, schema: schema)
+            return try ODataWriter.queryString(self, dialect.odata, schema: schema)
         } catch {
             throw .unsupportedQuery(error)
         }

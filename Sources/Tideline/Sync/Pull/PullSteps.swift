@@ -36,10 +36,15 @@ extension LostPage {
     }
 }
 
+/// The server turned out to be of another generation than the pull was begun in: its cursor and its
+/// pages mean nothing there.
+struct OtherGeneration: Error {}
+
 /// The effects of one pull.
 struct PullSteps: Sendable {
     let engine: SyncEngine
     let remote: RemoteService
+    let dialect: ServerDialect
     let query: TableQuery
     let queryID: String?
     let fingerprint: String
@@ -47,7 +52,7 @@ struct PullSteps: Sendable {
 
     /// How far the pulls came, and the size of page to begin with.
     func start() async throws -> (PullCursor?, Int?) {
-        try await engine.read { [table, queryID, fingerprint, endpoint = remote.endpoint.key] in
+        try await engine.read { [table, queryID, fingerprint, endpoint = endpointKey] in
             let rows = try $0.pageRows(table, endpoint: endpoint)
             guard let queryID else { return (nil, rows) }
             let cursor = try $0.cursor(
@@ -63,7 +68,7 @@ struct PullSteps: Sendable {
     /// Remembers the size of page that the link takes.
     func keep(_ rows: Int?, before: Int?) async throws {
         guard rows != before else { return }
-        try await engine.transaction { [table, endpoint = remote.endpoint.key] in
+        try await engine.transaction { [table, endpoint = endpointKey] in
             try $0.setPageRows(rows, table, endpoint: endpoint)
         }
     }
@@ -78,46 +83,97 @@ struct PullSteps: Sendable {
         )
     }
 
+    private var endpointKey: String { dialect.cursorScope(remote.endpoint.key) }
+
     /// Asks for a page and reads it; nil when there is nothing to ask.
     func ask(_ action: PullMachine.Action?, rows: Int) async throws -> PullAnswer? {
-        guard let action, let url = try url(of: action) else { return nil }
-        try Task.checkCancellation()
+        guard let action, var place = place(of: action) else { return nil }
         let start = engine.environment.now()
-        let response: TransportResponse
-        do {
-            response = try await remote.page(url, rows: rows, tracksChanges: queryID != nil)
-        } catch let error as TransportError {
-            return PullAnswer(lost: error)
+        while true {
+            try Task.checkCancellation()
+            let response: TransportResponse
+            do {
+                response = try await self.response(at: place, rows: rows)
+            } catch let error as TransportError {
+                return PullAnswer(lost: error)
+            }
+            let time = Duration.seconds(engine.environment.now().timeIntervalSince(start))
+            var page: PulledPage?
+            if response.status == 200 {
+                page = PulledPage(response, schema: engine.catalog.schema(table))
+            }
+            if case .classic(let classic) = place, let read = page {
+                let next = classic.next(
+                    read.rows,
+                    asked: classic.rows(asked: rows, query),
+                    hasLink: read.nextLink != nil,
+                    isIncremental: queryID != nil,
+                    limit: query.limit
+                )
+                if read.rows.isEmpty, let next {
+                    place = .classic(next)
+                    continue
+                }
+                page?.nextLink = next?.link
+            }
+            return PullAnswer(
+                status: response.status,
+                retryAfter: response.retryAfter,
+                page: page,
+                summary: page?.summary,
+                outline: page == nil ? AnswerOutline(response) : nil,
+                time: time
+            )
         }
-        let time = Duration.seconds(engine.environment.now().timeIntervalSince(start))
-        var page: PulledPage?
-        if response.status == 200 {
-            page = PulledPage(response, schema: engine.catalog.schema(table))
-        }
-        return PullAnswer(
-            status: response.status,
-            retryAfter: response.retryAfter,
-            page: page,
-            summary: page?.summary,
-            outline: page == nil ? AnswerOutline(response) : nil,
-            time: time
-        )
     }
 
-    private func url(of action: PullMachine.Action) throws -> URL? {
+    /// Where a page is.
+    private enum Place {
+        case request(from: String?)
+        case follow(String)
+        case classic(ClassicPage)
+    }
+
+    private func place(of action: PullMachine.Action) -> Place? {
         switch action {
+        case .request(let from):
+            dialect == .classic ? .classic(.from(from)) : .request(from: from)
+        case .follow(let link):
+            dialect == .classic
+                ? ClassicPage(link: link).map { .classic($0) } : .follow(link)
+        case .wait, .apply, .finish:
+            nil
+        }
+    }
+
+    private func response(at place: Place, rows: Int) async throws -> TransportResponse {
+        let page = RemoteService.Request.page(
+            try url(of: place, rows: rows),
+            rows: rows,
+            tracksChanges: queryID != nil && dialect == .datasync
+        )
+        let (response, _) = try await remote.once(page, dialect)
+        guard remote.dialect == dialect else { throw OtherGeneration() }
+        return response
+    }
+
+    private func url(of place: Place, rows: Int) throws -> URL {
+        let schema = engine.catalog.schema(table)
+        switch place {
         case .request(let from):
             let text = try PullRequest.query(
                 query,
                 from: from,
                 isIncremental: queryID != nil,
-                schema: engine.catalog.schema(table)
+                schema: schema
             )
             return try remote.endpoint.url(table, query: "?" + text)
         case .follow(let link):
             return try remote.endpoint.url(following: link, table: table)
-        case .wait, .apply, .finish:
-            return nil
+        case .classic(let classic):
+            let text = try classic.query(query, isIncremental: queryID != nil, rows: rows)
+                .wireText(schema, .classic)
+            return try remote.endpoint.url(table, query: "?" + text)
         }
     }
 
@@ -137,7 +193,7 @@ struct PullSteps: Sendable {
             position: position,
             epoch: epoch,
             fingerprint: fingerprint,
-            endpoint: remote.endpoint.key
+            endpoint: endpointKey
         )
         return try await engine.transaction { [table] queue in
             var hold = try queue.hold(table, queryID, startsOver: step.startsOver)

@@ -31,32 +31,46 @@ extension SyncEngine {
             )
         }
         try query.checkWindow()
-        return try await alone("pull") {
-            do {
-                _ = try await pushLocked()
-            } catch let error as PushError where error.status == .operationErrors {
-                // Parked operations do not stop a pull: their rows are left as they are.
-            }
-            return try await pullLocked(query, queryID, table)
+        try await pushBeforePull()
+        return try await inTurn(.pull(table: table), "pull") {
+            try await pullInTurn(query, queryID, table)
         }
     }
 
-    private func pullLocked(
+    private func pullInTurn(
         _ query: TableQuery,
         _ queryID: String?,
         _ table: String
     ) async throws -> PullResult {
-        let steps = PullSteps(
-            engine: self,
-            remote: try remote.get(),
-            query: query,
-            queryID: queryID,
-            fingerprint: try PullRequest.fingerprint(query, schema: catalog.schema(table)),
-            table: table
-        )
+        let remote = try remote.get()
+        func steps() throws -> PullSteps {
+            PullSteps(
+                engine: self,
+                remote: remote,
+                dialect: remote.dialect,
+                query: query,
+                queryID: queryID,
+                fingerprint: try PullRequest.fingerprint(query, schema: catalog.schema(table)),
+                table: table
+            )
+        }
         events.send(.pullStarted(table: table))
         do {
-            let result = try await run(steps)
+            var result: PullResult
+            do {
+                result = try await run(try steps())
+            } catch is OtherGeneration {
+                // Once more: a server that is of the one and of the other is none.
+                do { result = try await run(try steps()) } catch is OtherGeneration {
+                    throw SyncError.pullFailed(
+                        .changingServer,
+                        table: table,
+                        answer: nil,
+                        server: remote.endpoint.name
+                    )
+                }
+            }
+            try await keepGeneration()
             events.send(
                 .pullFinished(table: table, applied: result.applied, removed: result.removed)
             )

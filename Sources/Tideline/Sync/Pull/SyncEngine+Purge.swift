@@ -6,7 +6,7 @@ extension SyncEngine {
     /// Removes local rows; see ``SyncTable/purge(force:)``.
     func purge(_ filter: Filter?, force: Bool, in table: String) async throws {
         let filter = filter?.bound(now: environment.now())
-        try await alone("purge") {
+        try await inTurn(.purge, "purge") {
             try await transaction { queue in
                 let reader = queue.reader
                 if !force, try reader.count(table: table) > 0 {

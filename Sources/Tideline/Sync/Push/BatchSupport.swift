@@ -9,9 +9,11 @@ import TidelineCore
 extension SyncEngine {
     /// What the last push learned of the link; anew where that is too long ago.
     func pushBudget() async throws -> PushBudget {
-        guard let endpoint = try? remote.get().endpoint.key else {
+        guard let remote = try? remote.get() else {
             return PushBudget(limits: limits, usesBatches: true)
         }
+        if remote.dialect == .classic { return PushBudget(limits: limits, usesBatches: false) }
+        let endpoint = remote.endpoint.key
         let (known, now) = (budget.withLock { $0 }, environment.now())
         if let known, known.usesBatches { return known }
         let until = try await read { try $0.batchesRefused(endpoint) }

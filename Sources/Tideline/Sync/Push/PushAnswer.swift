@@ -23,6 +23,10 @@ package struct PushAnswer: Sendable, Hashable {
     package var isPage: Bool
     /// What it was, for a message.
     package var outline: AnswerOutline?
+    /// What the request was written in.
+    package var dialect = ServerDialect.datasync
+    /// Whether the request only brought a tombstone back, without new values.
+    package var isUndeleteOnly = false
 
     package init(
         status: Int,
@@ -51,6 +55,8 @@ package struct PushAnswer: Sendable, Hashable {
         /// Another state than the operation was based on.
         case conflict(ServerState)
         case rejected
+        /// The tombstone is a row again, with the values that it had.
+        case undeleted(ServerState)
         /// What came of the operation has to be asked.
         case look(PushLook)
         case retry
@@ -64,6 +70,7 @@ package struct PushAnswer: Sendable, Hashable {
             // A success whose body is no row may be a portal's page: its outcome is unknown.
             if hasForeignBody { return .retry }
             if kind == .delete { return .accepted(.deleted(version: item?.version)) }
+            if isUndeleteOnly { return item.map { .undeleted(ServerState($0)) } ?? .retry }
             if let item { return .accepted(ServerState(item)) }
             return status == 204 ? .look(.written) : .retry
         case 401:
@@ -72,6 +79,8 @@ package struct PushAnswer: Sendable, Hashable {
             // A proxy's page, while the server behind it is away.
             if hasForeignBody, message == nil { return .retry }
             if lacksTable { return .rejected }
+            // The words of a classic server are the same for a row and for a table.
+            if dialect == .classic, kind != .insert { return .look(.gone) }
             switch kind {
             case .delete:
                 // An empty 404 may be a gateway's that knows no such path.
@@ -84,7 +93,9 @@ package struct PushAnswer: Sendable, Hashable {
         case 412 where wasRejectedAsRepeat:
             return .look(.row)
         case 409, 412:
-            return item.map { .conflict(ServerState($0)) } ?? .rejected
+            guard let item else { return dialect == .classic ? .look(.unclear) : .rejected }
+            // A row without a version is what was sent, and not the server's.
+            return item.version == nil ? .look(.unclear) : .conflict(ServerState(item))
         case 408, 429, 500...:
             return .retry
         case 400..<500:
@@ -103,10 +114,15 @@ package enum PushLook: Sendable, Hashable {
     case row
     /// The table: where it is, a row that is not found is gone.
     case table
+    /// The row, which a classic server says is not there, or its table.
+    case gone
+    /// The row, whose state a conflict did not tell.
+    case unclear
 
     package enum Finding: Sendable, Hashable {
         case accepted(ServerState)
         case conflict(ServerState)
+        case rejected
         case retry
         case unauthorized
     }
@@ -119,11 +135,18 @@ package enum PushLook: Sendable, Hashable {
         if let item = answer.item, [200, 404, 410].contains(answer.status) {
             let state = ServerState(item)
             let isOld = item.version.map(OperationRequest.quoted) == operation.frozen?.ifMatch
+            // The row is there as it was expected: what answered was not the table.
+            if self == .gone, isOld, item[SystemColumn.deleted] != true { return .retry }
             return self == .written && !isOld ? .accepted(state) : .conflict(state)
+        }
+        if self == .gone || self == .unclear, answer.lacksTable || answer.status == 403 {
+            return .rejected
         }
         guard answer.status == 404 || answer.status == 410, !answer.lacksTable,
             !answer.hasForeignBody || answer.message != nil
         else { return .retry }
+        // Nothing is there that a conflict could be with.
+        if self == .unclear { return .rejected }
         return .conflict(.deleted(version: nil))
     }
 }
@@ -141,6 +164,8 @@ package struct PushSettling: Sendable, Hashable {
         case accepted(ServerState)
         /// `wasRead`: the state was asked for, because the outcome is unknown.
         case conflict(ServerState, wasRead: Bool)
+        /// The tombstone is a row again: the operation goes out on top of it.
+        case undeleted(ServerState)
         case rejected
     }
 

@@ -67,6 +67,8 @@ package struct PushMachine: Sendable {
     private var closed: Set<RowKey> = []
     /// Of the answers at hand: what is still to be asked, what failed, and why the push ends.
     private var looks: [(operation: QueuedOperation, look: PushLook)] = []
+    /// The answers that did not tell enough, by their operations.
+    private var unclear: [Int64: PushAnswer] = [:]
     private var failures: [(operation: QueuedOperation, answer: PushAnswer)] = []
     private var stop: Stop?
     private var hasMoved = false
@@ -206,10 +208,13 @@ package struct PushMachine: Sendable {
             settlings.append(PushSettling(operation, .accepted(server), answer))
         case .conflict(let server):
             settlings.append(PushSettling(operation, .conflict(server, wasRead: false), answer))
+        case .undeleted(let server):
+            settlings.append(PushSettling(operation, .undeleted(server), answer))
         case .rejected:
             settlings.append(PushSettling(operation, .rejected, answer))
         case .look(let look):
             looks.append((operation, look))
+            unclear[operation.id] = answer
         case .unauthorized:
             stop = .unauthorized
         case .retry:
@@ -255,11 +260,15 @@ package struct PushMachine: Sendable {
         guard case .looking(let operation, let look) = state else {
             preconditionFailure("looked(_:) with nothing to look at")
         }
+        // What an error of the operation tells is the answer to itself.
+        let told = unclear.removeValue(forKey: operation.id) ?? answer
         switch look.finding(answer, operation) {
         case .accepted(let server):
-            return settle([PushSettling(operation, .accepted(server), answer)])
+            return settle([PushSettling(operation, .accepted(server), told)])
         case .conflict(let server):
-            return settle([PushSettling(operation, .conflict(server, wasRead: true), answer)])
+            return settle([PushSettling(operation, .conflict(server, wasRead: true), told)])
+        case .rejected:
+            return settle([PushSettling(operation, .rejected, told)])
         case .unauthorized:
             stop = .unauthorized
         case .retry:

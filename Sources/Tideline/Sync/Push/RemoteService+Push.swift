@@ -12,21 +12,29 @@ enum BatchReply: Sendable {
 
 extension RemoteService {
     /// Sends a frozen operation; the same bytes every time.
+    ///
+    /// A classic server brings a tombstone back as it was; its new values are sent after that.
     func send(_ operation: QueuedOperation, _ schema: TableSchema?) async throws -> PushAnswer {
         guard let frozen = operation.frozen else {
             preconditionFailure("only frozen ones are sent")
         }
-        let url = try endpoint.url(
-            operation.table,
-            id: operation.kind == .insert ? nil : operation.itemID,
-            query: frozen.query
-        )
-        return try await send(
-            frozen.method,
-            url,
-            headers: OperationRequest.headers(frozen),
-            body: frozen.body.map { Array($0.utf8) }
-        ).pushAnswer(schema, id: operation.itemID)
+        let answer = try await send { dialect in
+            let undeletes = operation.revives && dialect == .classic
+            return Request(
+                method: undeletes ? "POST" : frozen.method,
+                url: try endpoint.url(
+                    operation.table,
+                    id: operation.kind == .insert ? nil : operation.itemID,
+                    query: undeletes ? "" : frozen.query
+                ),
+                headers: OperationRequest.headers(frozen),
+                body: undeletes ? nil : frozen.body.map { Array($0.utf8) }
+            )
+        }
+        var result = answer.response.pushAnswer(schema, id: operation.itemID)
+        result.dialect = answer.dialect
+        result.isUndeleteOnly = operation.revives && answer.dialect == .classic
+        return result
     }
 
     /// Sends frozen operations in one request.
@@ -36,11 +44,15 @@ extension RemoteService {
     ) async throws
         -> BatchReply
     {
-        let response = try await send(
-            "POST",
-            try endpoint.batchURL(),
-            headers: ["Prefer": "continue-on-error"],
-            body: PushBatch.body(operations, root: endpoint.rootPath)
+        // What a server of another generation says of it is a refusal: single requests follow.
+        let (response, _) = try await once(
+            Request(
+                method: "POST",
+                url: try endpoint.batchURL(),
+                headers: ["Prefer": "continue-on-error"],
+                body: PushBatch.body(operations, root: endpoint.rootPath)
+            ),
+            .datasync
         )
         guard let answers = PushBatch.answers(response, count: operations.count) else {
             return .refused(response.pushAnswer(nil, id: ""))
@@ -63,23 +75,50 @@ extension RemoteService {
         _ operation: QueuedOperation,
         _ schema: TableSchema?
     ) async throws -> PushAnswer {
+        let (table, id) = (operation.table, operation.itemID)
+        if dialect == .classic { return try await row(id, among: table, schema) }
         switch look {
-        case .row, .written:
-            let url = try endpoint.url(
-                operation.table,
-                id: operation.itemID,
-                query: "?__includedeleted=true"
-            )
-            return try await send("GET", url).pushAnswer(schema, id: operation.itemID)
+        case .row, .written, .gone, .unclear:
+            let answer = try await send { _ in
+                let url = try endpoint.url(table, id: id, query: "?__includedeleted=true")
+                return Request(method: "GET", url: url)
+            }
+            return answer.response.pushAnswer(schema, id: id)
         case .table:
-            let response = try await send(
-                "GET",
-                try endpoint.url(operation.table, query: "?$top=1")
-            )
-            var answer = response.pushAnswer(schema, id: operation.itemID)
+            let response = try await send { _ in
+                Request(method: "GET", url: try endpoint.url(table, query: "?$top=1"))
+            }.response
+            var answer = response.pushAnswer(schema, id: id)
             answer.isPage = response.status == 200 && PulledPage(response, schema: schema) != nil
             return answer
         }
+    }
+
+    /// Looks a row up, deleted or not, by a list: a single read of it would be 404 also where the
+    /// table is missing, and the original Node server shows no tombstone there.
+    ///
+    /// - Returns: The answer as that to a single read would be.
+    private func row(
+        _ id: String,
+        among table: String,
+        _ schema: TableSchema?
+    ) async throws -> PushAnswer {
+        var query = TableQuery(filter: .equal(SystemColumn.id, .string(id)))
+        query.includesDeleted = true
+        let response = try await send { [query] dialect in
+            let text = try query.wireText(schema, dialect)
+            return Request(method: "GET", url: try endpoint.url(table, query: "?" + text))
+        }.response
+        var answer = response.pushAnswer(schema, id: id)
+        answer.dialect = .classic
+        guard response.status == 200 else {
+            // Whatever it says, it is said of the table.
+            answer.lacksTable = response.status == 404
+            return answer
+        }
+        guard let page = PulledPage(response, schema: schema) else { return answer }
+        let row = page.rows.first { ItemKey($0.id) == ItemKey(id) }
+        return PushAnswer(status: row == nil ? 404 : 200, item: row, isPage: true)
     }
 }
 

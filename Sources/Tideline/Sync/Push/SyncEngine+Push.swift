@@ -5,7 +5,7 @@ import TidelineCore
 extension SyncEngine {
     func push() async throws -> PushResult {
         do {
-            return try await lock.withLock { try await pushLocked() }
+            return try await sharedPush()
         } catch let error as CancellationError {
             // While it waited for its turn: the push itself ends with an error of its own.
             throw PushError(
@@ -17,8 +17,34 @@ extension SyncEngine {
         }
     }
 
-    /// Runs the machine; the caller holds the lock.
-    func pushLocked() async throws -> PushResult {
+    /// Pushes, or waits for the push that runs.
+    ///
+    /// - Throws: `CancellationError` when the task is cancelled while it waits.
+    private func sharedPush() async throws -> PushResult {
+        try await gate.push {
+            try await pushInTurn()
+        } hasMore: {
+            try await hasSendable()
+        }
+    }
+
+    /// Pushes before a pull; parked operations do not stop it: their rows are left as they are.
+    ///
+    /// - Returns: How many operations are parked.
+    @discardableResult
+    func pushBeforePull() async throws -> Int {
+        do {
+            _ = try await sharedPush()
+            return 0
+        } catch let error as PushError where error.status == .operationErrors {
+            return error.errors.count
+        } catch let error as CancellationError {
+            throw SyncError.cancelled("pull", error)
+        }
+    }
+
+    /// Runs the machine; it is the push's turn.
+    private func pushInTurn() async throws -> PushResult {
         var machine = PushMachine(limits: limits, budget: PushBudget(limits: limits))
         var parked = 0
         do {
@@ -34,6 +60,7 @@ extension SyncEngine {
             defer { events.send(.pushFinished(completed: machine.completed, parked: parked)) }
             let end = try await run(&machine, lastID: lastID)
             await keep(machine.budget, before: budget)
+            try await keepGeneration()
             let errors = try await operationErrors()
             parked = errors.count
             return try result(end, machine, errors)
@@ -148,6 +175,8 @@ extension SyncEngine {
         switch settling.verdict {
         case .accepted(let server):
             return .accept(server, isOwn: true)
+        case .undeleted(let server):
+            return .sendAgain(ConflictRules.onTop(operation, server), server)
         case .rejected:
             return .park(nil, parkText(operation, nil, settling.answer))
         case .conflict(let server, let wasRead):

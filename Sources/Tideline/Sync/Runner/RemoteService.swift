@@ -8,27 +8,77 @@ struct RemoteService: Sendable {
     let transport: any Transport
     let environment: SyncEnvironment
     let limits: SyncLimits
+    let generation: SharedGeneration
 
-    /// The generation that the client speaks: envelopes, 410 for deleted rows (PROTOCOL.md).
-    static let protocolVersion = "3.0.0"
+    /// What the next request is written in.
+    var dialect: ServerDialect { generation.dialect }
 
+    /// A request before it is written in the words of a generation.
+    struct Request: Sendable {
+        var method: String
+        var url: URL
+        var headers: HTTPFields = [:]
+        var body: [UInt8]?
+
+        /// One page of a list, of so many rows where the server lets the client choose, and a link
+        /// to what changes after the list where the server gives one.
+        static func page(_ url: URL, rows: Int, tracksChanges: Bool = false) -> Request {
+            let wish = tracksChanges ? "odata.track-changes, " : ""
+            return Request(
+                method: "GET",
+                url: url,
+                headers: ["Prefer": "\(wish)odata.maxpagesize=\(rows)"]
+            )
+        }
+    }
+
+    /// An answer, and what its request was written in.
+    struct Answer: Sendable {
+        var response: TransportResponse
+        var dialect: ServerDialect
+    }
+
+    /// Sends a request, and again in the other dialect when the server turns out to be of another
+    /// generation and did nothing with it.
     func send(
-        _ method: String,
-        _ url: URL,
-        headers: HTTPFields = [:],
-        body: [UInt8]? = nil
-    ) async throws -> TransportResponse {
-        var fields = headers
-        fields["ZUMO-API-VERSION"] = Self.protocolVersion
+        _ make: @Sendable (ServerDialect) throws -> Request
+    ) async throws -> Answer {
+        var attempt = 1
+        while true {
+            let dialect = dialect
+            let (response, isToRepeat) = try await once(try make(dialect), dialect)
+            // Once for what was remembered wrongly, once for the version that is refused.
+            guard isToRepeat, attempt < 3 else {
+                return Answer(response: response, dialect: dialect)
+            }
+            attempt += 1
+        }
+    }
+
+    /// Sends a request as it is, and learns from the answer.
+    ///
+    /// - Returns: The answer, and whether the request is to be asked anew in the other dialect.
+    func once(
+        _ call: Request,
+        _ dialect: ServerDialect
+    ) async throws -> (TransportResponse, isToRepeat: Bool) {
+        var fields = call.headers
+        fields["ZUMO-API-VERSION"] = dialect.protocolVersion
         fields["Accept"] = "application/json"
-        if body != nil { fields["Content-Type"] = "application/json" }
-        let request = TransportRequest(
-            method: method,
-            url: url,
-            headers: fields,
-            body: body,
-            timeout: limits.requestTimeMax
+        if call.body != nil { fields["Content-Type"] = "application/json" }
+        let response = try await carry(
+            TransportRequest(
+                method: call.method,
+                url: call.url,
+                headers: fields,
+                body: call.body,
+                timeout: limits.requestTimeMax
+            )
         )
+        return (response, generation.hear(AnswerSigns(response), asked: dialect))
+    }
+
+    private func carry(_ request: TransportRequest) async throws -> TransportResponse {
         do {
             return try await transport.send(request)
         } catch let error as TransportError {
@@ -44,17 +94,6 @@ struct RemoteService: Sendable {
                 cause: error
             )
         }
-    }
-
-    /// One page of a list, of so many rows where the server lets the client choose, and a link to
-    /// what changes after the list where the server gives one.
-    func page(
-        _ url: URL,
-        rows: Int,
-        tracksChanges: Bool = false
-    ) async throws -> TransportResponse {
-        let wish = tracksChanges ? "odata.track-changes, " : ""
-        return try await send("GET", url, headers: ["Prefer": "\(wish)odata.maxpagesize=\(rows)"])
     }
 }
 

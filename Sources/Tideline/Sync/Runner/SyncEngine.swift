@@ -15,7 +15,7 @@ final class SyncEngine: Sendable {
     let environment: SyncEnvironment
     let limits: SyncLimits
     let events: SyncEvents
-    let lock: SyncLock
+    let gate: SyncGate
     let seen: SeenRows
     /// When the last pulls of the tables ended; those that brought something are in the store too.
     let lastPulls = Mutex<[String: Date]>([:])
@@ -31,7 +31,7 @@ final class SyncEngine: Sendable {
         environment: SyncEnvironment,
         limits: SyncLimits,
         events: SyncEvents,
-        lock: SyncLock
+        gate: SyncGate
     ) {
         self.store = store
         self.catalog = catalog
@@ -41,7 +41,7 @@ final class SyncEngine: Sendable {
         self.environment = environment
         self.limits = limits
         self.events = events
-        self.lock = lock
+        self.gate = gate
         seen = SeenRows(limit: limits.handedOutRowsMax)
     }
 
@@ -73,15 +73,36 @@ final class SyncEngine: Sendable {
         }
     }
 
-    /// Runs `body` while no other push, pull or purge runs.
+    /// Takes in which generation of server earlier runs met at this endpoint.
+    ///
+    /// Where the store fails, it is learned anew: what the app asks for next tells of the failure.
+    func recallGeneration() async {
+        guard let service = try? remote.get() else { return }
+        let key = service.endpoint.key
+        guard let known = try? await read({ try $0.generation(key) }) else { return }
+        service.generation.recall(known)
+    }
+
+    /// Keeps what was learned of the server's generation for later runs.
+    func keepGeneration() async throws {
+        guard let service = try? remote.get(), let learned = service.generation.unkept else {
+            return
+        }
+        let key = service.endpoint.key
+        try await transaction { try $0.setGeneration(learned, key) }
+        service.generation.markKept(learned)
+    }
+
+    /// Runs `body` in its turn among pushes, pulls and purges.
     ///
     /// - Throws: ``SyncError`` with code `cancelled` when the task is cancelled.
-    func alone<Result>(
+    func inTurn<Result>(
+        _ job: SyncTurns.Job,
         _ what: String,
         _ body: () async throws -> Result
     ) async throws -> Result {
         do {
-            return try await lock.withLock(body)
+            return try await gate.withTurn(job, body)
         } catch let error as CancellationError {
             throw SyncError.cancelled(what, error)
         }

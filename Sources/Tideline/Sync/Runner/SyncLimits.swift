@@ -64,6 +64,9 @@ public struct SyncLimits: Sendable, Hashable {
     /// A server whose next links lead in a circle would never end it.
     public var pagesMax = 1_000_000
 
+    /// How long the server's events may be silent before they are opened anew.
+    public var liveSilenceMax: Duration = .seconds(90)
+
     /// How many rows each of the two generations of seen rows has; see ``SyncTable/update(_:)``.
     public var handedOutRowsMax = 20_000
 

@@ -62,6 +62,15 @@ struct TableEndpoint: Sendable {
         return url
     }
 
+    /// Where the server tells of changes to tables.
+    func events(of tables: [String]) throws -> URL {
+        let names = tables.map(Self.encoded).joined(separator: ",")
+        guard let url = URL(string: root + "/$events?tables=" + names) else {
+            throw SyncError.badLink()
+        }
+        return url
+    }
+
     /// Where a next link leads: an absolute URL, a path with query, or a bare query string.
     func url(following link: String, table: String) throws -> URL {
         let text: String

@@ -25,7 +25,7 @@ extension SyncEngine {
     func verify(queryID: String?, repair: Bool, in table: String) async throws -> VerifyResult {
         if let queryID { try QueryID.check(queryID) }
         let steps = try await VerifySteps(self, queryID, repair: repair, table: table)
-        return try await alone("verification") {
+        return try await inTurn(.purge, "verification") {
             var machine = VerifyMachine()
             var result = VerifyResult()
             var action = machine.start()
@@ -84,9 +84,11 @@ private struct VerifySteps: Sendable {
         var query = TableQuery(filter: filter)
         query.parameters["after"] = range.after
         query.parameters["upTo"] = range.upTo
-        let text = try query.wireText(engine.catalog.schema(table))
+        let text = try query.wireText(engine.catalog.schema(table), .datasync)
         let url = try remote.endpoint.url(digestOf: table, query: text)
-        let response = try await reached { try await remote.send("GET", url) }
+        let response = try await reached {
+            try await remote.once(RemoteService.Request(method: "GET", url: url), .datasync).0
+        }
         guard let page = DigestPage(response), !page.ranges.isEmpty else {
             throw refusal(response)
         }
@@ -150,12 +152,13 @@ private struct VerifySteps: Sendable {
         if let bounds = range.filter { query.filter = filter.map { $0 && bounds } ?? bounds }
         query.order = [SortKey(column: SystemColumn.id)]
         let schema = engine.catalog.schema(table)
-        var url = try remote.endpoint.url(table, query: "?" + query.wireText(schema))
+        var url = try remote.endpoint.url(table, query: "?" + query.wireText(schema, .datasync))
         var rows: [Row] = []
         for _ in 0..<remote.limits.pagesMax {
             let from = url
             let response = try await reached {
-                try await remote.page(from, rows: remote.limits.pageRowsFirst)
+                let rows = remote.limits.pageRowsFirst
+                return try await remote.once(.page(from, rows: rows), .datasync).0
             }
             result.requests += 1
             guard response.status == 200, let page = PulledPage(response, schema: schema) else {

@@ -1,0 +1,116 @@
+// LiveEvents: the server's word that a table changed, from `GET /$events`.
+
+import Foundation
+import Synchronization
+import TidelineCore
+
+/// Listens to the server's events.
+struct LiveEvents: Sendable {
+    enum Failure: Error {
+        /// The server or the transport has no events: changes are fetched on schedule.
+        case unsupported
+        /// Nothing came for too long, or no events.
+        case broken
+    }
+
+    let remote: RemoteService
+    let tables: [String]
+    /// What the last event was called, so that the server tells what came since.
+    let place: LivePlace
+
+    /// Calls `opened` once the server tells, then `changed` for each table that it names.
+    ///
+    /// - Throws: When the events end, however they end.
+    func listen(
+        opened: @escaping @Sendable () -> Void,
+        changed: @escaping @Sendable (String) -> Void
+    ) async throws {
+        let stream = try await open()
+        opened()
+        let silence = Silence()
+        try await withThrowingTaskGroup { group in
+            group.addTask {
+                var parser = EventStreamParser()
+                for try await bytes in stream.bytes {
+                    silence.end()
+                    for event in parser.receive(bytes) {
+                        if let id = event.lastID { place.id = id }
+                        if event.name == "change", let table = Self.table(event) { changed(table) }
+                    }
+                    if parser.isTooLong { throw Failure.broken }
+                }
+                throw Failure.broken
+            }
+            group.addTask {
+                // A connection that died without a word is found by its silence.
+                while silence.wasBroken() {
+                    try await remote.environment.sleep(remote.limits.liveSilenceMax)
+                }
+                throw Failure.broken
+            }
+            defer { group.cancelAll() }
+            try await group.next()
+        }
+    }
+
+    private func open() async throws -> TransportStream {
+        let stream: TransportStream
+        do {
+            stream = try await remote.events(of: tables, after: place.id)
+        } catch let error as TransportError where error.code == .unsupported {
+            throw Failure.unsupported
+        }
+        let type = stream.headers["Content-Type"]?.lowercased() ?? ""
+        switch stream.status {
+        case 200 where type.hasPrefix("text/event-stream"): return stream
+        case 401, 403, 408, 429, 500...: throw Failure.broken
+        // A server without events: a page, a list, or what it says to paths that it lacks.
+        default: throw Failure.unsupported
+        }
+    }
+
+    private static func table(_ event: ServerSentEvent) -> String? {
+        RowText.row(Data(event.data.utf8), nil)?["table"]?.text
+    }
+}
+
+/// Whether something came since the last look.
+private final class Silence: Sendable {
+    private let isBroken = Mutex(true)
+
+    func end() { isBroken.withLock { $0 = true } }
+
+    func wasBroken() -> Bool {
+        isBroken.withLock { isBroken in
+            defer { isBroken = false }
+            return isBroken
+        }
+    }
+}
+
+/// The id of the last event.
+final class LivePlace: Sendable {
+    private let state = Mutex<String?>(nil)
+
+    var id: String? {
+        get { state.withLock { $0 } }
+        set { state.withLock { $0 = newValue } }
+    }
+}
+
+extension RemoteService {
+    /// Opens the server's events of tables.
+    func events(of tables: [String], after id: String?) async throws -> TransportStream {
+        var headers: HTTPFields = ["Accept": "text/event-stream", "Cache-Control": "no-store"]
+        headers["ZUMO-API-VERSION"] = dialect.protocolVersion
+        headers["Last-Event-ID"] = id
+        return try await transport.stream(
+            TransportRequest(
+                method: "GET",
+                url: try endpoint.events(of: tables),
+                headers: headers,
+                timeout: limits.requestTimeMax
+            )
+        )
+    }
+}

@@ -1,0 +1,155 @@
+// SyncGate: the runner of SyncTurns: jobs wait here for their turn, and pushes that overlap are
+// one push.
+
+import Synchronization
+
+final class SyncGate: Sendable {
+    private struct State {
+        var turns = SyncTurns()
+        var waiting: [Int: CheckedContinuation<Void, any Error>] = [:]
+        /// Started or cancelled before they began to wait.
+        var early: [Int: Result<Void, any Error>] = [:]
+        var isPushing = false
+        var followers: [Int: CheckedContinuation<PushEnd, any Error>] = [:]
+        var lastFollower = 0
+        /// Cancelled before they began to wait.
+        var cancelledFollowers: Set<Int> = []
+    }
+
+    /// How a push ended for those that joined it.
+    enum PushEnd: Sendable {
+        case ended(Result<PushResult, any Error>)
+        /// Its own task was cancelled, which says nothing to the others.
+        case abandoned
+    }
+
+    private let state = Mutex(State())
+
+    /// Runs `body` in its turn.
+    ///
+    /// - Throws: `CancellationError` when the task is cancelled while it waits; then `body` never
+    ///   ran.
+    func withTurn<Result>(
+        _ job: SyncTurns.Job,
+        _ body: () async throws -> Result
+    ) async throws -> Result {
+        try Task.checkCancellation()
+        let (id, starts) = state.withLock { $0.turns.ask(job) }
+        defer { end(id) }
+        if !starts {
+            try await withTaskCancellationHandler {
+                try await withCheckedThrowingContinuation { wait(id, $0) }
+            } onCancel: {
+                resume(id, .failure(CancellationError()))
+            }
+        }
+        return try await body()
+    }
+
+    private func wait(_ id: Int, _ continuation: CheckedContinuation<Void, any Error>) {
+        let early = state.withLock { state in
+            let early = state.early.removeValue(forKey: id)
+            if early == nil { state.waiting[id] = continuation }
+            return early
+        }
+        if let early { continuation.resume(with: early) }
+    }
+
+    private func resume(_ id: Int, _ result: Result<Void, any Error>) {
+        let continuation = state.withLock { state in
+            let continuation = state.waiting.removeValue(forKey: id)
+            if continuation == nil, state.early[id] == nil { state.early[id] = result }
+            return continuation
+        }
+        continuation?.resume(with: result)
+    }
+
+    private func end(_ id: Int) {
+        let started = state.withLock { state in
+            state.early[id] = nil
+            return state.turns.end(id)
+        }
+        for id in started { resume(id, .success(())) }
+    }
+
+    // MARK: - Pushes that overlap
+
+    /// Runs a push, or waits for the one that runs.
+    ///
+    /// `hasMore` says whether that one left operations that can be sent: some were made or
+    /// released behind its back, and this push has to send them.
+    func push(
+        _ body: () async throws -> PushResult,
+        hasMore: () async throws -> Bool
+    ) async throws -> PushResult {
+        while true {
+            try Task.checkCancellation()
+            if state.withLock({ state in
+                defer { state.isPushing = true }
+                return !state.isPushing
+            }) {
+                return try await lead(body)
+            }
+            switch try await follow() {
+            case .abandoned: continue
+            case .ended(let result):
+                if case .failure(let error) = result, !Self.mayHaveLeft(error) { throw error }
+                if try await !hasMore() { return try result.get() }
+            }
+        }
+    }
+
+    /// Whether a push that ended so may have passed over what another one wants sent.
+    private static func mayHaveLeft(_ error: any Error) -> Bool {
+        (error as? PushError)?.status == .operationErrors
+    }
+
+    private func lead(_ body: () async throws -> PushResult) async throws -> PushResult {
+        do {
+            let result = try await withTurn(.push, body)
+            tell(.ended(.success(result)))
+            return result
+        } catch {
+            tell(Task.isCancelled ? .abandoned : .ended(.failure(error)))
+            throw error
+        }
+    }
+
+    private func tell(_ end: PushEnd) {
+        let followers = state.withLock { state in
+            defer { state.followers = [:] }
+            state.isPushing = false
+            return state.followers.sorted { $0.key < $1.key }
+        }
+        for follower in followers { follower.value.resume(returning: end) }
+    }
+
+    private func follow() async throws -> PushEnd {
+        let id = state.withLock { state in
+            state.lastFollower += 1
+            return state.lastFollower
+        }
+        defer { state.withLock { _ = $0.cancelledFollowers.remove(id) } }
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                let early = state.withLock { state -> Result<PushEnd, any Error>? in
+                    if state.cancelledFollowers.remove(id) != nil {
+                        return .failure(CancellationError())
+                    }
+                    // It ended meanwhile.
+                    guard state.isPushing else { return .success(.abandoned) }
+                    state.followers[id] = continuation
+                    return nil
+                }
+                if let early { continuation.resume(with: early) }
+            }
+        } onCancel: {
+            let continuation = state.withLock { state in
+                let continuation = state.followers.removeValue(forKey: id)
+                if continuation == nil { state.cancelledFollowers.insert(id) }
+                return continuation
+            }
+            continuation?.resume(throwing: CancellationError())
+        }
+    }
+}

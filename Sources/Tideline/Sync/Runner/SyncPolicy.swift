@@ -1,0 +1,68 @@
+// SyncPolicy: when automatic sync runs, and what it fetches.
+
+public import TidelineCore
+
+/// When automatic sync runs, and what it fetches.
+///
+/// ```swift
+/// var policy = SyncPolicy()
+/// policy.pull(TodoItem.self, queryID: "open", Query(where: { !$0.complete }))
+/// client.startSyncing(policy)
+/// ```
+public struct SyncPolicy: Sendable {
+    /// How long local changes are gathered before they are sent.
+    public var debounce: Duration = .milliseconds(300)
+
+    /// How often everything is synced without an occasion; nil for never.
+    public var interval: Duration? = .seconds(300)
+
+    /// Whether the server is asked to tell of changes; servers that cannot are asked on schedule.
+    public var isLive = true
+
+    /// The first wait after a failure; it doubles from one to the next.
+    public var retryFirst: Duration = .seconds(1)
+
+    /// The longest wait after a failure.
+    public var retryMax: Duration = .seconds(60)
+
+    /// A query that is pulled.
+    package struct Pull: Sendable, Hashable {
+        package var table: String
+        package var queryID: String
+        package var query: TableQuery
+
+        package init(table: String, queryID: String, query: TableQuery) {
+            self.table = table
+            self.queryID = queryID
+            self.query = query
+        }
+    }
+
+    package private(set) var pulls: [Pull] = []
+
+    /// Every table whole, until queries are named.
+    public init() {}
+
+    /// Adds a query; the tables of no query are not pulled.
+    public mutating func pull<Record: SyncRecord>(
+        _ type: Record.Type,
+        queryID: String,
+        _ query: Query<Record> = Query()
+    ) {
+        pulls.append(Pull(table: Record.tableName, queryID: queryID, query: query.table))
+    }
+
+    /// Adds a query of a table without a type.
+    public mutating func pull(table: String, queryID: String, _ query: Query<Row> = Query()) {
+        pulls.append(Pull(table: table, queryID: queryID, query: query.table))
+    }
+
+    /// The queries, or all tables whole where none is named.
+    package func pulls(of tables: [String]) -> [Pull] {
+        guard pulls.isEmpty else { return pulls }
+        return tables.map { Pull(table: $0, queryID: Self.wholeTableID, query: TableQuery()) }
+    }
+
+    /// The query id of whole tables.
+    private static let wholeTableID = "all"
+}

@@ -1,0 +1,163 @@
+// SyncRunner: the runner of SyncMachine: everything that automatic sync does is done here, and
+// everything that happens comes in as an event of one line.
+
+import Foundation
+import TidelineCore
+
+struct SyncRunner: Sendable {
+    private let engine: SyncEngine
+    private let policy: SyncPolicy
+    private let publish: @Sendable (SyncStatus) -> Void
+    private let place = LivePlace()
+    private let inbox: AsyncStream<SyncMachine.Event>
+    private let send: @Sendable (SyncMachine.Event) -> Void
+
+    init(
+        _ engine: SyncEngine,
+        _ policy: SyncPolicy,
+        publish: @escaping @Sendable (SyncStatus) -> Void
+    ) {
+        self.engine = engine
+        self.policy = policy
+        self.publish = publish
+        let (stream, continuation) = AsyncStream.makeStream(of: SyncMachine.Event.self)
+        inbox = stream
+        send = { continuation.yield($0) }
+    }
+
+    /// Somebody signed in, or the app knows of another occasion.
+    func tell(_ event: SyncMachine.Event) { send(event) }
+
+    /// Syncs until the task is cancelled.
+    func run() async {
+        var machine = SyncMachine(policy)
+        // Both begin before the first sync: what happens meanwhile is not missed.
+        let changes = engine.store.changes()
+        let steps = engine.events.stream()
+        await withDiscardingTaskGroup { group in
+            group.addTask { await watch(changes) }
+            group.addTask { for await step in steps { send(.progress(step)) } }
+            group.addTask {
+                for await isUp in NetworkPaths.changes() { send(.network(isUp: isUp)) }
+            }
+            send(.started)
+            for await event in inbox {
+                for action in machine.handle(
+                    event,
+                    at: engine.environment.now(),
+                    fraction: engine.environment.fraction()
+                ) {
+                    perform(action, &group)
+                }
+            }
+            group.cancelAll()
+        }
+    }
+
+    private func perform(_ action: SyncMachine.Action, _ group: inout DiscardingTaskGroup) {
+        switch action {
+        case .publish(let status):
+            publish(status)
+        case .sync(let work):
+            group.addTask { send(.finished(await sync(work))) }
+        case .listen:
+            group.addTask { await listen() }
+        case .wait(let timer, let duration):
+            group.addTask {
+                guard (try? await engine.environment.sleep(duration)) != nil else { return }
+                send(.timer(timer))
+            }
+        }
+    }
+
+    private func watch(_ changes: AsyncStream<Set<String>>) async {
+        for await tables in changes where tables.contains(SystemTables.operations) {
+            // The queue changes too when it gets shorter.
+            if (try? await engine.hasSendable()) == true { send(.localChange) }
+        }
+    }
+
+    private func listen() async {
+        do {
+            let tables = Set(policy.pulls(of: engine.tableNames).map(\.table)).sorted()
+            let events = LiveEvents(remote: try engine.remote.get(), tables: tables, place: place)
+            try await events.listen {
+                send(.listening)
+            } changed: {
+                send(.serverChange(table: $0))
+            }
+        } catch LiveEvents.Failure.unsupported {
+            send(.listenEnded(isSupported: false))
+        } catch {
+            send(.listenEnded(isSupported: true))
+        }
+    }
+
+    /// Pushes, and pulls what the work names.
+    func sync(_ work: SyncMachine.Work) async -> SyncMachine.Outcome {
+        do {
+            let rejected = try await engine.pushBeforePull()
+            let wanted = Set(work.tables.map { $0.lowercased() })
+            try await withThrowingTaskGroup { group in
+                for pull in policy.pulls(of: engine.tableNames)
+                where work.pullsAll || wanted.contains(pull.table.lowercased()) {
+                    group.addTask {
+                        _ = try await engine.pull(
+                            pull.query,
+                            queryID: pull.queryID,
+                            in: pull.table
+                        )
+                    }
+                }
+                try await group.waitForAll()
+            }
+            return rejected == 0 ? .done : .rejected(rejected)
+        } catch {
+            return Self.outcome(of: error)
+        }
+    }
+
+    private static func outcome(of error: PushError) -> SyncMachine.Outcome {
+        switch error.status {
+        case .unauthorized: .unauthorized
+        case .operationErrors: .rejected(error.errors.count)
+        case .storeFailure: .failed(.failure(code: .storeFailure, message: error.description))
+        default: .offline
+        }
+    }
+
+    static func outcome(of error: any Error) -> SyncMachine.Outcome {
+        switch error {
+        case let error as PushError:
+            outcome(of: error)
+        case let error as SyncError where error.code == .offline || error.code == .cancelled:
+            .offline
+        case let error as SyncError where error.code == .unauthorized: .unauthorized
+        case let error as SyncError:
+            .failed(.failure(code: error.code, message: error.message))
+        case is CancellationError, is TransportError: .offline
+        default: .failed(.failure(code: .storeFailure, message: "The store failed."))
+        }
+    }
+}
+
+extension SyncEngine {
+    /// The tables of the app, by name.
+    var tableNames: [String] { catalog.schemas.keys.sorted() }
+
+    /// Whether an operation waits that can be sent.
+    func hasSendable() async throws -> Bool {
+        try await read { reader in
+            var place: Int64 = 0
+            while true {
+                let operations = try reader.operations(after: place, limit: 50)
+                guard let last = operations.last else { return false }
+                // Operations of a table that the app no longer names wait until it names it again.
+                if operations.contains(where: { reader.catalog.schema($0.table) != nil }) {
+                    return true
+                }
+                place = last.id
+            }
+        }
+    }
+}

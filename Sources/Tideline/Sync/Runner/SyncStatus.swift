@@ -1,0 +1,48 @@
+// SyncStatus: what automatic sync is doing, as one value for an app to show.
+
+public import Foundation
+
+/// What automatic sync is doing.
+public enum SyncStatus: Sendable, Hashable {
+    /// Everything was sent and fetched; it waits for the next occasion.
+    case idle
+    /// A push or pull runs.
+    case syncing(SyncProgress)
+    /// The server cannot be reached; it is tried again by itself.
+    case offline(since: Date)
+    /// Something that does not pass by waiting.
+    case blocked(by: SyncBlock)
+}
+
+/// How far a sync has come.
+public struct SyncProgress: Sendable, Hashable {
+    /// How many operations there were to send when it began.
+    public var pending = 0
+    /// How many operations the server has accepted.
+    public var sent = 0
+    /// How many rows came or went.
+    public var received = 0
+
+    /// Nothing yet.
+    public init() {}
+
+    /// Takes one step in.
+    package mutating func advance(_ event: SyncEvent) {
+        switch event {
+        case .pushStarted(let count): pending = max(pending, count)
+        case .operationCompleted: sent += 1
+        case .pageApplied(_, let applied, let removed): received += applied + removed
+        case .operationParked, .pushFinished, .pullStarted, .pullFinished, .pullFailed: break
+        }
+    }
+}
+
+/// Why automatic sync cannot go on by waiting.
+public enum SyncBlock: Sendable, Hashable {
+    /// The server wants a sign-in.
+    case signIn
+    /// The server rejected so many operations, which wait for the app; all else is synced.
+    case rejectedOperations(Int)
+    /// What the server or the store said; it is tried again on schedule.
+    case failure(code: SyncError.Code, message: String)
+}

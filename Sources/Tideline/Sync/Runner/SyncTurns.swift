@@ -1,0 +1,56 @@
+// SyncTurns: which push, pull or purge may run now.
+//
+// Pure. A push and a purge run alone; pulls of different tables run beside each other. Whoever
+// came first goes first: a job never overtakes one that it cannot run beside.
+
+/// The order of the jobs of one store.
+package struct SyncTurns: Sendable {
+    package enum Job: Sendable, Hashable {
+        case push
+        case pull(table: String)
+        case purge
+
+        func runs(beside other: Job) -> Bool {
+            guard case .pull(let table) = self, case .pull(let second) = other else { return false }
+            return table != second
+        }
+    }
+
+    private var running: [Int: Job] = [:]
+    private var waiting: [(id: Int, job: Job)] = []
+    private var lastID = 0
+
+    package init() {}
+
+    /// Puts a job at the end of the line; it has to wait unless `starts`.
+    package mutating func ask(_ job: Job) -> (id: Int, starts: Bool) {
+        lastID += 1
+        let id = lastID
+        waiting.append((id, job))
+        return (id, admit().contains(id))
+    }
+
+    /// Takes a job out, whether it ran or waited; returns those that start now, in order.
+    package mutating func end(_ id: Int) -> [Int] {
+        running[id] = nil
+        waiting.removeAll { $0.id == id }
+        return admit()
+    }
+
+    private mutating func admit() -> [Int] {
+        var started: [Int] = []
+        var left: [(id: Int, job: Job)] = []
+        for one in waiting {
+            let isFree = running.values.allSatisfy { one.job.runs(beside: $0) }
+            let overtakesNobody = left.allSatisfy { one.job.runs(beside: $0.job) }
+            if isFree, overtakesNobody {
+                running[one.id] = one.job
+                started.append(one.id)
+            } else {
+                left.append(one)
+            }
+        }
+        waiting = left
+        return started
+    }
+}

@@ -1,0 +1,137 @@
+// GenerationMemory: which generation of server answers, as far as its answers have told.
+//
+// Pure: an answer goes in; what is known, and whether to ask again in the other dialect, comes out.
+
+import Foundation
+import TidelineCore
+
+/// What an answer shows of the generation that gave it.
+package struct AnswerSigns: Sendable, Hashable {
+    package var status: Int
+    /// Whether a refusal names `ZUMO-API-VERSION`: the caller's version is not spoken here.
+    package var refusesVersion = false
+    /// Whether `x-zumo-server-version` names an original server.
+    package var namesClassicServer = false
+    /// Whether a header is there that only Tideline's own server sends.
+    package var namesTideline = false
+    /// Whether the body is an envelope with `items`, which no classic server sends.
+    package var isEnvelope = false
+    /// Whether the body is a bare array behind a `Link` without angle brackets, as the originals
+    /// write it.
+    package var isClassicPage = false
+
+    package init(status: Int) { self.status = status }
+
+    package init(_ response: TransportResponse) {
+        status = response.status
+        let server = response.headers["x-zumo-server-version"]?.lowercased() ?? ""
+        namesClassicServer = server.hasPrefix("node-") || server.hasPrefix("net-")
+        namesTideline = response.headers["Tideline-Epoch"] != nil
+        let start = response.body.lazy.filter { !Self.isSpace($0) }.prefix(10)
+        isEnvelope = response.status == 200 && start.elementsEqual(#"{"items":["#.utf8)
+        isClassicPage =
+            response.status == 200 && start.first == UInt8(ascii: "[")
+            && response.headers["Link"]?.contains("<") == false
+        refusesVersion =
+            response.status == 400
+            && String(decoding: response.body.prefix(Self.refusalBytesMax), as: UTF8.self)
+                .uppercased().contains("ZUMO-API-VERSION")
+    }
+
+    private static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || (9...13).contains(byte) }
+
+    /// How much of a refusal is searched for the name of the header.
+    private static let refusalBytesMax = 4096
+}
+
+/// The generation behind an endpoint.
+package struct GenerationMemory: Sendable, Hashable {
+    /// How sure a sign is.
+    package enum Confidence: Int, Sendable, Comparable {
+        /// A server of the other generation could have given it through somebody else's settings.
+        case likely
+        /// No server of the other generation gives it.
+        case certain
+
+        package static func < (left: Confidence, right: Confidence) -> Bool {
+            left.rawValue < right.rawValue
+        }
+    }
+
+    private enum Knowledge: Sendable, Hashable {
+        case nothing
+        /// From an earlier run of the app; the server may have been replaced since.
+        case remembered(ServerDialect)
+        case learned(ServerDialect, Confidence)
+    }
+
+    private let setting: ServerGeneration
+    private var knowledge = Knowledge.nothing
+
+    package init(_ setting: ServerGeneration) { self.setting = setting }
+
+    /// What the next request is written in.
+    package var dialect: ServerDialect {
+        switch (setting, knowledge) {
+        case (.classic, _): .classic
+        case (.datasync, _), (_, .nothing): .datasync
+        case (_, .remembered(let dialect)), (_, .learned(let dialect, _)): dialect
+        }
+    }
+
+    /// What is worth remembering for later runs; nil where nothing was learned.
+    package var learned: ServerDialect? {
+        guard setting == .automatic, case .learned(let dialect, _) = knowledge else { return nil }
+        return dialect
+    }
+
+    /// Takes in what an earlier run learned; what this run has learned stays.
+    package mutating func remember(_ dialect: ServerDialect?) {
+        if case .nothing = knowledge, let dialect { knowledge = .remembered(dialect) }
+    }
+
+    /// Learns from the answer to a request.
+    ///
+    /// - Parameters:
+    ///   - signs: What the answer shows.
+    ///   - asked: What the request was written in.
+    /// - Returns: Whether the request had no effect and is to be asked again: it was refused for
+    ///   its version, or for words of a generation that was only remembered.
+    package mutating func hear(_ signs: AnswerSigns, asked: ServerDialect) -> Bool {
+        guard setting == .automatic else { return false }
+        if let (dialect, confidence) = Self.meaning(signs, asked: asked) {
+            learn(dialect, confidence)
+            return signs.refusesVersion && dialect != asked
+        }
+        guard signs.status == 400, asked == .classic, case .remembered(.classic) = knowledge else {
+            return false
+        }
+        // The server may have been replaced by one that cannot read classic filters.
+        knowledge = .nothing
+        return true
+    }
+
+    /// The generation that an answer is of, and how sure that is; nil when it does not tell.
+    package static func meaning(
+        _ signs: AnswerSigns,
+        asked: ServerDialect
+    ) -> (ServerDialect, Confidence)? {
+        if signs.namesTideline { return (.datasync, .certain) }
+        if signs.namesClassicServer { return (.classic, .certain) }
+        if signs.isEnvelope { return (.datasync, .certain) }
+        if signs.refusesVersion { return (asked.other, .certain) }
+        return signs.isClassicPage ? (.classic, .likely) : nil
+    }
+
+    private mutating func learn(_ dialect: ServerDialect, _ confidence: Confidence) {
+        switch knowledge {
+        case .nothing:
+            knowledge = .learned(dialect, confidence)
+        case .remembered(let known), .learned(let known, _):
+            // What is only likely overturns nothing.
+            if known == dialect || confidence == .certain {
+                knowledge = .learned(dialect, confidence)
+            }
+        }
+    }
+}

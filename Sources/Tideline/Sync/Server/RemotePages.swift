@@ -1,0 +1,70 @@
+// RemotePages: the pages of one query, asked for directly, whatever generation answers.
+
+import Foundation
+import TidelineCore
+
+/// Where a read of a whole query stands.
+struct RemotePages: Sendable {
+    private let query: TableQuery
+    private let schema: TableSchema?
+    private let remote: RemoteService
+    private let table: String
+    /// The link to follow; nil where the client asks in its own words.
+    private var link: URL?
+    /// How many rows came.
+    private var rowCount = 0
+
+    init(query: TableQuery, schema: TableSchema, remote: RemoteService) {
+        self.query = query
+        self.schema = schema
+        self.remote = remote
+        table = schema.name
+    }
+
+    /// How many rows of the limit are still to come.
+    var rowsLeft: Int { query.limit.map { max(0, $0 - rowCount) } ?? .max }
+
+    /// The most rows that are asked for with `$top`; every server gives as many.
+    private static let topMax = 50
+
+    /// The request for the next page.
+    func next(_ dialect: ServerDialect) throws -> RemoteService.Request {
+        let rows = max(1, min(rowsLeft, remote.limits.pageRowsMax))
+        if let link { return .page(link, rows: rows) }
+        var request = query
+        if dialect == .classic {
+            let top = min(rows, dialect.pageRowsMax ?? rows)
+            request.limit = min(top, rowsLeft)
+        } else if let limit = query.limit, limit > Self.topMax {
+            // A server refuses a `$top` above its own limit; pages that are followed have none.
+            request.limit = nil
+        }
+        if rowCount > 0 {
+            request.offset = query.offset + rowCount
+        }
+        let text = try request.wireText(schema, dialect)
+        let url = try remote.endpoint.url(table, query: text.isEmpty ? "" : "?" + text)
+        return .page(url, rows: rows)
+    }
+
+    /// Takes a page in; false when it was the last.
+    mutating func advance(past page: PulledPage, _ dialect: ServerDialect) throws -> Bool {
+        rowCount += page.rows.count
+        guard !page.rows.isEmpty, rowsLeft > 0 else { return false }
+        switch dialect {
+        case .datasync:
+            guard let next = page.nextLink else { return false }
+            link = try remote.endpoint.url(following: next, table: table)
+        case .classic:
+            let asked = min(remote.limits.pageRowsMax, dialect.pageRowsMax ?? .max)
+            guard page.nextLink != nil || page.rows.count >= asked else { return false }
+            // The link of the original Node server leads to the path `/` of another port.
+            link = page.nextLink.flatMap { next in
+                let url = try? remote.endpoint.url(following: next, table: table)
+                let own = try? remote.endpoint.url(table)
+                return url?.path() == own?.path() ? url : nil
+            }
+        }
+        return true
+    }
+}

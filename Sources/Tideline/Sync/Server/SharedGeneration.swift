@@ -1,0 +1,38 @@
+// SharedGeneration: the generation memory of one client, for all that send.
+
+import Synchronization
+
+final class SharedGeneration: Sendable {
+    private struct State {
+        var memory: GenerationMemory
+        /// What the store holds.
+        var kept: ServerDialect?
+    }
+
+    private let state: Mutex<State>
+
+    init(_ setting: ServerGeneration) { state = Mutex(State(memory: GenerationMemory(setting))) }
+
+    var dialect: ServerDialect { state.withLock { $0.memory.dialect } }
+
+    /// What was learned and is not in the store; that nothing is there means datasync.
+    var unkept: ServerDialect? {
+        state.withLock { state in
+            state.memory.learned.flatMap { $0 == state.kept ?? .datasync ? nil : $0 }
+        }
+    }
+
+    /// Takes in what the store holds.
+    func recall(_ dialect: ServerDialect?) {
+        state.withLock { state in
+            state.kept = dialect
+            state.memory.remember(dialect)
+        }
+    }
+
+    func markKept(_ dialect: ServerDialect) { state.withLock { $0.kept = dialect } }
+
+    func hear(_ signs: AnswerSigns, asked: ServerDialect) -> Bool {
+        state.withLock { $0.memory.hear(signs, asked: asked) }
+    }
+}

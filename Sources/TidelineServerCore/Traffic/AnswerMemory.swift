@@ -1,0 +1,187 @@
+// AnswerMemory: the bytes of all answers that were made and not yet taken by their callers.
+//
+// An answer counts from the moment its making begins until the last of it is with the system, on
+// all event loops together. Where there is no room, the making of a large answer waits: nobody is
+// refused for the slowness of others, as long as the event loops cut those who do not read.
+
+import Synchronization
+
+package final class AnswerMemory: Sendable {
+    /// Smaller answers do not wait for room: there are as many of them as connections at most, and
+    /// the system takes them at once.
+    package static let smallBytes = 64 << 10
+
+    private struct Waiter {
+        var id: UInt64
+        var bytes: Int
+        var continuation: CheckedContinuation<AnswerShare?, Never>
+    }
+
+    private struct State {
+        var held = 0
+        /// In the order of their coming.
+        var waiters: [Waiter] = []
+        var nextID: UInt64 = 0
+    }
+
+    private let bytesMax: Int
+    private let state = Mutex(State())
+
+    package init(bytesMax: Int = 64 << 20) {
+        self.bytesMax = bytesMax
+    }
+
+    /// How many bytes are held now.
+    package var held: Int { state.withLock { $0.held } }
+
+    /// How many wait for room.
+    package var waiting: Int { state.withLock { $0.waiters.count } }
+
+    /// Whether so much is held that those who do not read have to go.
+    package var isShort: Bool { state.withLock { $0.held >= bytesMax / 2 || !$0.waiters.isEmpty } }
+
+    /// The most that wait for room; more are refused.
+    private static let waitersMax = 1000
+
+    /// Whether what is made is part of an answer that has room.
+    ///
+    /// Who holds room and asks for more could wait for ever.
+    @TaskLocal static var isGiven = false
+
+    /// Room for an answer of about so many bytes, when there is some.
+    ///
+    /// - Throws: ``ServerError/noRoomForAnswers`` when too many wait, `CancellationError` when the
+    ///   caller's time is over.
+    package func room(for bytes: Int) async throws -> AnswerShare {
+        if Self.isGiven { return count(0) }
+        if let share = roomNow(for: bytes) { return share }
+        let id = state.withLock { state in
+            state.nextID += 1
+            return state.nextID
+        }
+        let share = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let waiter = Waiter(id: id, bytes: bytes, continuation: continuation)
+                enqueue(waiter, isCancelled: Task.isCancelled)
+            }
+        } onCancel: {
+            let waiter = state.withLock { state in
+                state.waiters.firstIndex { $0.id == id }.map { state.waiters.remove(at: $0) }
+            }
+            waiter?.continuation.resume(returning: nil)
+        }
+        if let share { return share }
+        try Task.checkCancellation()
+        throw ServerError.noRoomForAnswers
+    }
+
+    private func enqueue(_ waiter: Waiter, isCancelled: Bool) {
+        let (isRefused, share) = state.withLock { state -> (Bool, AnswerShare?) in
+            if isCancelled || state.waiters.count >= Self.waitersMax { return (true, nil) }
+            guard !state.waiters.isEmpty || !fits(waiter.bytes, state) else {
+                state.held += waiter.bytes
+                return (false, AnswerShare(self, waiter.bytes))
+            }
+            state.waiters.append(waiter)
+            return (false, nil)
+        }
+        if isRefused || share != nil { waiter.continuation.resume(returning: share) }
+    }
+
+    /// Room for an answer that is made already, when there is some.
+    ///
+    /// An answer that is larger than all the room there is gets it alone.
+    package func roomNow(for bytes: Int) -> AnswerShare? {
+        let hasRoom = state.withLock { state in
+            guard state.waiters.isEmpty, fits(bytes, state) else { return false }
+            state.held += bytes
+            return true
+        }
+        return hasRoom ? AnswerShare(self, bytes) : nil
+    }
+
+    /// Counts what is held whether there is room or not.
+    package func count(_ bytes: Int) -> AnswerShare {
+        state.withLock { $0.held += bytes }
+        return AnswerShare(self, bytes)
+    }
+
+    private func fits(_ bytes: Int, _ state: State) -> Bool {
+        state.held == 0 || state.held + bytes <= bytesMax
+    }
+
+    /// Changes what is held, and gives room that became free to those who wait.
+    fileprivate func change(by bytes: Int) {
+        let ready = state.withLock { state in
+            state.held += bytes
+            var count = 0
+            while count < state.waiters.count, fits(state.waiters[count].bytes, state) {
+                state.held += state.waiters[count].bytes
+                count += 1
+            }
+            defer { state.waiters.removeFirst(count) }
+            return Array(state.waiters[..<count])
+        }
+        for waiter in ready {
+            waiter.continuation.resume(returning: AnswerShare(self, waiter.bytes))
+        }
+    }
+}
+
+/// What one answer holds of the memory for answers; given back when nobody has it any more.
+package final class AnswerShare: Sendable {
+    private let memory: AnswerMemory
+    private let bytes: Atomic<Int>
+
+    fileprivate init(_ memory: AnswerMemory, _ bytes: Int) {
+        self.memory = memory
+        self.bytes = Atomic(bytes)
+    }
+
+    deinit { memory.change(by: -bytes.load(ordering: .relaxed)) }
+
+    /// From now on it is so many bytes.
+    package func resize(to count: Int) {
+        let before = bytes.exchange(count, ordering: .relaxed)
+        if before != count { memory.change(by: count - before) }
+    }
+}
+
+extension TableService {
+    /// Room for a page, before it is made; nil for a small one.
+    func room(forPageOf rows: Int, in table: Table) async throws -> AnswerShare? {
+        guard rows > Self.smallPageRows else { return nil }
+        return try await settings.traffic.answers.room(
+            for: min(table.pageSize.likelyBytes(ofRows: rows), settings.limits.pageBytes)
+        )
+    }
+
+    /// Pages of so many rows are made without asking for room.
+    private static let smallPageRows = 100
+}
+
+/// How large the rows of a table's pages are.
+///
+/// Room is taken while a page waits for its turn at the database, and others wait for the room: so it
+/// is what the page will need, and not the most that it could be.
+final class PageSize: Sendable {
+    /// Of a table that nobody has read.
+    static let rowBytesUnknown = 4096
+
+    private let rowBytes = Atomic<Int>(rowBytesUnknown)
+
+    /// What a page of so many rows will likely have, with a quarter to spare.
+    func likelyBytes(ofRows rows: Int) -> Int {
+        let each = rowBytes.load(ordering: .relaxed)
+        let likely = rows.multipliedReportingOverflow(by: each + each / 4 + 1)
+        return likely.overflow ? .max : likely.partialValue
+    }
+
+    /// Takes note of a page; large rows are remembered for some more pages.
+    func made(rows: Int, bytes: Int) {
+        guard rows > 0 else { return }
+        let before = rowBytes.load(ordering: .relaxed)
+        let fading = before == Self.rowBytesUnknown ? 0 : before - before / 8
+        rowBytes.store(max(bytes / rows, fading), ordering: .relaxed)
+    }
+}

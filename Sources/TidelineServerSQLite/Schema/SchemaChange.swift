@@ -1,0 +1,202 @@
+// SchemaChange: brings the tables of a database to what is declared. What a start may do loses
+// nothing; the rest is done when an operator asked for it (`tideline migrate --apply`).
+
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+struct SchemaChange {
+    let database: Database
+    /// Microseconds since 1970.
+    let now: @Sendable () -> Int64
+
+    /// In one transaction; nothing is changed when it throws.
+    ///
+    /// - Parameters:
+    ///   - declared: The tables.
+    ///   - isComplete: Whether stored columns that are not declared are not wanted.
+    ///   - hasConsent: Whether stored values may be converted and removed.
+    /// - Returns: All tables of the database, and what was done.
+    /// - Throws: ``SchemaError`` for what needs consent and has none.
+    func prepare(
+        _ declared: [TableDefinition],
+        isComplete: Bool,
+        hasConsent: Bool = false
+    ) throws -> (tables: [TableDefinition], steps: [SchemaStep]) {
+        try database.transaction {
+            try open()
+            var stored = try Self.storedTables(database)
+            let plan = SchemaPlan(database: database, stored: stored)
+            let steps = try plan.steps(to: declared, isComplete: isComplete)
+            let refused = hasConsent ? [] : steps.filter(\.needsConsent)
+            guard refused.isEmpty else { throw Self.refusal(refused) }
+            for table in declared {
+                let place = stored.firstIndex { SchemaPlan.isSame($0.name, table.name) }
+                let own = steps.filter { $0.table == table.name && $0.changesDatabase }
+                let merged = try bring(table, from: place.map { stored[$0] }, by: own)
+                if let place { stored[place] = merged } else { stored.append(merged) }
+            }
+            // Also of tables that are not declared: files of older formats have no logs.
+            for table in stored { try ChangeLog.prepare(table, database) }
+            return (stored, steps)
+        }
+    }
+
+    /// Makes the table, or the columns that it lacks, in a transaction that is open.
+    ///
+    /// - Returns: The table with all its columns, by the name that it has in the database.
+    /// - Throws: ``SchemaError`` when others made a column of another type meanwhile.
+    func grow(_ table: TableDefinition) throws -> TableDefinition {
+        // Only this one: a caller may have made many, of many columns.
+        let stored = try Self.storedTable(table.name, database)
+        var table = table
+        if let stored { table.schema.name = stored.name }
+        let steps = try SchemaPlan(database: database, stored: stored.map { [$0] } ?? [])
+            .steps(to: [table], isComplete: false)
+        for step in steps where !step.onlyAdds {
+            throw SchemaError("\(step.place): it was made with another type meanwhile.")
+        }
+        return try bring(table, from: stored, by: steps)
+    }
+
+    /// What `prepare` would do; changes nothing.
+    static func plan(
+        _ declared: [TableDefinition],
+        isComplete: Bool,
+        in database: Database
+    ) throws -> [SchemaStep] {
+        let isNew = try database.integer(ServerSchema.hasTable, [.text("tideline_tables")]) == 0
+        let stored = isNew ? [] : try storedTables(database)
+        return try SchemaPlan(database: database, stored: stored)
+            .steps(to: declared, isComplete: isComplete)
+    }
+
+    /// Makes the server's own tables.
+    func open() throws {
+        try database.execute(ServerSchema.tables)
+        if try database.integer(ServerSchema.hasHorizon) == 0 {
+            try database.execute(ServerSchema.addHorizon)
+        }
+        try database.execute(ServerSchema.state)
+        try database.execute(ServerSchema.bases)
+        try database.execute(ServerSchema.ledger)
+        try database.execute("PRAGMA application_id = \(ServerSchema.applicationID)")
+        try database.execute("PRAGMA user_version = \(ServerSchema.formatVersion)")
+    }
+
+    private static func storedTables(_ database: Database) throws -> [TableDefinition] {
+        let statement = try database.prepare(ServerSchema.readTables)
+        defer { statement.reset() }
+        var tables: [TableDefinition] = []
+        while try statement.step() { tables.append(try storedTable(statement)) }
+        return tables
+    }
+
+    /// The table of this name, in any letter case.
+    private static func storedTable(
+        _ name: String,
+        _ database: Database
+    ) throws -> TableDefinition? {
+        let statement = try database.prepare(ServerSchema.readTable)
+        defer { statement.reset() }
+        statement.bind(1, text: name)
+        return try statement.step() ? try storedTable(statement) : nil
+    }
+
+    private static func storedTable(_ statement: Statement) throws -> TableDefinition {
+        TableDefinition(statement.text(0), columns: try ColumnsText.read(statement.text(1)))
+    }
+
+    private static func refusal(_ steps: [SchemaStep]) -> SchemaError {
+        SchemaError(
+            """
+            The declared tables do not fit those of the database:
+            \(steps.map { "  " + $0.refusal }.joined(separator: "\n"))
+            Nothing was changed. Declare them as they are, or let the stored rows be changed: \
+            'tideline migrate' with the same options shows what would be done, and \
+            'tideline migrate --apply' does it.
+            """
+        )
+    }
+
+    // MARK: - Carrying out
+
+    /// Columns that are there keep their place; those that are new follow.
+    private func bring(
+        _ table: TableDefinition,
+        from stored: TableDefinition?,
+        by steps: [SchemaStep]
+    ) throws -> TableDefinition {
+        if stored == nil { try database.execute(ServerSchema.create(table.name)) }
+        var columns = stored?.schema.columns ?? []
+        for column in table.schema.columns {
+            let place = columns.firstIndex { SchemaPlan.isSame($0.name, column.name) }
+            if let place { columns[place] = column } else { columns.append(column) }
+        }
+        let rows = RowChange(database, table: table.name)
+        if steps.contains(where: \.rebuildsColumns) { try dropIndexes(table.name, but: []) }
+        for step in steps {
+            try rows.carryOut(step.kind)
+            if case .dropColumn(let column, _) = step.kind {
+                columns.removeAll { SchemaPlan.isSame($0.name, column.name) }
+            }
+        }
+        try indexes(table)
+        try database.prepare(ServerSchema.putTable).run([
+            .text(table.name), .text(ColumnsText.write(columns)),
+        ])
+        if table.conflict != .merge { try MergeBases.drop(table: table.name, database) }
+        try rows.giveNewVersions(now: now)
+        var merged = table
+        merged.schema.columns = columns
+        try ChangeLog.prepare(merged, database)
+        return merged
+    }
+
+    private func indexes(_ table: TableDefinition) throws {
+        var wanted = [[SystemColumn.updatedAt, SystemColumn.id]] + table.indexes
+        if let owner = table.owner {
+            wanted.append([owner, SystemColumn.updatedAt, SystemColumn.id])
+        }
+        var names = Set(wanted.map { ServerSchema.indexName(table.name, $0).lowercased() })
+        if table.tombstoneDays != nil {
+            names.insert(ServerSchema.tombstoneIndexName(table.name).lowercased())
+            try database.execute(ServerSchema.tombstoneIndex(table.name))
+        }
+        try dropIndexes(table.name, but: names)
+        for columns in wanted { try database.execute(ServerSchema.index(table.name, columns)) }
+    }
+
+    private func dropIndexes(_ table: String, but wanted: Set<String>) throws {
+        for name in try indexNames(table) where !wanted.contains(name.lowercased()) {
+            try database.execute("DROP INDEX \(ServerSchema.quoted(name))")
+        }
+    }
+
+    private func indexNames(_ table: String) throws -> [String] {
+        let statement = try database.prepare(ServerSchema.indexesOf)
+        defer { statement.reset() }
+        try statement.bind([.text(table)])
+        var names: [String] = []
+        while try statement.step() { names.append(statement.text(0)) }
+        return names
+    }
+}
+
+extension SchemaStep {
+    /// Whether nothing that is stored is looked at.
+    fileprivate var onlyAdds: Bool {
+        switch kind {
+        case .createTable, .addColumn: true
+        default: false
+        }
+    }
+
+    /// Whether a column is taken out of the table, which no index may name then.
+    fileprivate var rebuildsColumns: Bool {
+        switch kind {
+        case .dropColumn, .convert: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,293 @@
+// RowWrites: the writes of one transaction: reads rows, has them planned, stores their images, keeps
+// the tables' clocks.
+//
+// A stamp is a table's time of a write in microseconds. Stamps strictly increase in commit order,
+// also when the clock steps back or the server restarts: the last one is kept beside the table
+// and written in the same transaction.
+
+import Synchronization
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+struct RowWrites {
+    /// The least distance of two stamps of a table.
+    ///
+    /// Classic clients walk the rows of one millisecond by `$skip`, and lose one when more than a
+    /// page of 50 share it: 25 microseconds leave room for 40.
+    static let spacing: Int64 = 25
+
+    /// The least that is looked at beside new entries of the ledger.
+    private static let ledgerDropsMin = 16
+
+    /// How far stamps may run ahead of the clock to set a counted millisecond apart.
+    private static let aheadMax: Int64 = 1_000_000
+
+    let database: Database
+    let now: @Sendable () -> Int64
+    private let limits: ServerLimits
+    private let bases: MergeBases
+    private let ledger: Ledger
+    /// The entries that were put into the ledger, and their bytes.
+    private var ledgerPuts = (count: 0, bytes: 0)
+    private var stamps: [String: Int64] = [:]
+    private var moved: Set<String> = []
+    private var clocks: [String: KnownClock] = [:]
+    /// What a write of the group under way has made: others of the group find it there.
+    private var grown: Table?
+
+    init(_ database: Database, limits: ServerLimits, now: @escaping @Sendable () -> Int64) {
+        self.database = database
+        self.limits = limits
+        ledger = Ledger(database: database, limits: limits)
+        bases = MergeBases(database: database, versionsMax: limits.mergeBases)
+        self.now = now
+    }
+
+    /// Does the writes of a group: all of them, or none.
+    mutating func apply(
+        _ group: [BatchJob.Write],
+        within budget: AnswerBudget
+    ) throws -> GroupOutcome {
+        guard group.count > 1 else { return try applyEach(group, within: budget) }
+        do {
+            return try database.savepoint {
+                let outcome = try applyEach(group, within: budget)
+                guard outcome.isDone else { throw Undone(outcome: outcome) }
+                return outcome
+            }
+        } catch let undone as Undone<GroupOutcome> {
+            return undone.outcome
+        }
+    }
+
+    /// Ends at the first refusal.
+    private mutating func applyEach(
+        _ group: [BatchJob.Write],
+        within budget: AnswerBudget
+    ) throws -> GroupOutcome {
+        var budget = budget
+        grown = nil
+        var outcomes: [WriteOutcome] = []
+        outcomes.reserveCapacity(group.count)
+        for (place, write) in group.enumerated() {
+            do {
+                try budget.check()
+            } catch {
+                return .refused(at: place, .refused(error))
+            }
+            let outcome = try write.repeatKey.map { try once($0, write) } ?? growAndPerform(write)
+            guard outcome.decision.isSuccess else { return .refused(at: place, outcome) }
+            budget.take(outcome)
+            outcomes.append(outcome)
+        }
+        return .done(outcomes)
+    }
+
+    /// Makes what the table lacks, and does the write.
+    private mutating func growAndPerform(_ write: BatchJob.Write) throws -> WriteOutcome {
+        let table = write.table.table
+        if !table.needsGrowth || table === grown {
+            return try perform(write.operation, in: write.table)
+        }
+        let outcome = try grow(for: write.operation, in: write.table)
+        if outcome.grown != nil { grown = table }
+        return outcome
+    }
+
+    /// Does a write that may come again, unless it was done.
+    private mutating func once(
+        _ key: RepeatKey,
+        _ write: BatchJob.Write
+    ) throws -> WriteOutcome {
+        let now = now()
+        switch try ledger.lookUp(key, now: now) {
+        case .known(let outcome): return outcome
+        case .other: return .refused(.anotherRequest)
+        case .forgotten: return .refused(.forgottenRequest)
+        case .new: break
+        }
+        let outcome = try growAndPerform(write)
+        if outcome.decision.isSuccess {
+            ledgerPuts.bytes += try ledger.put(key, write.operation, outcome, now: now)
+            ledgerPuts.count += 1
+        }
+        return outcome
+    }
+
+    /// Does one write, in a table that the database has.
+    mutating func perform(
+        _ operation: WriteOperation,
+        in table: SQLiteTable
+    ) throws -> WriteOutcome {
+        let stamp = try nextStamp(table)
+        let planner = WritePlanner(table.table, limits: limits)
+        // The id of a new row is seldom taken, and where it is the insert says so.
+        if operation.kind == .insert, operation.basis == nil,
+            case .plan(let plan) = planner.plan(operation, on: nil, stamp: stamp.value),
+            try execute(plan.change, stamp, table)
+        {
+            return plan.outcome
+        }
+        let stored = try Self.image(operation.id, table, database)
+        var step = planner.plan(operation, on: stored, stamp: stamp.value)
+        if case .readBase(let version) = step {
+            let base = try bases.values(operation.id, version, of: table)
+            step = planner.plan(operation, on: stored, stamp: stamp.value, base: .read(base))
+        }
+        guard case .plan(let plan) = step, try execute(plan.change, stamp, table) else {
+            throw SQLiteError.unexpected("a planned write could not be done")
+        }
+        return plan.outcome
+    }
+
+    // MARK: - Rows
+
+    static func row(_ id: String, _ table: SQLiteTable, _ database: Database) throws -> StoredRow? {
+        try stored(id, table, database) { table.row($0) }
+    }
+
+    static func image(
+        _ id: String,
+        _ table: SQLiteTable,
+        _ database: Database
+    ) throws -> RowImage? {
+        try stored(id, table, database) { table.image($0) }
+    }
+
+    private static func stored<Result>(
+        _ id: String,
+        _ table: SQLiteTable,
+        _ database: Database,
+        _ read: (Statement) -> Result
+    ) throws -> Result? {
+        let statement = try database.prepare(table.selectRow)
+        defer { statement.reset() }
+        statement.bind(1, text: id)
+        return try statement.step() ? read(statement) : nil
+    }
+
+    /// Stores what was planned; false for the insert of an id that is taken.
+    private mutating func execute(
+        _ change: WritePlan.Change,
+        _ stamp: NextStamp,
+        _ table: SQLiteTable
+    ) throws -> Bool {
+        switch change {
+        case .nothing: return true
+        case .insert(let image):
+            guard try insert(image, table) else { return false }
+            take(stamp, table)
+        case .update(let image, let columns, let old):
+            table.head.ties.rowLeaves(old.updatedAt)
+            if table.keepsBases { try bases.keep(old, of: table) }
+            if table.log.isNeeded(for: old, image) {
+                try table.log.keep(
+                    old.id,
+                    stamp: stamp.value,
+                    isDeleted: image.isDeleted,
+                    database
+                )
+            }
+            try update(image, columns, table)
+            take(stamp, table)
+        case .remove(let old):
+            table.head.ties.rowLeaves(old.updatedAt)
+            try table.log.keep(old.id, stamp: stamp.value, isDeleted: true, database)
+            let statement = try database.prepare(table.delete)
+            statement.bind(1, text: old.id)
+            try statement.run()
+            take(stamp, table)
+            if table.keepsBases { try MergeBases.drop(old.id, of: table.name, database) }
+        }
+        return true
+    }
+
+    private func insert(_ image: RowImage, _ table: SQLiteTable) throws -> Bool {
+        let statement = try database.prepare(table.insert)
+        statement.bind(1, text: image.id)
+        var index: Int32 = 2
+        for value in image.values {
+            statement.bind(index, value)
+            index += 1
+        }
+        statement.bind(index, integer: image.createdAt)
+        statement.bind(index + 1, integer: image.updatedAt)
+        statement.bind(index + 2, integer: image.version)
+        statement.bind(index + 3, integer: image.isDeleted ? 1 : 0)
+        try statement.run()
+        return database.changes > 0
+    }
+
+    private func update(_ image: RowImage, _ columns: [Int], _ table: SQLiteTable) throws {
+        let statement = try database.prepare(table.update(columns))
+        statement.bind(1, text: image.id)
+        statement.bind(2, integer: image.updatedAt)
+        statement.bind(3, integer: image.version)
+        statement.bind(4, integer: image.isDeleted ? 1 : 0)
+        for (offset, place) in columns.enumerated() {
+            statement.bind(Int32(offset + 5), image.values[place])
+        }
+        try statement.run()
+    }
+
+    // MARK: - Clocks
+
+    /// A stamp that nobody has yet.
+    private struct NextStamp {
+        var value: Int64
+        /// Whether it begins another millisecond because a client counts the rows of the last.
+        var endsCount: Bool
+    }
+
+    private func nextStamp(_ table: SQLiteTable) throws -> NextStamp {
+        let last =
+            try stamps[table.clock]
+            ?? database.integer(ServerSchema.readStamp, [.text(table.name)]) ?? 0
+        let now = now()
+        let stamp = max(last + Self.spacing, now)
+        let isCounted = table.head.isCounted.load(ordering: .sequentiallyConsistent)
+        guard isCounted, stamp / 1000 == last / 1000, stamp - now < Self.aheadMax else {
+            return NextStamp(value: stamp, endsCount: isCounted)
+        }
+        return NextStamp(value: (last / 1000 + 1) * 1000, endsCount: isCounted)
+    }
+
+    /// The row that was just stored has it.
+    private mutating func take(_ stamp: NextStamp, _ table: SQLiteTable) {
+        if stamp.endsCount { table.head.isCounted.store(false, ordering: .sequentiallyConsistent) }
+        stamps[table.clock] = stamp.value
+        moved.insert(table.clock)
+        clocks[table.clock] = table.head.clock
+    }
+
+    /// The last step before the commit: writes the clocks of the tables that were written to, and
+    /// drops old entries of the ledger beside the new ones.
+    ///
+    /// - Returns: Those tables, with their clocks.
+    func finish() throws -> [TableStamp] {
+        if ledgerPuts.count > 0 {
+            _ = try ledger.purge(
+                atMost: max(2 * ledgerPuts.count, Self.ledgerDropsMin),
+                bytes: 2 * ledgerPuts.bytes,
+                now: now()
+            )
+        }
+        return try moved.sorted().map { name in
+            let stamp = stamps[name] ?? 0
+            try database.prepare(ServerSchema.putStamp).run([.text(name), .integer(stamp)])
+            return TableStamp(table: name, stamp: stamp)
+        }
+    }
+
+    /// The first step after the commit, before anybody is answered: a read that begins after an
+    /// answer has to see its write.
+    func advanceClocks() {
+        for (name, clock) in clocks { clock.advance(to: stamps[name] ?? 0) }
+    }
+}
+
+/// Ends a savepoint whose work is not to stay.
+struct Undone<Outcome: Sendable>: Error {
+    var outcome: Outcome
+}

@@ -1,0 +1,51 @@
+// OriginalJSON: bodies of the original servers as rows and back.
+
+import Foundation
+import TidelineCore
+
+enum OriginalJSON {
+    static func text(_ row: Row) -> String {
+        var writer = JSONWriter()
+        writer.row(row)
+        return writer.text
+    }
+
+    static func text(_ rows: [Row]) -> String {
+        "[" + rows.map(text).joined(separator: ",") + "]"
+    }
+
+    /// What a body holds.
+    enum Body {
+        case row(Row)
+        case array
+        /// Not JSON; the text says why.
+        case malformed(String)
+    }
+
+    static func body(_ bytes: [UInt8]) -> Body {
+        guard !bytes.isEmpty else { return .row([:]) }
+        let value: Any
+        do {
+            value = try JSONSerialization.jsonObject(with: Data(bytes))
+        } catch {
+            return .malformed("Unexpected token in JSON")
+        }
+        guard let members = value as? [String: Any] else { return .array }
+        var row = Row()
+        for name in members.keys.sorted() { row[name] = members[name].map(Self.value) }
+        return .row(row)
+    }
+
+    private static func value(_ value: Any) -> Value {
+        switch value {
+        case let text as String: return .string(text)
+        case let number as NSNumber:
+            if String(cString: number.objCType) == "c" { return .bool(number.boolValue) }
+            return Int64(exactly: number.doubleValue).map { .integer($0) }
+                ?? .number(number.doubleValue)
+        case is NSNull: return .null
+        // Neither server takes objects and arrays as values.
+        default: return .json(JSON(checked: "{}"))
+        }
+    }
+}

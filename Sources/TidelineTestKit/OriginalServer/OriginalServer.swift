@@ -1,0 +1,227 @@
+// OriginalServer: a server in memory that answers as the original Azure Mobile Apps servers do,
+// oddities included, so that apps and this client can be tested against them.
+
+public import Foundation
+import Synchronization
+public import Tideline
+import TidelineCore
+
+/// A server of the first generation in this process.
+///
+/// ```swift
+/// let server = OriginalServer(.node, tables: [
+///     .init("TodoItem", columns: ["text": .string, "complete": .boolean])
+/// ])
+/// let client = SyncClient(endpoint: server.endpoint, transport: server)
+/// ```
+public final class OriginalServer: Transport {
+    /// Whose server it is.
+    public enum Flavor: String, Sendable, CaseIterable {
+        /// The Node server, `azure-mobile-apps` 4.0.3 on SQLite.
+        case node
+        /// The .NET server.
+        case dotNet
+    }
+
+    /// The type of a column.
+    public enum ColumnType: Sendable, Hashable {
+        /// Text.
+        case string
+        /// A number.
+        case number
+        /// True or false.
+        case boolean
+        /// An instant.
+        case dateTime
+    }
+
+    /// A table of the server.
+    public struct Table: Sendable {
+        var name: String
+        var columns: [String: ColumnType]
+        /// Whether a delete leaves a tombstone.
+        public var softDelete = true
+        /// Whether members that are no columns become columns; the Node server's default.
+        public var dynamicSchema = true
+        /// Whether ids are numbers that the server counts.
+        public var autoIncrement = false
+        /// The verbs that are switched off.
+        public var disabled: Set<String> = []
+
+        /// A table with columns.
+        public init(_ name: String, columns: [String: ColumnType] = [:]) {
+            self.name = name
+            self.columns = columns
+        }
+    }
+
+    /// Where clients find it.
+    public let endpoint: URL
+    let flavor: Flavor
+    /// Whether functions in filters do what they do on SQLite, where many are wrong.
+    let hasSQLiteFunctions: Bool
+    private let now: @Sendable () -> Date
+    private let makeID: @Sendable () -> String
+    private let tables: Mutex<[String: OriginalTable]>
+
+    /// Makes the server with empty tables.
+    ///
+    /// - Parameters:
+    ///   - flavor: Whose server it is.
+    ///   - tables: The tables.
+    ///   - endpoint: Where clients find it; nothing listens there.
+    ///   - hasSQLiteFunctions: Whether functions in filters of the Node server fail as on SQLite.
+    ///   - now: The clock.
+    ///   - makeID: Makes the ids of rows that come without one.
+    public init(
+        _ flavor: Flavor,
+        tables: [Table],
+        endpoint: URL = URL(string: "http://127.0.0.1:8080") ?? URL(filePath: "/"),
+        hasSQLiteFunctions: Bool = false,
+        now: @escaping @Sendable () -> Date = { Date() },
+        makeID: @escaping @Sendable () -> String = { UUID().uuidString.lowercased() }
+    ) {
+        self.flavor = flavor
+        self.endpoint = endpoint
+        self.hasSQLiteFunctions = hasSQLiteFunctions
+        self.now = now
+        self.makeID = makeID
+        let pairs = tables.map {
+            ($0.name.lowercased(), OriginalTable($0, flavor: flavor, hasSQLiteFunctions))
+        }
+        self.tables = Mutex(Dictionary(pairs) { first, _ in first })
+    }
+
+    /// Answers a request.
+    public func send(_ request: TransportRequest) async throws -> TransportResponse {
+        var answer = answer(OriginalRequest(request))
+        answer.headers["x-zumo-server-version"] = flavor == .node ? "node-4.0.3" : "net-1.1.157.1"
+        return answer
+    }
+
+    private func answer(_ request: OriginalRequest) -> TransportResponse {
+        guard request.path.first == "tables", request.path.count >= 2 else {
+            return .page(404, "Cannot \(request.method) /\(request.path.joined(separator: "/"))")
+        }
+        if request.method == "OPTIONS" {
+            return TransportResponse(
+                status: 200,
+                headers: ["Allow": "GET,HEAD,POST,PATCH,DELETE"]
+            )
+        }
+        guard speaks(request) else {
+            return refusal(
+                400,
+                """
+                An invalid API version was specified in the request, this request needs to specify \
+                a ZUMO-API-VERSION of 2.0.0.
+                """
+            )
+        }
+        return tables.withLock { tables in
+            let key = request.path[1].lowercased()
+            guard var table = tables[key] else { return unknown(request) }
+            defer { tables[key] = table }
+            return table.answer(request, now: now(), makeID: makeID)
+        }
+    }
+
+    private func unknown(_ request: OriginalRequest) -> TransportResponse {
+        let path = "/" + request.path.joined(separator: "/")
+        switch flavor {
+        case .node: return .page(404, "Cannot \(request.method) \(path)")
+        case .dotNet:
+            return .error(404, "No HTTP resource was found that matches '\(path)'.", flavor)
+        }
+    }
+
+    private func refusal(_ status: Int, _ text: String) -> TransportResponse {
+        .error(status, text, flavor)
+    }
+
+    /// Whether the version is `2.0.` and digits; Node reads the header first, .NET the query.
+    private func speaks(_ request: OriginalRequest) -> Bool {
+        let parameter = request.parameters.first { $0.name.lowercased() == "zumo-api-version" }
+        let header = request.headers["ZUMO-API-VERSION"]
+        let version =
+            flavor == .node ? header ?? parameter?.value : parameter?.value ?? header
+        return version?.wholeMatch(of: /2\.0\.\d+/) != nil
+    }
+}
+
+/// A request, taken apart.
+struct OriginalRequest {
+    var method: String
+    /// The decoded segments of the path.
+    var path: [String]
+    /// The decoded parameters, in order.
+    var parameters: [(name: String, value: String)] = []
+    var headers: HTTPFields
+    var body: [UInt8]
+    /// Scheme and host, without the port.
+    var origin: String
+    /// Scheme, host, port and path.
+    var address: String
+
+    init(_ request: TransportRequest) {
+        let parts = URLComponents(url: request.url, resolvingAgainstBaseURL: false)
+        method = request.method
+        path = (parts?.percentEncodedPath ?? "").split(separator: "/").map {
+            $0.removingPercentEncoding ?? String($0)
+        }
+        for part in (parts?.percentEncodedQuery ?? "").split(separator: "&") {
+            let pair = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+                .map { $0.replacing("+", with: " ").removingPercentEncoding ?? String($0) }
+            parameters.append((pair[0], pair.count > 1 ? pair[1] : ""))
+        }
+        headers = request.headers
+        body = request.body ?? []
+        origin = "\(parts?.scheme ?? "http")://\(parts?.host ?? "")"
+        let port = parts?.port.map { ":\($0)" } ?? ""
+        address = origin + port + (parts?.percentEncodedPath ?? "")
+    }
+
+    subscript(name: String) -> String? { parameters.first { $0.name == name }?.value }
+
+    /// The version of If-Match, without its quotes and escapes.
+    var ifMatch: String? {
+        headers["If-Match"].map { tag in
+            var text = tag[...]
+            if text.hasPrefix("\""), text.hasSuffix("\""), text.count > 1 {
+                text = text.dropFirst().dropLast()
+            }
+            return String(text).replacingOccurrences(of: "\\\"", with: "\"")
+        }
+    }
+}
+
+extension TransportResponse {
+    /// A page of the web framework.
+    static func page(_ status: Int, _ text: String) -> TransportResponse {
+        TransportResponse(
+            status: status,
+            headers: ["Content-Type": "text/html; charset=utf-8"],
+            body: Array("<!DOCTYPE html><html><body><pre>\(text)</pre></body></html>".utf8)
+        )
+    }
+
+    static func error(
+        _ status: Int,
+        _ text: String,
+        _ flavor: OriginalServer.Flavor
+    ) -> TransportResponse {
+        .json(status, OriginalJSON.text([flavor == .node ? "error" : "message": .string(text)]))
+    }
+
+    /// JSON with the weak tag of the web framework, which says nothing of a row.
+    static func json(_ status: Int, _ text: String) -> TransportResponse {
+        TransportResponse(
+            status: status,
+            headers: [
+                "Content-Type": "application/json; charset=utf-8",
+                "ETag": "W/\"\(String(text.utf8.count, radix: 16))-weak\"",
+            ],
+            body: Array(text.utf8)
+        )
+    }
+}

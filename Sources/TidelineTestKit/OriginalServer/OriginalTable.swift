@@ -1,0 +1,371 @@
+// OriginalTable: the rows of one table and what each verb does to them.
+
+import Foundation
+import Tideline
+import TidelineCore
+
+struct OriginalTable {
+    struct Stored {
+        var row: Row
+        /// In microseconds, as the databases keep it; the wire has milliseconds.
+        var updatedAt: Timestamp
+        var createdAt: Timestamp
+        var version: String
+        var isDeleted = false
+
+        func id() -> String { row.id }
+    }
+
+    let flavor: OriginalServer.Flavor
+    let hasSQLiteFunctions: Bool
+    let definition: OriginalServer.Table
+    var columns: [String: OriginalServer.ColumnType]
+    /// In the order in which they were inserted.
+    var rows: [Stored] = []
+    private var lastID = 0
+    private var lastVersion = 0
+
+    init(
+        _ definition: OriginalServer.Table,
+        flavor: OriginalServer.Flavor,
+        _ hasSQLiteFunctions: Bool
+    ) {
+        self.definition = definition
+        self.flavor = flavor
+        self.hasSQLiteFunctions = hasSQLiteFunctions
+        columns = definition.columns
+    }
+
+    mutating func answer(
+        _ request: OriginalRequest,
+        now: Date,
+        makeID: () -> String
+    ) -> TransportResponse {
+        let id = request.path.count > 2 ? request.path[2] : nil
+        if definition.disabled.contains(request.method) {
+            return TransportResponse(status: 405, body: Array("Method Not Allowed".utf8))
+        }
+        let stamp = Timestamp(now)
+        switch (request.method, id) {
+        case ("GET", nil): return list(request)
+        case ("GET", let id?): return read(id, request)
+        case ("POST", nil): return insert(request, stamp, makeID)
+        case ("POST", let id?): return undelete(id, request, stamp)
+        case ("PATCH", _): return update(id, request, stamp)
+        case ("PUT", let id?) where flavor == .dotNet: return update(id, request, stamp)
+        case ("DELETE", let id?): return delete(id, request, stamp)
+        case ("DELETE", nil) where flavor == .node: return deleteMatches(request, stamp)
+        case ("HEAD", _): return TransportResponse(status: 500)
+        default: return .page(404, "Cannot \(request.method)")
+        }
+    }
+
+    // MARK: - Answers
+
+    func error(_ status: Int, _ text: String) -> TransportResponse {
+        .error(status, text, flavor)
+    }
+
+    private var missing: TransportResponse {
+        flavor == .node ? error(404, "The item does not exist") : TransportResponse(status: 404)
+    }
+
+    private func item(_ status: Int, _ stored: Stored) -> TransportResponse {
+        var response = TransportResponse.json(status, OriginalJSON.text(written(stored)))
+        let tag = stored.version.replacing("\"", with: "\\\"")
+        response.headers["ETag"] = "\"\(tag)\""
+        return response
+    }
+
+    /// The row as it is written, with every column.
+    func written(_ stored: Stored) -> Row {
+        var row = stored.row
+        for name in columns.keys where row[name] == nil { row[name] = .null }
+        row["createdAt"] = .string(text(stored.createdAt))
+        row["updatedAt"] = .string(text(stored.updatedAt))
+        row["version"] = .string(stored.version)
+        if definition.softDelete { row["deleted"] = .bool(stored.isDeleted) }
+        return row
+    }
+
+    /// .NET leaves out zeros at the end of the fraction.
+    private func text(_ stamp: Timestamp) -> String {
+        let text = stamp.text
+        guard flavor == .dotNet, text.hasSuffix("Z"), text.contains(".") else { return text }
+        var digits = text.dropLast()
+        while digits.hasSuffix("0") { digits.removeLast() }
+        if digits.hasSuffix(".") { digits.removeLast() }
+        return digits + "Z"
+    }
+
+    // MARK: - Verbs
+
+    private func read(_ id: String, _ request: OriginalRequest) -> TransportResponse {
+        let showsDeleted =
+            flavor == .dotNet
+            && request.parameters.contains {
+                $0.name.lowercased() == "__includedeleted" && $0.value == "true"
+            }
+        guard let place = place(of: id, includingDeleted: showsDeleted) else { return missing }
+        return item(200, rows[place])
+    }
+
+    private mutating func insert(
+        _ request: OriginalRequest,
+        _ now: Timestamp,
+        _ makeID: () -> String
+    ) -> TransportResponse {
+        let type = request.headers["Content-Type"]?.lowercased() ?? ""
+        guard type.isEmpty || type.hasPrefix("application/json") else {
+            return error(500, "An item to insert was not provided")
+        }
+        let sent: Row
+        switch body(request) {
+        case .success(let row): sent = row
+        case .failure(let refusal): return refusal.response
+        }
+        var row = payload(sent)
+        if definition.autoIncrement {
+            lastID += 1
+            row["id"] = .integer(Int64(lastID))
+        } else {
+            let id = Self.text(sent["id"])
+            row["id"] = .string(id.isEmpty ? makeID() : id)
+        }
+        guard place(of: Self.text(row["id"]), includingDeleted: true) == nil else {
+            return flavor == .node
+                ? .json(409, OriginalJSON.text(sent))
+                : error(
+                    409,
+                    "The operation failed due to a conflict: 'Cannot insert duplicate key'."
+                )
+        }
+        if let refusal = adopt(row) { return refusal }
+        var stored = Stored(
+            row: typed(row),
+            updatedAt: now,
+            createdAt: now,
+            version: nextVersion(after: nil)
+        )
+        if flavor == .node, let own = sent.version {
+            stored.version = Data(own.utf8).base64EncodedString()
+        }
+        rows.append(stored)
+        var response = item(201, stored)
+        if flavor == .dotNet {
+            response.headers["Location"] = request.address + "/" + Self.text(row["id"])
+        }
+        return response
+    }
+
+    private mutating func update(
+        _ pathID: String?,
+        _ request: OriginalRequest,
+        _ now: Timestamp
+    ) -> TransportResponse {
+        let sent: Row
+        switch body(request) {
+        case .success(let row): sent = row
+        case .failure(let refusal): return refusal.response
+        }
+        if let id = sent["id"], let pathID, Self.text(id) != pathID {
+            return error(400, "The item ID and querystring ID did not match")
+        }
+        let id = pathID ?? Self.text(sent["id"])
+        guard let place = place(of: id, includingDeleted: false) else { return missing }
+        let expected = request.ifMatch ?? (flavor == .node ? sent.version : nil)
+        if let refusal = stale(place, expected, request) { return refusal }
+        let changes = payload(sent)
+        if flavor == .node, changes.names.isEmpty {
+            return error(500, "SQLITE_ERROR: near \"WHERE\": syntax error")
+        }
+        if let refusal = adopt(changes) { return refusal }
+        var row = request.method == "PUT" ? ["id": .string(id)] : rows[place].row
+        for (name, value) in typed(changes) { row[name] = value }
+        rows[place].row = row
+        touch(place, now)
+        return item(200, rows[place])
+    }
+
+    private mutating func delete(
+        _ id: String,
+        _ request: OriginalRequest,
+        _ now: Timestamp
+    ) -> TransportResponse {
+        guard let place = place(of: id, includingDeleted: false) else { return missing }
+        if let refusal = stale(place, request.ifMatch, request) { return refusal }
+        let answer = remove(place, now)
+        return flavor == .node ? item(200, answer) : TransportResponse(status: 204)
+    }
+
+    private mutating func deleteMatches(
+        _ request: OriginalRequest,
+        _ now: Timestamp
+    ) -> TransportResponse {
+        guard let filter = request["$filter"],
+            let expression = try? ODataParser.filter(filter, dialect: .v3)
+        else { return error(500, "SQLITE_ERROR: near \"WHERE\": syntax error") }
+        let ids = rows.filter { !$0.isDeleted && matches(expression, $0) }.map { $0.id() }
+        let removed = ids.compactMap { place(of: $0, includingDeleted: false) }
+        guard let first = removed.first else { return missing }
+        return item(200, remove(first, now))
+    }
+
+    private mutating func remove(_ place: Int, _ now: Timestamp) -> Stored {
+        guard definition.softDelete else { return rows.remove(at: place) }
+        rows[place].isDeleted = true
+        touch(place, now)
+        return rows[place]
+    }
+
+    private mutating func undelete(
+        _ id: String,
+        _ request: OriginalRequest,
+        _ now: Timestamp
+    ) -> TransportResponse {
+        guard let place = place(of: id, includingDeleted: true) else { return missing }
+        if let refusal = stale(place, request.ifMatch, request) { return refusal }
+        rows[place].isDeleted = false
+        touch(place, now)
+        return item(flavor == .node ? 201 : 200, rows[place])
+    }
+
+    // MARK: - Rows
+
+    func place(of id: String, includingDeleted: Bool) -> Int? {
+        rows.firstIndex { stored in
+            (includingDeleted || !stored.isDeleted)
+                && Self.text(stored.row["id"]).utf8.elementsEqual(id.utf8)
+        }
+    }
+
+    private mutating func touch(_ place: Int, _ now: Timestamp) {
+        rows[place].updatedAt = now
+        rows[place].version = nextVersion(after: rows[place].version)
+    }
+
+    /// Node counts the versions of each row from 1, SQL Server those of the whole database.
+    private mutating func nextVersion(after version: String?) -> String {
+        lastVersion += 1
+        if flavor == .dotNet {
+            let bytes = (0..<8).map { UInt8(truncatingIfNeeded: lastVersion >> (56 - $0 * 8)) }
+            return Data(bytes).base64EncodedString()
+        }
+        let count = version.flatMap { Data(base64Encoded: $0) }
+            .flatMap { Int(String(decoding: $0, as: UTF8.self)) }
+        return Data(String((count ?? 0) + 1).utf8).base64EncodedString()
+    }
+
+    /// The refusal of a write that expects another version.
+    private func stale(
+        _ place: Int,
+        _ expected: String?,
+        _ request: OriginalRequest
+    ) -> TransportResponse? {
+        guard let expected else { return nil }
+        if flavor == .dotNet {
+            if request.headers["If-Match"] == "*" { return nil }
+            guard Data(base64Encoded: expected) != nil else {
+                return error(400, "The If-Match header is not a valid entity tag.")
+            }
+        }
+        guard rows[place].version != expected else { return nil }
+        return item(request.headers["If-Match"] == nil ? 409 : 412, rows[place])
+    }
+
+    // MARK: - Bodies
+
+    private struct Refusal: Error {
+        var response: TransportResponse
+    }
+
+    private func body(_ request: OriginalRequest) -> Result<Row, Refusal> {
+        let row: Row
+        switch OriginalJSON.body(request.body) {
+        case .row(let body): row = body
+        case .malformed(let text): return .failure(Refusal(response: error(400, text)))
+        case .array:
+            return .failure(Refusal(response: error(500, "0 is not a valid identifier.")))
+        }
+        guard flavor == .node else { return .success(row) }
+        for name in ["createdAt", "updatedAt", "deleted"]
+        where row.names.contains(where: { $0.lowercased() == name.lowercased() }) {
+            return .failure(
+                Refusal(
+                    response: error(
+                        400,
+                        "Cannot update item with property '\(name)' as it is reserved"
+                    )
+                )
+            )
+        }
+        return .success(row)
+    }
+
+    private func payload(_ sent: Row) -> Row {
+        var row = Row()
+        for (name, value) in sent where !Self.system.contains(name.lowercased()) {
+            row[name] = value
+        }
+        return row
+    }
+
+    private static let system: Set<String> = [
+        "id", "createdat", "updatedat", "version", "deleted",
+    ]
+
+    /// Makes columns of members that have none, or refuses them.
+    private mutating func adopt(_ row: Row) -> TransportResponse? {
+        for (name, value) in row where name != "id" {
+            if case .json = value { return error(500, "Unsupported type: Object") }
+            guard name.wholeMatch(of: /[A-Za-z_][A-Za-z0-9_]{0,127}/) != nil else {
+                return error(500, "\(name) is not a valid identifier.")
+            }
+            guard columns[name] == nil, !value.isNull else { continue }
+            guard flavor == .node else {
+                return error(400, "The member '\(name)' could not be found.")
+            }
+            guard definition.dynamicSchema else {
+                return error(
+                    500,
+                    "SQLITE_ERROR: table \(definition.name) has no column named \(name)"
+                )
+            }
+            columns[name] = Self.type(of: value)
+        }
+        return nil
+    }
+
+    private static func type(of value: Value) -> OriginalServer.ColumnType {
+        switch value {
+        case .bool: .boolean
+        case .integer, .number, .decimal: .number
+        default: .string
+        }
+    }
+
+    /// The values as their columns take them: SQLite changes what does not fit, in silence.
+    private func typed(_ row: Row) -> Row {
+        var result = row
+        for (name, value) in row where name != "id" {
+            switch (columns[name], value) {
+            case (.string, .integer), (.string, .number), (.string, .bool):
+                result[name] = .string(Self.text(value))
+            case (.boolean, .string(let text)): result[name] = .bool(!text.isEmpty)
+            case (.boolean, .integer(let number)): result[name] = .bool(number != 0)
+            default: break
+            }
+        }
+        return result
+    }
+
+    static func text(_ value: Value?) -> String {
+        switch value {
+        case .string(let text): text
+        case .integer(let number): String(number)
+        case .number(let number): String(number)
+        case .bool(let flag): flag ? "1" : "0"
+        default: ""
+        }
+    }
+}

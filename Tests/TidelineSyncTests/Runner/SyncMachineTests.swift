@@ -1,0 +1,285 @@
+// SyncMachine by scripts of events: what it does and what it shows, and that it never sticks.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestKit
+
+struct SyncMachineTests {
+    private static let start = Date(timeIntervalSince1970: 1000)
+
+    private static func machine(
+        _ change: (inout SyncPolicy) -> Void = { _ in }
+    ) -> SyncMachine {
+        var policy = SyncPolicy()
+        policy.isLive = false
+        policy.interval = .seconds(300)
+        change(&policy)
+        return SyncMachine(policy)
+    }
+
+    private static func timer(_ actions: [SyncMachine.Action]) -> (Int, Duration)? {
+        for case .wait(let timer, let duration) in actions { return (timer, duration) }
+        return nil
+    }
+
+    private static func work(_ actions: [SyncMachine.Action]) -> SyncMachine.Work? {
+        for case .sync(let work) in actions { return work }
+        return nil
+    }
+
+    @Test func syncsAtTheStartAndOnSchedule() throws {
+        var machine = Self.machine()
+        #expect(
+            machine.handle(.started, at: Self.start)
+                == [.sync(.all), .publish(.syncing(SyncProgress()))]
+        )
+        let rest = machine.handle(.finished(.done), at: Self.start)
+        #expect(rest.last == .publish(.idle))
+        let (number, duration) = try #require(Self.timer(rest))
+        #expect(duration == .seconds(300))
+        #expect(Self.work(machine.handle(.timer(number), at: Self.start)) == .all)
+        // A timer that rings late rings for nothing.
+        #expect(machine.handle(.timer(number), at: Self.start).isEmpty)
+    }
+
+    @Test func gathersLocalChanges() throws {
+        var machine = Self.machine()
+        _ = machine.handle(.started, at: Self.start)
+        _ = machine.handle(.finished(.done), at: Self.start)
+        let first = machine.handle(.localChange, at: Self.start)
+        let (number, duration) = try #require(Self.timer(first))
+        #expect(duration == .milliseconds(300))
+        #expect(machine.handle(.localChange, at: Self.start).isEmpty)
+        #expect(Self.work(machine.handle(.timer(number), at: Self.start)) == SyncMachine.Work())
+        // A change while it runs is sent by the next one.
+        #expect(machine.handle(.localChange, at: Self.start).isEmpty)
+        #expect(Self.work(machine.handle(.finished(.done), at: Self.start)) == SyncMachine.Work())
+        #expect(machine.status == .syncing(SyncProgress()))
+    }
+
+    @Test func pullsWhatTheServerNames() {
+        var machine = Self.machine { $0.isLive = true }
+        #expect(machine.handle(.started, at: Self.start).contains(.listen))
+        // Before it was open, changes were not told.
+        _ = machine.handle(.listening, at: Self.start)
+        #expect(Self.work(machine.handle(.finished(.done), at: Self.start)) == .all)
+        _ = machine.handle(.serverChange(table: "a"), at: Self.start)
+        _ = machine.handle(.serverChange(table: "b"), at: Self.start)
+        #expect(
+            Self.work(machine.handle(.finished(.done), at: Self.start))
+                == SyncMachine.Work(tables: ["a", "b"])
+        )
+        _ = machine.handle(.finished(.done), at: Self.start)
+        #expect(
+            Self.work(machine.handle(.serverChange(table: "a"), at: Self.start))
+                == SyncMachine.Work(tables: ["a"])
+        )
+    }
+
+    @Test func listensAgainWithLongerWaits() throws {
+        var machine = Self.machine { $0.isLive = true }
+        _ = machine.handle(.started, at: Self.start)
+        _ = machine.handle(.finished(.done), at: Self.start)
+        var waits: [Duration] = []
+        for _ in 0..<9 {
+            let actions = machine.handle(.listenEnded(isSupported: true), at: Self.start)
+            let (number, duration) = try #require(Self.timer(actions))
+            waits.append(duration)
+            #expect(machine.handle(.timer(number), at: Self.start) == [.listen])
+        }
+        #expect(waits == [1, 2, 4, 8, 16, 32, 60, 60, 60].map { .seconds($0) })
+        _ = machine.handle(.listening, at: Self.start)
+        let actions = machine.handle(
+            .listenEnded(isSupported: true),
+            at: Self.start,
+            fraction: 0.5
+        )
+        #expect(try #require(Self.timer(actions)).1 == .milliseconds(1125))
+        // A server without events is asked on schedule only.
+        #expect(
+            Self.timer(machine.handle(.listenEnded(isSupported: false), at: Self.start)) == nil
+        )
+    }
+
+    @Test func showsHowLongItHasBeenOffline() throws {
+        var machine = Self.machine { $0.interval = nil }
+        _ = machine.handle(.started, at: Self.start)
+        var actions = machine.handle(.finished(.offline), at: Self.start)
+        #expect(actions.last == .publish(.offline(since: Self.start)))
+        #expect(machine.handle(.localChange, at: Self.start).isEmpty)
+        for wait in [1, 2, 4] {
+            let (number, duration) = try #require(Self.timer(actions))
+            #expect(duration == .seconds(wait))
+            #expect(Self.work(machine.handle(.timer(number), at: Self.start)) == .all)
+            actions = machine.handle(.finished(.offline), at: Self.start + 100)
+            #expect(machine.status == .offline(since: Self.start))
+        }
+        #expect(Self.work(machine.handle(.network(isUp: true), at: Self.start)) == .all)
+        _ = machine.handle(.finished(.done), at: Self.start)
+        #expect(machine.status == .idle)
+        // The retry that was waited for is no longer wanted.
+        let (number, _) = try #require(Self.timer(actions))
+        #expect(machine.handle(.timer(number), at: Self.start).isEmpty)
+    }
+
+    @Test func waitsForASignIn() {
+        var machine = Self.machine()
+        _ = machine.handle(.started, at: Self.start)
+        _ = machine.handle(.finished(.unauthorized), at: Self.start)
+        #expect(machine.status == .blocked(by: .signIn))
+        #expect(machine.handle(.localChange, at: Self.start).isEmpty)
+        #expect(Self.work(machine.handle(.token, at: Self.start)) == .all)
+        _ = machine.handle(.finished(.rejected(2)), at: Self.start)
+        #expect(machine.status == .blocked(by: .rejectedOperations(2)))
+        // An edit releases a rejected operation.
+        #expect(Self.timer(machine.handle(.localChange, at: Self.start)) != nil)
+        #expect(machine.handle(.token, at: Self.start).isEmpty)
+    }
+
+    @Test func countsProgress() {
+        var machine = Self.machine()
+        _ = machine.handle(.started, at: Self.start)
+        _ = machine.handle(.progress(.pushStarted(pending: 3)), at: Self.start)
+        _ = machine.handle(
+            .progress(.operationCompleted(table: "a", itemID: "1", kind: .insert)),
+            at: Self.start
+        )
+        let actions = machine.handle(
+            .progress(.pageApplied(table: "a", applied: 5, removed: 2)),
+            at: Self.start
+        )
+        var progress = SyncProgress()
+        (progress.pending, progress.sent, progress.received) = (3, 1, 7)
+        #expect(actions == [.publish(.syncing(progress))])
+        _ = machine.handle(.finished(.done), at: Self.start)
+        #expect(machine.handle(.progress(.pushStarted(pending: 1)), at: Self.start).isEmpty)
+    }
+
+    /// Whatever happens in whatever order: it runs, or a timer is set, or somebody has to sign in.
+    @Test(arguments: 0..<200)
+    func neverSticks(seed: UInt64) {
+        var numbers = SeededGenerator(seed: seed)
+        var machine = Self.machine { $0.isLive = seed % 2 == 0 }
+        var timers: Set<Int> = []
+        var isRunning = false
+        func take(_ actions: [SyncMachine.Action]) {
+            for action in actions {
+                switch action {
+                case .sync:
+                    #expect(!isRunning, "one sync at a time")
+                    isRunning = true
+                case .wait(let timer, _): timers.insert(timer)
+                case .listen, .publish: break
+                }
+            }
+        }
+        take(machine.handle(.started, at: Self.start))
+        for step in 0..<200 {
+            let now = Self.start + Double(step)
+            switch Int.random(in: 0..<10, using: &numbers) {
+            case 0: take(machine.handle(.localChange, at: now))
+            case 1: take(machine.handle(.network(isUp: Bool.random(using: &numbers)), at: now))
+            case 2: take(machine.handle(.serverChange(table: "a"), at: now))
+            case 3: take(machine.handle(.listening, at: now))
+            case 4: take(machine.handle(.listenEnded(isSupported: true), at: now))
+            case 5: take(machine.handle(.token, at: now))
+            case 6, 7:
+                guard isRunning else { continue }
+                isRunning = false
+                let outcomes: [SyncMachine.Outcome] = [
+                    .done, .offline, .unauthorized, .rejected(1),
+                    .failed(.failure(code: .badResponse, message: "")),
+                ]
+                take(machine.handle(.finished(outcomes.randomElement(using: &numbers)!), at: now))
+            default:
+                guard let timer = timers.sorted().first else { continue }
+                timers.remove(timer)
+                take(machine.handle(.timer(timer), at: now))
+            }
+            #expect(isRunning || !timers.isEmpty, "step \(step): nothing will ever happen")
+            if case .syncing = machine.status {
+                #expect(isRunning)
+            } else {
+                #expect(!isRunning)
+            }
+        }
+    }
+}
+
+struct SyncTurnsTests {
+    @Test func pullsOfDifferentTablesRunTogether() {
+        var turns = SyncTurns()
+        let one = turns.ask(.pull(table: "a"))
+        let two = turns.ask(.pull(table: "b"))
+        let same = turns.ask(.pull(table: "a"))
+        #expect(one.starts && two.starts && !same.starts)
+        let purge = turns.ask(.purge)
+        // A pull that could run must not overtake the purge.
+        let late = turns.ask(.pull(table: "c"))
+        #expect(!purge.starts && !late.starts)
+        #expect(turns.end(one.id) == [same.id])
+        #expect(turns.end(two.id).isEmpty)
+        #expect(turns.end(same.id) == [purge.id])
+        let push = turns.ask(.push)
+        #expect(turns.end(purge.id) == [late.id])
+        #expect(turns.end(late.id) == [push.id])
+    }
+
+    @Test func oneThatLeavesTheLineLetsOthersPass() {
+        var turns = SyncTurns()
+        let pull = turns.ask(.pull(table: "a"))
+        let push = turns.ask(.push)
+        let other = turns.ask(.pull(table: "b"))
+        #expect(pull.starts && !push.starts && !other.starts)
+        #expect(turns.end(push.id) == [other.id])
+    }
+}
+
+struct EventStreamParserTests {
+    private static let text = """
+        : hello\r
+        \r
+        id: 7\r
+        event: change\r
+        data: {"table":"a"}\r
+        \r
+        data: one
+        data:  two
+
+        event: change
+        id: é8
+        data
+
+        event: nothing
+
+
+        """
+
+    private static let events = [
+        ServerSentEvent(name: "change", data: #"{"table":"a"}"#, lastID: "7"),
+        ServerSentEvent(name: "message", data: "one\n two", lastID: "7"),
+        ServerSentEvent(name: "change", data: "", lastID: "é8"),
+    ]
+
+    /// The same events, wherever the network cuts the text.
+    @Test(arguments: [1, 2, 3, 5, 7, 64, 1000])
+    func readsPieces(of size: Int) {
+        var parser = EventStreamParser()
+        var events: [ServerSentEvent] = []
+        var rest = Array(Self.text.utf8)[...]
+        while !rest.isEmpty {
+            events += parser.receive(rest.prefix(size))
+            rest = rest.dropFirst(size)
+        }
+        #expect(events == Self.events)
+    }
+
+    @Test func givesUpOnALineWithoutEnd() {
+        var parser = EventStreamParser()
+        let piece = [UInt8](repeating: UInt8(ascii: "a"), count: 1 << 12)
+        for _ in 0..<32 { #expect(parser.receive(piece).isEmpty) }
+        #expect(parser.isTooLong)
+    }
+}

@@ -1,0 +1,138 @@
+// What each answer teaches of the generation that gave it: a table of answers.
+
+import Testing
+import Tideline
+import TidelineCore
+
+struct GenerationMemoryTests {
+    struct Case: CustomTestStringConvertible, Sendable {
+        var name: String
+        var status = 200
+        var headers: HTTPFields = [:]
+        var body = ""
+        var asked = ServerDialect.datasync
+        /// Nil: the answer does not tell.
+        var dialect: ServerDialect?
+        var isToRepeat = false
+
+        var testDescription: String { name }
+
+        var signs: AnswerSigns {
+            AnswerSigns(
+                TransportResponse(status: status, headers: headers, body: Array(body.utf8))
+            )
+        }
+    }
+
+    static let refusal = #"{"error":"needs to specify a ZUMO-API-VERSION of 2.0.0."}"#
+
+    static let cases = [
+        Case(
+            name: "Node refuses 3.0.0",
+            status: 400,
+            body: refusal,
+            dialect: .classic,
+            isToRepeat: true
+        ),
+        Case(
+            name: ".NET refuses 3.0.0",
+            status: 400,
+            headers: ["x-zumo-server-version": "net-1.1.157.1"],
+            body: #"{"message":"'ZUMO-API-VERSION'"}"#,
+            dialect: .classic,
+            isToRepeat: true
+        ),
+        Case(
+            name: "a server refuses 2.0.0",
+            status: 400,
+            body: refusal,
+            asked: .classic,
+            dialect: .datasync,
+            isToRepeat: true
+        ),
+        Case(
+            name: "Node without its version check",
+            headers: ["X-Zumo-Server-Version": "node-4.0.3"],
+            body: "[]",
+            dialect: .classic
+        ),
+        Case(
+            name: "a classic page",
+            headers: ["Link": "http://h/?$skip=50; rel=next"],
+            body: #" [{"id":"a"}]"#,
+            dialect: .classic
+        ),
+        Case(name: "an envelope", body: #"{"items":[]}"#, asked: .classic, dialect: .datasync),
+        Case(name: "an envelope, spaced", body: #"{ "items" : [] }"#, dialect: .datasync),
+        Case(
+            name: "ours, asked as classic",
+            headers: ["Tideline-Epoch": "e1"],
+            body: "[]",
+            asked: .classic,
+            dialect: .datasync
+        ),
+        Case(name: "a bare array", body: "[]"),
+        Case(name: "a row", status: 201, body: #"{"id":"a","items":[]}"#),
+        Case(name: "another refusal", status: 400, body: #"{"error":"'text' is no number"}"#),
+        Case(name: "a portal", body: "<html>"),
+        Case(name: "a gateway", status: 502, body: refusal),
+        Case(name: "another server's version", headers: ["x-zumo-server-version": "7"], body: "[]"),
+    ]
+
+    @Test(arguments: cases)
+    func learns(from one: Case) {
+        let meaning = GenerationMemory.meaning(one.signs, asked: one.asked)
+        #expect(meaning?.0 == one.dialect)
+        var memory = GenerationMemory(.automatic)
+        #expect(memory.dialect == .datasync)
+        #expect(memory.hear(one.signs, asked: one.asked) == one.isToRepeat)
+        #expect(memory.dialect == one.dialect ?? .datasync)
+        #expect(memory.learned == one.dialect)
+    }
+
+    @Test(arguments: cases)
+    func learnsNothingWhereTheAppHasSaid(from one: Case) {
+        for (setting, dialect) in [
+            (ServerGeneration.classic, ServerDialect.classic), (.datasync, .datasync),
+        ] {
+            var memory = GenerationMemory(setting)
+            memory.remember(dialect.other)
+            let repeats = memory.hear(one.signs, asked: dialect)
+            #expect(!repeats)
+            #expect(memory.dialect == dialect)
+            #expect(memory.learned == nil)
+        }
+    }
+
+    /// What is only likely does not overturn what is known; what is certain does.
+    @Test func certainSignsOverturn() {
+        let page = Self.cases.first { $0.name == "a classic page" }!.signs
+        let envelope = Self.cases.first { $0.name == "an envelope" }!.signs
+        let refusal = Self.cases.first { $0.name == "Node refuses 3.0.0" }!.signs
+        var memory = GenerationMemory(.automatic)
+        _ = memory.hear(envelope, asked: .datasync)
+        _ = memory.hear(page, asked: .datasync)
+        #expect(memory.dialect == .datasync)
+        let repeats = memory.hear(refusal, asked: .datasync)
+        #expect(repeats && memory.dialect == .classic)
+        _ = memory.hear(envelope, asked: .classic)
+        #expect(memory.dialect == .datasync)
+    }
+
+    /// A server that was replaced refuses classic words: what was remembered is given up once.
+    @Test func aRememberedGenerationIsDoubtedOnce() {
+        var memory = GenerationMemory(.automatic)
+        memory.remember(.classic)
+        #expect(memory.dialect == .classic && memory.learned == nil)
+        let bad = AnswerSigns(TransportResponse(status: 400, body: Array("{}".utf8)))
+        let first = memory.hear(bad, asked: .classic)
+        #expect(first && memory.dialect == .datasync)
+        let second = memory.hear(bad, asked: .datasync)
+        #expect(!second)
+        // This run's own knowledge is not doubted.
+        var learned = GenerationMemory(.automatic)
+        _ = learned.hear(Self.cases[0].signs, asked: .datasync)
+        let third = learned.hear(bad, asked: .classic)
+        #expect(!third && learned.dialect == .classic)
+    }
+}
