@@ -45,6 +45,7 @@ struct Commands {
             try await sync(todos)
             if verify { try await self.verify(todos) }
         case .status: try await status(todos)
+        case .why(let id): try await why(id)
         case .conflicts: try await conflicts.show()
         case .keepMine(let id): try await conflicts.keepMine(id)
         case .takeTheirs(let id, let discards):
@@ -124,13 +125,25 @@ struct Commands {
         Terminal.say("errors: \(errors.count)\(errors.isEmpty ? "" : ", see 'todo conflicts'")")
     }
 
+    /// Explains an item that is here, that waits to be deleted, or that has this id elsewhere.
+    private func why(_ id: String) async throws {
+        let waiting = Set(try await client.syncContext.pendingOperations().map(\.itemID))
+            .filter { $0.hasPrefix(id) }
+        let found: String
+        if let only = waiting.first, waiting.count == 1 {
+            found = only
+        } else {
+            found = try await matches(id).isEmpty ? id : find(id)
+        }
+        let name = TodoItem.tableName
+        let explanation = try await client.syncContext.explain(table: name, id: found)
+        Terminal.say(found)
+        for reason in explanation.reasons { Terminal.say("  \(reason)") }
+    }
+
     /// The id that begins so.
     private func find(_ id: String) async throws -> String {
-        let rows = try client.syncTable(named: TodoItem.tableName)
-        let matches = try await rows.read(
-            where: { $0["id", as: String.self].hasPrefix(id) },
-            limit: 3
-        )
+        let matches = try await matches(id)
         switch matches.count {
         case 1: return matches[0].id
         case 0: throw Mistake(message: "no item begins with '\(id)'. See 'todo list --all'.")
@@ -138,5 +151,11 @@ struct Commands {
             if matches.contains(where: { $0.id == id }) { return id }
             throw Mistake(message: "several items begin with '\(id)'. Give more letters.")
         }
+    }
+
+    /// The first items whose ids begin so.
+    private func matches(_ id: String) async throws -> [Row] {
+        try await client.syncTable(named: TodoItem.tableName)
+            .read(where: { $0["id", as: String.self].hasPrefix(id) }, limit: 3)
     }
 }

@@ -11,6 +11,7 @@ struct Options {
         case remove(String)
         case sync(verify: Bool)
         case status
+        case why(String)
         case conflicts
         case keepMine(String)
         case takeTheirs(String, discards: Bool)
@@ -28,6 +29,7 @@ struct Options {
           rm ID                 remove an item
           sync [--verify]       send and fetch changes; compare with the server, and repair
           status                pending operations, last sync, errors
+          why ID                why an item is here, missing, old, or not sent
           conflicts             changes that the server rejected
           conflicts keep-mine ID | take-theirs ID [--discard]
 
@@ -149,6 +151,7 @@ struct Options {
         case "status":
             try nothing(values, behind: word)
             return .status
+        case "why": return .why(try id(values, of: word))
         case "conflicts": return try conflicts(values)
         case "help": return .help
         default: throw UsageError(message: "there is no command '\(word)'.")

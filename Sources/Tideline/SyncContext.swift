@@ -121,6 +121,23 @@ public actor SyncContext {
         try await engine().operationErrors()
     }
 
+    /// Why a row is on this device as it is, is missing, is old, or was not sent.
+    ///
+    /// It asks nothing of the server and changes nothing.
+    ///
+    /// ```swift
+    /// print(try await client.syncContext.explain(table: "TodoItem", id: milk.id))
+    /// ```
+    ///
+    /// - Throws: ``SyncError`` with code `storeNotInitialized` or `unknownTable`.
+    public func explain(table: String, id: String) async throws -> RowExplanation {
+        let engine = try engine()
+        guard let schema = engine.catalog.schema(table) else {
+            throw SyncError.unknownTable(table, known: Array(engine.catalog.schemas.keys))
+        }
+        return try await engine.explain(id, in: schema.name)
+    }
+
     /// Progress of push and pull, from now on; each use is a listener of its own.
     public nonisolated var events: some AsyncSequence<SyncEvent, Never> { broadcast.stream() }
 

@@ -1,0 +1,116 @@
+// RowFacts: what a store knows of one row, from one read: what an explanation is made of.
+
+package import Foundation
+import Synchronization
+package import TidelineCore
+
+package struct RowFacts: Sendable {
+    /// How far the pulls of a query id have come.
+    package struct Query: Sendable {
+        package var id: String
+        package var hold: QueryHold?
+        /// Whether there is a place to go on from.
+        package var hasCursor = true
+        package var isOfThisEndpoint = true
+
+        package init(id: String, hold: QueryHold?) {
+            self.id = id
+            self.hold = hold
+        }
+
+        /// Whether its rows are not all here yet.
+        var isUnfinished: Bool { !hasCursor || hold?.isReading != false }
+
+        /// The bits of the masks of its rows.
+        var bits: Int64 { hold.map { $0.bit | ($0.formerBits ?? 0) } ?? 0 }
+    }
+
+    /// What the server said to a rejected operation.
+    package struct Rejection: Sendable {
+        package var statusCode: Int?
+        package var message: String
+
+        package init(statusCode: Int?, message: String) {
+            self.statusCode = statusCode
+            self.message = message
+        }
+    }
+
+    package var table: String
+    package var itemID: String
+    /// The local row.
+    package var row: Row?
+    /// Which queries hold it; nil where none was ever told of it.
+    package var heldBits: Int64?
+    /// Its operations, in order.
+    package var operations: [QueuedOperation] = []
+    package var rejection: Rejection?
+    /// The queries of the table that have an id, by id.
+    package var queries: [Query] = []
+    package var lastPull: Date?
+
+    package init(table: String, itemID: String, row: Row? = nil) {
+        self.table = table
+        self.itemID = itemID
+        self.row = row
+    }
+}
+
+extension QueueReader {
+    /// What is known of a row here; `endpoint` is the key of the server that is spoken to.
+    func facts(_ table: String, _ itemID: String, endpoint: String?) throws -> RowFacts {
+        var facts = RowFacts(table: table, itemID: itemID)
+        facts.row = try store.row(id: .string(itemID), in: table)
+        var masks = TableQuery(filter: .equal(SystemColumn.id, .string(itemID)))
+        masks.select = [SystemColumn.id, HeldMask.name]
+        facts.heldBits = try store.rows(masks, in: table).first.flatMap(HeldMask.bits)
+        facts.operations = try operations(table, itemID)
+        if let parked = facts.operations.first(where: { $0.state == .parked }) {
+            facts.rejection = try rejection(of: parked)
+        }
+        facts.queries = try pulledQueries(table, endpoint: endpoint)
+        facts.lastPull = try lastPull(table)
+        return facts
+    }
+
+    private func rejection(of operation: QueuedOperation) throws -> RowFacts.Rejection? {
+        let query = TableQuery(filter: .equal("operationId", .integer(operation.id)))
+        guard let row = try store.rows(query, in: SystemTables.errors).first else { return nil }
+        let schema = catalog.schema(operation.table)
+        let error = StoredError(row: row, operation: operation, schema: schema)
+        return RowFacts.Rejection(statusCode: error.statusCode, message: error.message)
+    }
+
+    private func pulledQueries(_ table: String, endpoint: String?) throws -> [RowFacts.Query] {
+        let query = TableQuery(filter: .equal("table", .string(table)))
+        var parts: [String: [Int64: String]] = [:]
+        for row in try store.rows(query, in: SystemTables.config) {
+            guard let key = row["key"]?.text, let value = row["value"]?.text,
+                case .integer(let type) = row["keyType"]
+            else { continue }
+            parts[key, default: [:]][type] = value
+        }
+        return try parts.keys.sorted().compactMap { id in
+            func part(_ part: PullCursor.Part) -> String? { parts[id]?[Int64(part.rawValue)] }
+            let hold = try hold(table, id)
+            guard hold != nil || part(.fingerprint) != nil else { return nil }
+            var result = RowFacts.Query(id: id, hold: hold)
+            result.hasCursor = part(.time) != nil || part(.link) != nil
+            if let endpoint, let pulledFrom = part(.endpoint) {
+                result.isOfThisEndpoint = pulledFrom == endpoint
+            }
+            return result
+        }
+    }
+}
+
+extension SyncEngine {
+    /// Why a row is here as it is; see ``SyncContext/explain(table:id:)``.
+    func explain(_ id: String, in table: String) async throws -> RowExplanation {
+        let endpoint = try? remote.get().endpoint.key
+        var facts = try await read { try $0.facts(table, id, endpoint: endpoint) }
+        // Pulls that brought nothing are not written down.
+        facts.lastPull = lastPulls.withLock { $0[table] } ?? facts.lastPull
+        return RowExplanation(facts)
+    }
+}
