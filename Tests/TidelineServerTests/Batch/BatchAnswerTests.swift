@@ -126,7 +126,7 @@ import TidelineServerCore
     // MARK: - Memory
 
     /// A batch asks once for the room of all its answers; lists within it do not wait behind it.
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(10)))
     func aBatchHasRoomForAllItsPages() async throws {
         let door = try await Door()
         await withTaskGroup(of: [Int].self) { group in

@@ -33,13 +33,13 @@ import TidelineServerSQLite
     // MARK: - The ledger
 
     /// No write comes any more, and the entries go all the same.
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(10)))
     func theLedgerIsForgottenWithoutWrites() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
             let clock = TestClock()
             let door = try await Door(path: path, clock: clock, purgeInterval: .milliseconds(5))
-            for number in 0..<500 {
+            for number in 0..<250 {
                 let body = #"{"id":"\#(number)"}"#
                 let fields = Self.named("\(number)", clock)
                 let answer = await door.send("POST", "/tables/TodoItem", body, headers: fields)
@@ -112,7 +112,7 @@ import TidelineServerSQLite
 
     // MARK: - Tables that a dynamic schema makes
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(10)))
     func theLogsOfNewTablesAreForgotten() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
@@ -139,7 +139,7 @@ import TidelineServerSQLite
                 headers: ["Prefer": "odata.track-changes"]
             )
             let link = "/tables/Fresh?" + (list.deltaLink ?? "")
-            for rank in 2..<400 {
+            for rank in 2..<250 {
                 let answer = await door.send(
                     "PATCH",
                     "/tables/Fresh/a",
@@ -148,7 +148,7 @@ import TidelineServerSQLite
                 #expect(answer.status == 200)
             }
             let entries = #"SELECT count(*) FROM "tideline_log.Fresh""#
-            try await Self.wait(path, entries) { $0 >= 398 }
+            try await Self.wait(path, entries) { $0 >= 248 }
             clock.move(by: 3 * Self.day)
             try await Self.wait(path, entries) { $0 == 0 }
             let expired = await door.send("GET", link)
