@@ -87,12 +87,12 @@ extension SyncEngine {
 
     private func run(_ steps: PullSteps) async throws -> PullResult {
         let table = steps.table
-        let (kept, rowsKept) = try await steps.start()
+        let (cursor, pageRows) = try await steps.start()
         var machine = PullMachine(
             isIncremental: steps.queryID != nil,
-            position: kept?.position ?? .start,
-            epoch: kept?.epoch,
-            pageRows: rowsKept,
+            position: cursor?.position ?? .start,
+            epoch: cursor?.epoch,
+            pageRows: pageRows,
             limits: limits
         )
         var result = PullResult()
