@@ -127,7 +127,7 @@ extension SyncEngine {
                 action = machine.applied()
                 early = try await next
             case .finish(let failure):
-                try await steps.keep(machine.pageRowsKept, before: rowsKept)
+                try await steps.keep(machine.pageRowsKept, before: pageRows)
                 if let failure { throw steps.error(failure, answer) }
                 result.requests = machine.requests
                 lastPulls.withLock { $0[table] = environment.now() }
