@@ -59,15 +59,15 @@ extension WorldDevice {
     }
 
     /// What a device that syncs by itself pulls, and how often.
-    static func policy(pullsPart: Bool) -> SyncPolicy {
+    static func policy(pullsPart: Bool) throws -> SyncPolicy {
         var policy = SyncPolicy()
         policy.interval = .seconds(30)
         guard pullsPart else {
             policy.pull(WorldItem.self, queryID: "world")
             return policy
         }
-        policy.pull(WorldItem.self, queryID: "open", Query(where: { !$0.complete }))
-        policy.pull(WorldItem.self, queryID: "high", Query(where: { $0.rank >= highRank }))
+        policy.pull(WorldItem.self, queryID: "open", try Query(where: { !$0.complete }))
+        policy.pull(WorldItem.self, queryID: "high", try Query(where: { $0.rank >= highRank }))
         return policy
     }
 

@@ -90,7 +90,7 @@ final class WorldDevice: Sendable {
         )
         state.withLock { $0.client = client }
         guard syncsItself else { return }
-        let policy = Self.policy(pullsPart: pullsPart)
+        let policy = try Self.policy(pullsPart: pullsPart)
         let running = time.start { try await client.runSyncing(policy) }
         state.withLock { $0.running = running }
     }
