@@ -46,7 +46,7 @@ final class ServerRecorder: Transport {
         let key = "\(call.method) \(call.target) \(call.ifMatch ?? "") \(call.body)"
         Self.mix(&state.history, key)
         Self.mix(&state.history, "\(call.status)")
-        if call.method == "DELETE", [204, 404, 410].contains(call.status) {
+        if call.method == "DELETE", call.isChange || [404, 410].contains(call.status) {
             state.deleted.insert(call.itemID)
         }
         guard call.isChange else { return }
