@@ -69,7 +69,7 @@ final class WorldDevice: Sendable {
     var lastRanks: [String: Int] { state.withLock { $0.lastRanks } }
     var inFlight: Set<String> { state.withLock { $0.inFlight } }
 
-    /// Starts the app anew: a client on the same disk. One that ran is killed.
+    /// Starts the app anew, a client on the same disk; one that ran is killed.
     func start() async throws {
         try await stop()
         story?.tell(name, "starts")

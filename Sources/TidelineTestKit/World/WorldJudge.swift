@@ -17,7 +17,7 @@ struct WorldJudge {
         WorldViolation(seed: plan.seed, guarantee: guarantee, detail: detail)
     }
 
-    /// Syncs all devices until nothing is pending (guarantee 4). Who syncs by itself gets time.
+    /// Syncs all devices until nothing is pending (guarantee 4); who syncs by itself gets time.
     func settle() async throws {
         for _ in 0..<Self.roundsMax {
             for device in devices where device.syncsItself { try await device.settleErrors() }
@@ -80,7 +80,7 @@ struct WorldJudge {
         )
     }
 
-    /// Guarantees 3, 5 and 6. All cursors are at the head by now.
+    /// Guarantees 3, 5 and 6: all cursors are at the head by now.
     private func checkConvergence(_ device: WorldDevice, _ rows: [Row]) async throws {
         let local = try await device.rows().map { row in
             try Row(try row.decode(WorldItem.self))
