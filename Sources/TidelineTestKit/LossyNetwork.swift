@@ -127,6 +127,39 @@ public final class LossyNetwork: Transport {
         return answer
     }
 
+    /// Opens a stream, whose connection breaks after a while if the network is bad.
+    public func stream(_ request: TransportRequest) async throws -> TransportStream {
+        let (before, life) = state.withLock { state in
+            let most = state.faults.delayMax.milliseconds
+            let before = Duration.milliseconds(Int64.random(in: 0...most, using: &state.generator))
+            let life = Duration.milliseconds(Int64.random(in: 1...30_000, using: &state.generator))
+            return (before, state.faults.dropAnswer > 0 ? life : nil)
+        }
+        try await time.sleep(before)
+        var stream = try await inner.stream(request)
+        guard let life else { return stream }
+        let (bytes, continuation) = AsyncThrowingStream<[UInt8], any Error>.makeStream()
+        let source = stream.bytes
+        let forwarding = time.start {
+            do {
+                for try await piece in source { continuation.yield(piece) }
+                continuation.finish()
+            } catch {
+                continuation.finish(throwing: error)
+            }
+        }
+        let end = time.start { [time] in
+            try await time.sleep(life)
+            continuation.finish(throwing: Self.lost)
+        }
+        continuation.onTermination = { _ in
+            forwarding.cancel()
+            end.cancel()
+        }
+        stream.bytes = bytes
+        return stream
+    }
+
     private static let lost = TransportError(
         .connectionLost,
         "The simulated network lost the call.",
@@ -152,8 +185,7 @@ public final class LossyNetwork: Transport {
     private func draw(_ request: TransportRequest) -> (Fate, Duration, Duration) {
         state.withLock { state in
             let faults = state.faults
-            let (seconds, attoseconds) = faults.delayMax.components
-            let most = seconds * 1000 + attoseconds / 1_000_000_000_000_000
+            let most = faults.delayMax.milliseconds
             let before = Duration.milliseconds(Int64.random(in: 0...most, using: &state.generator))
             let after = Duration.milliseconds(Int64.random(in: 0...most, using: &state.generator))
             var dice = Int.random(in: 0..<100, using: &state.generator)
@@ -175,5 +207,12 @@ public final class LossyNetwork: Transport {
             }
             return (.deliver, before, after)
         }
+    }
+}
+
+extension Duration {
+    fileprivate var milliseconds: Int64 {
+        let (seconds, attoseconds) = components
+        return seconds * 1000 + attoseconds / 1_000_000_000_000_000
     }
 }

@@ -91,11 +91,11 @@ extension LocalStoreWriter {
         var row = row
         row["id"] = .integer(id)
         try put([row], in: table)
-        let kept: Row = [
+        let last: Row = [
             "id": counter, "key": "operation", "keyType": 2, "table": "",
             "value": .string(String(id)),
         ]
-        try put([kept], in: SystemTables.config)
+        try put([last], in: SystemTables.config)
         return id
     }
 }

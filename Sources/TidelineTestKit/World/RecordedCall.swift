@@ -17,6 +17,9 @@ struct RecordedCall: Sendable {
     var tag: String?
     var row: Row?
 
+    /// Whether it changed the server.
+    var isChange: Bool { method != "GET" && (200..<300).contains(status) }
+
     /// The last part of the path.
     var itemID: String {
         let path = target.prefix { $0 != "?" }

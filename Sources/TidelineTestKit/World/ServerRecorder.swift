@@ -19,30 +19,42 @@ final class ServerRecorder: Transport {
         var history: UInt64 = 14_695_981_039_346_656_037
     }
 
-    private let inner: any Transport
+    private let server: WorldServer
+    private let events = WorldEvents()
     private let state = Mutex(State())
 
-    init(_ inner: any Transport) { self.inner = inner }
+    init(_ server: WorldServer) { self.server = server }
 
     func send(_ request: TransportRequest) async throws -> TransportResponse {
-        let response = try await inner.send(request)
+        let response = try await server.transport.send(request)
         let calls = RecordedCall.calls(request, response)
         state.withLock { state in
             state.requests += 1
-            for call in calls { Self.record(call, &state) }
+            for call in calls { record(call, &state) }
         }
+        if calls.contains(where: \.isChange) { events.tellChange() }
         return response
     }
 
-    private static func record(_ call: RecordedCall, _ state: inout State) {
+    /// The events of our server; the original ones have none.
+    func stream(_ request: TransportRequest) async throws -> TransportStream {
+        guard server.isOurs else { return try await server.transport.stream(request) }
+        return events.listen()
+    }
+
+    private func record(_ call: RecordedCall, _ state: inout State) {
         let key = "\(call.method) \(call.target) \(call.ifMatch ?? "") \(call.body)"
-        mix(&state.history, key)
-        mix(&state.history, "\(call.status)")
-        if call.method == "DELETE", [204, 404, 410].contains(call.status) {
+        Self.mix(&state.history, key)
+        Self.mix(&state.history, "\(call.status)")
+        if call.method == "DELETE", call.isChange || [404, 410].contains(call.status) {
             state.deleted.insert(call.itemID)
         }
-        guard call.method != "GET", (200..<300).contains(call.status) else { return }
-        state.effects[key, default: []].insert(call.tag ?? "")
+        guard call.isChange else { return }
+        // The original servers know no repeats: nothing but a condition keeps one from taking effect
+        // again, and an insert that comes late, after a delete, has none.
+        if server.isOurs || call.ifMatch != nil {
+            state.effects[key, default: []].insert(call.tag ?? "")
+        }
         if let row = call.row, let text = row["text"]?.text {
             state.texts[row.id, default: []].insert(text)
             if case .integer(let rank) = row["rank"] {
@@ -78,14 +90,4 @@ final class ServerRecorder: Transport {
     var report: (requests: Int, history: UInt64) {
         state.withLock { ($0.requests, $0.history) }
     }
-}
-
-/// The record of the worlds.
-struct WorldItem: SyncRecord {
-    var id: String
-    var text: String
-    var complete = false
-    var rank: Int?
-
-    static let tableName = "WorldItem"
 }

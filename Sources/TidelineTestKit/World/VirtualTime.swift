@@ -19,6 +19,8 @@ public final class VirtualTime: SerialExecutor, TaskExecutor {
         var sleepers: [Sleeper] = []
         var now: Int64
         var order = 0
+        /// Who was cancelled before it slept.
+        var cancelled: Set<Int> = []
     }
 
     private let state: Mutex<State>
@@ -40,22 +42,36 @@ public final class VirtualTime: SerialExecutor, TaskExecutor {
         state.withLock { $0.jobs.append(unowned) }
     }
 
-    /// Waits in simulated time.
+    /// Waits in simulated time; a cancelled task waits no longer.
     public func sleep(_ duration: Duration) async throws {
         try Task.checkCancellation()
         let (seconds, attoseconds) = duration.components
         let micros = max(1, seconds * 1_000_000 + attoseconds / 1_000_000_000_000)
-        await withCheckedContinuation { continuation in
-            state.withLock { state in
-                state.order += 1
-                state.sleepers.append(
-                    Sleeper(
-                        due: state.now + micros,
-                        order: state.order,
-                        continuation: continuation
+        let order = state.withLock { state in
+            state.order += 1
+            return state.order
+        }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isCancelled = state.withLock { state in
+                    if state.cancelled.remove(order) != nil { return true }
+                    let due = state.now + micros
+                    state.sleepers.append(
+                        Sleeper(due: due, order: order, continuation: continuation)
                     )
-                )
+                    return false
+                }
+                if isCancelled { continuation.resume() }
             }
+        } onCancel: {
+            let sleeper = state.withLock { state -> Sleeper? in
+                guard let index = state.sleepers.firstIndex(where: { $0.order == order }) else {
+                    state.cancelled.insert(order)
+                    return nil
+                }
+                return state.sleepers.remove(at: index)
+            }
+            sleeper?.continuation.resume()
         }
         try Task.checkCancellation()
     }

@@ -1,5 +1,5 @@
-// WorldDevice: a device of a world: a disk, a client that may be killed and started again, a user
-// who edits, and a sync loop.
+// WorldDevice: a device of a world: a disk, a client that may be killed and started again, and a user
+// who edits.
 
 import Synchronization
 import Tideline
@@ -16,24 +16,31 @@ final class WorldDevice: Sendable {
         var generator: SeededGenerator
         var lastEdits: [String: LastEdit] = [:]
         var lastRanks: [String: Int] = [:]
+        /// Rows that were edited last while an operation of theirs was on its way.
+        var inFlight: Set<String> = []
         var edits = 0
         var client: SyncClient?
+        /// The sync that runs by itself.
+        var running: Task<Void, any Error>?
     }
 
     let name: String
     let policy: ConflictPolicy
-    private let pullsPart: Bool
+    let pullsPart: Bool
+    /// Whether it syncs without being asked.
+    let syncsItself: Bool
     private let disk: any LocalStore
     private let network: any Transport
     private let environment: SyncEnvironment
     private let time: VirtualTime
-    private let story: WorldStory?
+    let story: WorldStory?
     private let state: Mutex<State>
 
     init(
         name: String,
         policy: ConflictPolicy,
         pullsPart: Bool,
+        syncsItself: Bool,
         disk: any LocalStore,
         network: any Transport,
         environment: SyncEnvironment,
@@ -44,6 +51,7 @@ final class WorldDevice: Sendable {
         self.name = name
         self.policy = policy
         self.pullsPart = pullsPart
+        self.syncsItself = syncsItself
         self.disk = disk
         self.network = network
         self.environment = environment
@@ -59,9 +67,11 @@ final class WorldDevice: Sendable {
     var edits: Int { state.withLock { $0.edits } }
     var lastEdits: [String: LastEdit] { state.withLock { $0.lastEdits } }
     var lastRanks: [String: Int] { state.withLock { $0.lastRanks } }
+    var inFlight: Set<String> { state.withLock { $0.inFlight } }
 
-    /// Starts the app: a new client on the same disk.
+    /// Starts the app anew, a client on the same disk; one that ran is killed.
     func start() async throws {
+        try await stop()
         story?.tell(name, "starts")
         // A few rows make several pages of growing size.
         var limits = SyncLimits()
@@ -79,6 +89,20 @@ final class WorldDevice: Sendable {
             conflicts: policy
         )
         state.withLock { $0.client = client }
+        guard syncsItself else { return }
+        let policy = try Self.policy(pullsPart: pullsPart)
+        let running = time.start { try await client.runSyncing(policy) }
+        state.withLock { $0.running = running }
+    }
+
+    /// Ends the sync that runs by itself.
+    func stop() async throws {
+        let running = state.withLock { state in
+            defer { state.running = nil }
+            return state.running
+        }
+        running?.cancel()
+        _ = try? await running?.value
     }
 
     func client() throws -> SyncClient {
@@ -91,6 +115,16 @@ final class WorldDevice: Sendable {
     // MARK: - The user
 
     func edit(_ ids: [String]) async throws {
+        do {
+            try await editOne(of: ids)
+        } catch let error as SyncError
+            where error.code == .alreadyExists || error.code == .notFound
+        {
+            // A pull came between the look at the row and the change.
+        }
+    }
+
+    private func editOne(of ids: [String]) async throws {
         let id = ids[draw { Int.random(in: 0..<ids.count, using: &$0) }]
         let dice = draw { Int.random(in: 0..<100, using: &$0) }
         let text = state.withLock { state in
@@ -98,6 +132,7 @@ final class WorldDevice: Sendable {
             return "\(name)-\(state.edits)"
         }
         let todos = try client().syncTable(WorldItem.self)
+        try await noteFlight(of: id)
         let stored = try await client().syncTable(named: WorldItem.tableName).read(id: id)
         switch (stored != nil, dice) {
         case (false, ..<70):
@@ -136,71 +171,48 @@ final class WorldDevice: Sendable {
         state.withLock { $0.lastRanks[id] = rank }
     }
 
+    private func noteFlight(of id: String) async throws {
+        let isInFlight = try await client().syncContext.pendingOperations().contains {
+            $0.itemID == id && $0.isAttempted && !$0.isParked
+        }
+        state.withLock { state in
+            if isInFlight { state.inFlight.insert(id) } else { state.inFlight.remove(id) }
+        }
+    }
+
     /// The app gave the row up in favour of the server's.
-    private func forget(_ id: String) {
+    func forget(_ id: String) {
         note(id, nil)
         noteRank(id, nil)
     }
 
-    // MARK: - Sync
-
-    /// Pushes and pulls; what fails fails, as in an app without network.
-    func sync() async throws {
-        do {
-            try await client().syncContext.push()
-        } catch is PushError {
-            try await settleErrors()
-        }
-        do {
-            try await pull()
-        } catch is SyncError {
-            // Offline: the next round pulls.
-        } catch is PushError {
-            // The push inside the pull met the network or a rejection: the next round settles it.
-        }
-    }
-
-    private func pull() async throws {
-        let items = try client().syncTable(WorldItem.self)
-        guard pullsPart else {
-            try await items.pull(queryID: "world")
-            return
-        }
-        try await items.pull(queryID: "open", where: { !$0.complete })
-        try await items.pull(queryID: "high", where: { $0.rank >= Self.highRank })
-    }
-
-    private static let highRank = 60
-
-    /// Whether a row of the server is to be here.
-    func pulls(_ row: Row) -> Bool {
-        guard pullsPart else { return true }
-        if case .integer(let rank) = row["rank"], rank >= Self.highRank { return true }
-        return row["complete"] == false
-    }
-
-    /// What an app does about rejected operations: sometimes mine, sometimes theirs.
-    func settleErrors() async throws {
-        for error in try await client().syncContext.operationErrors() {
-            do {
-                if draw({ $0.chance(50) }), let mine = error.item {
-                    story?.tell(name, "retries \(error.itemID)")
-                    try await error.updateOperationAndRetry(with: mine)
-                } else {
-                    story?.tell(name, "gives up \(error.itemID)")
-                    try await error.cancelOperationAndDiscardItem()
-                    forget(error.itemID)
-                }
-            } catch let failure as SyncError where failure.code == .notFound {
-                // An edit of the row released the operation meanwhile.
-            }
-        }
-    }
+    // MARK: - The disk
 
     func rows() async throws -> [Row] {
         var query = TableQuery()
         query.order = [SortKey(column: "id")]
         let wanted = query
         return try await disk.read { try $0.rows(wanted, in: WorldItem.tableName) }
+    }
+    /// Rows whose entry in the queue does not fit them: a deleted one that is there, or another
+    /// one that is not.
+    func tornRows() async throws -> [String] {
+        var query = TableQuery()
+        query.order = [SortKey(column: "id")]
+        let ordered = query
+        return try await disk.read { reader in
+            var kinds: [String: Int64] = [:]
+            for entry in try reader.rows(ordered, in: "MS_TableOperations") {
+                guard let id = entry["itemId"]?.text, case .integer(let kind) = entry["kind"]
+                else { continue }
+                kinds[id] = kind
+            }
+            let delete = Int64(OperationKind.delete.rawValue)
+            return try kinds.filter { id, kind in
+                let row = try reader.row(id: .string(id), in: WorldItem.tableName)
+                return (row != nil) == (kind == delete)
+            }
+            .keys.sorted()
+        }
     }
 }

@@ -4,8 +4,22 @@ public import Tideline
 
 /// What a seeded world is made of.
 public struct WorldPlan: Sendable, Hashable {
+    /// Whose server the devices share.
+    public enum Server: String, Sendable, Hashable, CaseIterable {
+        /// Ours.
+        case tideline
+        /// The original Node server, imitated.
+        case node
+        /// The original .NET server, imitated.
+        case dotNet
+    }
+
     /// The seed that everything is drawn from.
     public var seed: UInt64
+    /// Whose server it is.
+    public var server = Server.tideline
+    /// Which devices sync by themselves, live where the server can; the others sync by hand.
+    public var syncsItself: [Bool]
     /// How many devices there are.
     public var devices: Int
     /// How many rows the devices share at most.
@@ -31,6 +45,11 @@ public struct WorldPlan: Sendable, Hashable {
         let all: [ConflictPolicy] = [.fail, .serverWins, .clientWins]
         policies = (0..<devices).map { _ in all[Int.random(in: 0..<3, using: &generator)] }
         pullsPart = (0..<devices).map { _ in generator.chance(50) }
+        // Drawn apart: the worlds with our server that sync by hand stay what they were.
+        var kinds = SeededGenerator(seed: seed ^ 0x6B69_6E64)
+        if kinds.chance(20) { server = kinds.chance(50) ? .node : .dotNet }
+        let someSyncThemselves = kinds.chance(25)
+        syncsItself = (0..<devices).map { _ in someSyncThemselves && kinds.chance(60) }
     }
 }
 
@@ -61,7 +80,8 @@ public struct WorldViolation: Error, Sendable, CustomStringConvertible {
         guard !story.isEmpty else { return text }
         if let plan {
             text += "\nThe smallest world that breaks a guarantee: \(plan.devices) devices, "
-            text += "\(plan.rows) rows, \(plan.steps) steps, \(plan.faults)"
+            text += "\(plan.rows) rows, \(plan.steps) steps, server \(plan.server), "
+            text += "syncing by themselves \(plan.syncsItself), \(plan.faults)"
         }
         return text + "\n  " + story.joined(separator: "\n  ")
     }

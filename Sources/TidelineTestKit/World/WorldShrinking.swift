@@ -65,10 +65,13 @@ extension WorldPlan {
                 $0.devices -= 1
                 $0.policies.removeLast()
                 $0.pullsPart.removeLast()
+                $0.syncsItself.removeLast()
             }
         }
         if rows > 1 { add { $0.rows -= 1 } }
+        add { $0.server = .tideline }
         for device in pullsPart.indices { add { $0.pullsPart[device] = false } }
+        for device in syncsItself.indices { add { $0.syncsItself[device] = false } }
         add { $0.faults.late = 0 }
         add { $0.faults.double = 0 }
         add { $0.faults.busy = 0 }

@@ -47,6 +47,11 @@ struct ToldTransport: Transport {
         }
     }
 
+    func stream(_ request: TransportRequest) async throws -> TransportStream {
+        story.tell(who, "listens to events")
+        return try await inner.stream(request)
+    }
+
     private static func text(_ body: [UInt8]) -> String {
         String(decoding: body.prefix(400), as: UTF8.self)
     }

@@ -14,18 +14,18 @@ extension QueueReader {
         fingerprint: String,
         endpoint: String
     ) throws -> PullCursor? {
-        func kept(_ part: PullCursor.Part) throws -> String? {
+        func stored(_ part: PullCursor.Part) throws -> String? {
             try config(table, queryID, part.rawValue)
         }
-        let (filter, place) = (try kept(.fingerprint), try kept(.endpoint))
+        let (filter, place) = (try stored(.fingerprint), try stored(.endpoint))
         guard filter.map(ItemKey.init) == ItemKey(fingerprint),
             place.map(ItemKey.init) == ItemKey(endpoint), try hold(table, queryID) != nil
         else { return nil }
-        let time = try kept(.time).map(PullCursor.Position.time)
-        let link = try kept(.link).map(PullCursor.Position.link)
+        let time = try stored(.time).map(PullCursor.Position.time)
+        let link = try stored(.link).map(PullCursor.Position.link)
         return PullCursor(
             position: link ?? time ?? .start,
-            epoch: try kept(.epoch),
+            epoch: try stored(.epoch),
             fingerprint: fingerprint,
             endpoint: endpoint
         )
@@ -161,8 +161,8 @@ extension QueueTransaction {
         _ keyType: Int
     ) throws -> Bool {
         let id = Value.string(QueueReader.configID(table, key, keyType))
-        let kept = try store.row(id: id, in: SystemTables.config)?["value"]?.text
-        guard kept.map(ItemKey.init) != value.map(ItemKey.init) else { return false }
+        let stored = try store.row(id: id, in: SystemTables.config)?["value"]?.text
+        guard stored.map(ItemKey.init) != value.map(ItemKey.init) else { return false }
         guard let value else {
             try store.delete(ids: [id], in: SystemTables.config)
             return true

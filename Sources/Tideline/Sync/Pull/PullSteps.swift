@@ -244,10 +244,10 @@ extension QueueTransaction {
         _ queryID: String,
         startsOver: Bool
     ) throws -> QueryHold {
-        let kept = try reader.hold(table, queryID)
-        if let kept, !startsOver { return kept }
+        let former = try reader.hold(table, queryID)
+        if let former, !startsOver { return former }
         let taken = try held.taken(table)
-        let hold = QueryHold.reading(after: kept, taken: taken)
+        let hold = QueryHold.reading(after: former, taken: taken)
         try setHold(hold, table, queryID)
         try held.setTaken(taken | hold.bit, table)
         return hold

@@ -87,12 +87,12 @@ extension SyncEngine {
 
     private func run(_ steps: PullSteps) async throws -> PullResult {
         let table = steps.table
-        let (kept, rowsKept) = try await steps.start()
+        let (cursor, pageRows) = try await steps.start()
         var machine = PullMachine(
             isIncremental: steps.queryID != nil,
-            position: kept?.position ?? .start,
-            epoch: kept?.epoch,
-            pageRows: rowsKept,
+            position: cursor?.position ?? .start,
+            epoch: cursor?.epoch,
+            pageRows: pageRows,
             limits: limits
         )
         var result = PullResult()
@@ -127,7 +127,7 @@ extension SyncEngine {
                 action = machine.applied()
                 early = try await next
             case .finish(let failure):
-                try await steps.keep(machine.pageRowsKept, before: rowsKept)
+                try await steps.keep(machine.pageRowsKept, before: pageRows)
                 if let failure { throw steps.error(failure, answer) }
                 result.requests = machine.requests
                 lastPulls.withLock { $0[table] = environment.now() }

@@ -22,7 +22,7 @@ extension SyncEngine {
     }
 
     func discard(_ error: TableOperationError) async throws {
-        try await settle(error) { queue, operation in
+        try await resolve(error) { queue, operation in
             try queue.remove(operation)
             // Of an entry that cannot be read nothing is known: the row stays as it is.
             if operation.damage != nil { return }
@@ -38,7 +38,7 @@ extension SyncEngine {
     }
 
     func cancel(_ error: TableOperationError, _ item: Row) async throws {
-        try await settle(error) { queue, operation in
+        try await resolve(error) { queue, operation in
             try queue.remove(operation)
             let row = Self.item(item, operation, known: operation.basis.lastKnown?.row)
             try queue.store.put([row], in: operation.table)
@@ -46,7 +46,7 @@ extension SyncEngine {
     }
 
     func retry(_ error: TableOperationError, _ item: Row) async throws {
-        try await settle(error) { queue, operation in
+        try await resolve(error) { queue, operation in
             guard operation.damage == nil else { throw SyncError.unsendable(operation) }
             var again = operation
             if let latest = operation.basis.latest {
@@ -71,7 +71,8 @@ extension SyncEngine {
         return row
     }
 
-    private func settle(
+    /// Runs one of the three actions, unless the error was settled before.
+    private func resolve(
         _ error: TableOperationError,
         _ body: @escaping @Sendable (QueueTransaction, QueuedOperation) throws -> Void
     ) async throws {

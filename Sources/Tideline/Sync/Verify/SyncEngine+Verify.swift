@@ -68,10 +68,10 @@ private struct VerifySteps: Sendable {
             (filter, hold) = (nil, nil)
             return
         }
-        let kept = try await engine.read { reader in
+        let pulled = try await engine.read { reader in
             (try reader.hold(table, queryID), try reader.fingerprint(table, queryID))
         }
-        guard let hold = kept.0, let text = kept.1 else {
+        guard let hold = pulled.0, let text = pulled.1 else {
             throw SyncError.neverPulled(queryID, table)
         }
         self.hold = hold

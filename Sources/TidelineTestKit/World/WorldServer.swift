@@ -1,0 +1,47 @@
+// WorldServer: the server of a world: ours, or an imitation of one of the original ones.
+
+import Tideline
+import TidelineCore
+import TidelineServerCore
+
+struct WorldServer: Sendable {
+    let kind: WorldPlan.Server
+    let transport: any Transport
+
+    /// Whether it has what the original servers lack: repeats, changes, events.
+    var isOurs: Bool { kind == .tideline }
+
+    init(_ kind: WorldPlan.Server, _ time: VirtualTime) async throws {
+        self.kind = kind
+        switch kind {
+        case .tideline:
+            transport = try await InProcessServer(
+                tables: [
+                    TableDefinition(
+                        WorldItem.tableName,
+                        columns: try RecordSchema.of(WorldItem.self).table.columns
+                    )
+                ],
+                environment: ServerEnvironment(now: { time.now }, makeID: { "server-made" })
+            ).transport
+        case .node: transport = Self.original(.node, time)
+        case .dotNet: transport = Self.original(.dotNet, time)
+        }
+    }
+
+    private static func original(
+        _ flavor: OriginalServer.Flavor,
+        _ time: VirtualTime
+    ) -> OriginalServer {
+        let columns: [String: OriginalServer.ColumnType] = [
+            "text": .string, "complete": .boolean, "rank": .number,
+        ]
+        return OriginalServer(
+            flavor,
+            tables: [.init(WorldItem.tableName, columns: columns)],
+            endpoint: World.endpoint,
+            now: { time.date },
+            makeID: { "server-made" }
+        )
+    }
+}
