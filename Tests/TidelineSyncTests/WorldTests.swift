@@ -21,6 +21,12 @@ import TidelineTestKit
         _ = try await play(WorldPlan(seed: seed))
     }
 
+    /// Each found a mistake: docs/FOUND.md.
+    @Test(arguments: [90, 130, 137] as [UInt64])
+    func whatWasFoundStaysMended(seed: UInt64) async throws {
+        _ = try await play(WorldPlan(seed: seed))
+    }
+
     @Test(arguments: UInt64(0)..<10)
     func aSeedRepeatsItsHistory(seed: UInt64) async throws {
         let first = try await play(WorldPlan(seed: seed))

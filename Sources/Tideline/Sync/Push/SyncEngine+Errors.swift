@@ -28,6 +28,11 @@ extension SyncEngine {
             if operation.damage != nil { return }
             switch operation.basis.lastKnown {
             case .row(let row):
+                // While it was not here nothing kept what queries told of it: they read anew.
+                let id = Value.string(operation.itemID)
+                if try queue.store.row(id: id, in: operation.table) == nil {
+                    try queue.resetCursors(operation.table)
+                }
                 try queue.store.put([JSONRowReader.withoutDeleted(row)], in: operation.table)
                 try queue.confirmHolders(of: row, operation.table)
                 try queue.removeUnheld(operation.itemID, operation.table)
