@@ -183,6 +183,16 @@ import TidelineTestKit
         #expect(transport.sizes == [12, 10, 2, 4, 6])
     }
 
+    /// What answers no request is no answer to a batch: single requests follow.
+    @Test func anAnswerToNoRequestIsNone() async throws {
+        let server = try await makeServer()
+        let body = #"{"responses":[{"id":"-9223372036854775808","status":200}]}"#
+        let answer = TransportResponse(status: 200, body: Array(body.utf8))
+        let device = try await Device(BatchAdapter(server.transport, [.answer(answer)]))
+        try await filled(device, 3)
+        #expect(try await device.push() == nil)
+    }
+
     @Test func aBusyServerIsAskedAgain() async throws {
         let server = try await makeServer()
         let transport = BatchAdapter(

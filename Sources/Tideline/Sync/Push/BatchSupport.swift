@@ -17,7 +17,9 @@ extension SyncEngine {
         let (known, now) = (budget.withLock { $0 }, environment.now())
         if let known, known.usesBatches { return known }
         let until = try await read { try $0.batchesRefused(endpoint) }
-        let isRefused = until.map { $0 > now } ?? false
+        let seconds = Double(limits.batchRetryTime.components.seconds)
+        // A clock that was wrong when it was noted must not keep batches away for ever.
+        let isRefused = until.map { (now...now.addingTimeInterval(seconds)).contains($0) } ?? false
         return PushBudget(limits: limits, usesBatches: !isRefused)
     }
 

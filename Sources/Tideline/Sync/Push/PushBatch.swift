@@ -96,7 +96,8 @@ enum PushBatch {
             switch reader.text(name) {
             case "id":
                 guard case .string(let span) = try reader.value() else { throw NoBatch() }
-                place = Int(reader.text(span)).map { $0 - 1 }
+                // Ids are numbers from 1; another one is of no request.
+                place = Int(reader.text(span)).flatMap { $0 > 0 ? $0 - 1 : nil }
             case "status":
                 guard case .number(let span) = try reader.value() else { throw NoBatch() }
                 status = reader.integer(span).flatMap { Int(exactly: $0) }

@@ -127,7 +127,8 @@ package struct PushMachine: Sendable {
         for operation in slice.operations where operation.id > lastID {
             closed.insert(operation.row)
         }
-        looks = slice.operations.filter(\.mustBeRead).map { ($0, .row) }
+        // Behind those of a slice that is sent again.
+        looks += slice.operations.filter(\.mustBeRead).map { ($0, .row) }
         let operations = slice.operations.filter { !$0.mustBeRead }
         guard !operations.isEmpty else { return looks.isEmpty ? next() : proceed() }
         let inBatch = budget.usesBatches && operations.count > 1

@@ -1,8 +1,8 @@
 // Settlement: what an answer does to row, queue, base and errors, in one transaction.
 //
-// Everything here runs inside `LocalStore.write`; what is done was decided before. The rule for a row that was edited while its
-// operation was in flight (guarantee 7): the new local row is the server's answer with the edits
-// made since the first attempt on top.
+// Everything here runs inside `LocalStore.write`; what is done was decided before. The rule for a
+// row that was edited while its operation was in flight (guarantee 7): the new local row is the
+// server's answer with the edits made since the first attempt on top.
 
 import TidelineCore
 
@@ -150,6 +150,10 @@ struct Settlement {
         }
         try queue.remove(later)
         if merged.kind != operation.kind { again.kind = merged.kind }
+        // Sent again as it was: an edit behind it that was made to an older version stays based on that.
+        if changed.basisVersion == operation.basisVersion {
+            again.basisVersion = merged.basisVersion
+        }
         again.sendsWholeRow = again.kind != .delete
         again.revives = changed.revives && again.kind == .update
         try queue.put(again)

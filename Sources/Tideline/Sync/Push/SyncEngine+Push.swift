@@ -29,15 +29,11 @@ extension SyncEngine {
     }
 
     /// Pushes before a pull; parked operations do not stop it: their rows are left as they are.
-    ///
-    /// - Returns: How many operations are parked.
-    @discardableResult
-    func pushBeforePull() async throws -> Int {
+    func pushBeforePull() async throws {
         do {
             _ = try await sharedPush()
-            return 0
         } catch let error as PushError where error.status == .operationErrors {
-            return error.errors.count
+            // They wait for the app.
         } catch let error as CancellationError {
             throw SyncError.cancelled("pull", error)
         }

@@ -96,7 +96,7 @@ struct SyncRunner: Sendable {
     /// Pushes, and pulls what the work names.
     func sync(_ work: SyncMachine.Work) async -> SyncMachine.Outcome {
         do {
-            let rejected = try await engine.pushBeforePull()
+            try await engine.pushBeforePull()
             let wanted = Set(work.tables.map { $0.lowercased() })
             try await withThrowingTaskGroup { group in
                 for pull in policy.pulls(of: engine.tableNames)
@@ -111,6 +111,8 @@ struct SyncRunner: Sendable {
                 }
                 try await group.waitForAll()
             }
+            // Also those of the pushes before the pulls.
+            let rejected = try await engine.operationErrors().count
             return rejected == 0 ? .done : .rejected(rejected)
         } catch {
             return Self.outcome(of: error)

@@ -24,8 +24,9 @@ public struct VerifyResult: Sendable, Hashable {
 extension SyncEngine {
     func verify(queryID: String?, repair: Bool, in table: String) async throws -> VerifyResult {
         if let queryID { try QueryID.check(queryID) }
-        let steps = try await VerifySteps(self, queryID, repair: repair, table: table)
         return try await inTurn(.purge, "verification") {
+            // What the query holds may be another by the time of its turn.
+            let steps = try await VerifySteps(self, queryID, repair: repair, table: table)
             var machine = VerifyMachine()
             var result = VerifyResult()
             var action = machine.start()
