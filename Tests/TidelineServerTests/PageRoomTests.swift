@@ -37,4 +37,22 @@ import TidelineServerSQLite
         #expect(held.last.map { $0 > 0 && $0 < 200 * 512 } == true)
         #expect(meter.traffic.answers.held == 0)
     }
+
+    /// Few rows may be a large page: who asks again knows how large they are.
+    @Test func fewLargeRowsTakeRoom() async throws {
+        let meter = Meter()
+        var hooks = TableHooks()
+        hooks.afterRead = { _, _ in meter.take() }
+        let door = try await Door(hooks: ["TodoItem": hooks], traffic: meter.traffic)
+        let text = String(repeating: "x", count: 60_000)
+        for number in 0..<10 {
+            let row = #"{"id":"\#(number)","text":"\#(text)"}"#
+            #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
+        }
+        for _ in 0..<2 {
+            #expect(await door.send("GET", "/tables/TodoItem?$top=10").status == 200)
+        }
+        #expect(meter.held.withLock { $0.last ?? 0 } > 600_000)
+        #expect(meter.traffic.answers.held == 0)
+    }
 }

@@ -44,11 +44,15 @@ package struct JSONReader {
 
     package let bytes: UnsafeBufferPointer<UInt8>
     package internal(set) var position = 0
+    private let depthMax: Int
     private var depth = 0
     private var isFirst = false
 
-    package init(_ bytes: UnsafeBufferPointer<UInt8>) {
+    /// `outside`: how many objects and arrays are around the values whose nesting is bounded, as those
+    /// of a batch around the bodies of its requests.
+    package init(_ bytes: UnsafeBufferPointer<UInt8>, outside: Int = 0) {
         self.bytes = bytes
+        depthMax = Self.depthMax + outside
     }
 
     package func failure(_ message: String, at position: Int? = nil) -> JSONError {
@@ -109,8 +113,8 @@ package struct JSONReader {
         position += 1
         depth += 1
         isFirst = true
-        guard depth <= Self.depthMax else {
-            throw failure("nesting deeper than \(Self.depthMax) levels", at: position - 1)
+        guard depth <= depthMax else {
+            throw failure("nesting deeper than \(depthMax) levels", at: position - 1)
         }
     }
 

@@ -48,7 +48,8 @@ package struct BatchReader {
         _ origin: BatchOrigin,
         requestsMax: Int
     ) {
-        reader = JSONReader(bytes)
+        // A body may be as deep as it may be by itself: the envelope, its requests and one of them.
+        reader = JSONReader(bytes, outside: 3)
         self.origin = origin
         self.requestsMax = requestsMax
     }

@@ -150,13 +150,14 @@ package final class AnswerShare: Sendable {
 extension TableService {
     /// Room for a page, before it is made; nil for a small one.
     func room(forPageOf rows: Int, in table: Table) async throws -> AnswerShare? {
-        guard rows > Self.smallPageRows else { return nil }
-        return try await settings.traffic.answers.room(
-            for: min(table.pageSize.likelyBytes(ofRows: rows), settings.limits.pageBytes)
-        )
+        let bytes = table.pageSize.likelyBytes(ofRows: rows)
+        // What a table that nobody has read holds is not known.
+        let isSmall = !table.pageSize.isKnown || bytes <= AnswerMemory.smallBytes
+        if rows <= Self.smallPageRows, isSmall { return nil }
+        return try await settings.traffic.answers.room(for: min(bytes, settings.limits.pageBytes))
     }
 
-    /// Pages of so many rows are made without asking for room.
+    /// Pages of so many rows are made without asking for room, unless the rows are large.
     private static let smallPageRows = 100
 }
 
@@ -169,6 +170,9 @@ final class PageSize: Sendable {
     static let rowBytesUnknown = 4096
 
     private let rowBytes = Atomic<Int>(rowBytesUnknown)
+
+    /// Whether a page was read.
+    var isKnown: Bool { rowBytes.load(ordering: .relaxed) != Self.rowBytesUnknown }
 
     /// What a page of so many rows will likely have, with a quarter to spare.
     func likelyBytes(ofRows rows: Int) -> Int {

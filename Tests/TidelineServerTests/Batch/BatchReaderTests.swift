@@ -31,6 +31,16 @@ import TidelineServerCore
         #"{"id":"\#(id)","method":"post","url":"\#(url)","body":{}\#(more)}"#
     }
 
+    /// What one request may send by itself it may send in a batch.
+    @Test func bodiesMayBeAsDeepAsAlone() throws {
+        func body(_ levels: Int) -> String {
+            let list = String(repeating: "[", count: levels) + String(repeating: "]", count: levels)
+            return #"{"id":"1","method":"post","url":"tables/T","body":{"a":\#(list)}}"#
+        }
+        #expect(try Self.read(Self.requests(body(63))).requests.count == 1)
+        #expect(throws: ServerError.self) { try Self.read(Self.requests(body(64))) }
+    }
+
     // MARK: - Refused
 
     @Test(arguments: [

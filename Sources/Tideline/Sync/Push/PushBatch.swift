@@ -50,7 +50,7 @@ enum PushBatch {
     static func answers(_ response: TransportResponse, count: Int) -> [TransportResponse?]? {
         guard response.status == 200 else { return nil }
         return response.body.withUnsafeBufferPointer { bytes in
-            var reader = JSONReader(bytes)
+            var reader = JSONReader(bytes, outside: 3)
             return try? answers(&reader, count)
         }
     }
