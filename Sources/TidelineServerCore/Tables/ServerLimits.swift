@@ -26,7 +26,7 @@ public struct ServerLimits: Hashable, Sendable {
     public var batchRequests = 1000
     /// The most bytes of a batch; more are 413, as are those over the limit of any body.
     public var batchBytes = 4 << 20
-    /// The bytes of a batch's answers from which on its reads are refused.
+    /// The bytes of a batch's answers from which on its reads and writes are refused.
     public var batchAnswerBytes = 16 << 20
 
     /// How many days the ledger remembers writes that came with a `Repeatability-Request-ID`.

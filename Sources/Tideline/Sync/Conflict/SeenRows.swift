@@ -1,8 +1,9 @@
 // SeenRows: which states of a row the app may hold, so that an old copy never overwrites what
 // somebody else wrote (docs/SYNC.md, "Updates from a copy").
 //
-// A memory with an end: it keeps two generations of rows, and says when it may have forgotten. What
-// it does not know is at worst a conflict, never an overwrite.
+// A memory with an end: it keeps two generations of rows, and says when it may have forgotten. An
+// edit of a row that it does not know is at worst a conflict. A row that was forgotten and handed out
+// again is known by its new state alone: a copy older than that is not told from it.
 
 import Foundation
 import Synchronization

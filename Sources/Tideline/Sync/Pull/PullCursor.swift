@@ -28,7 +28,7 @@ package struct PullCursor: Sendable, Hashable {
 
     /// What a row of the table holds, by its `keyType`.
     ///
-    /// Number 2 is the last id of the queue, 3 the time of the last pull, 6 the size of a page.
+    /// The numbers between and behind them are those of the constants below.
     package enum Part: Int, Sendable, CaseIterable {
         case time = 0
         case fingerprint = 1

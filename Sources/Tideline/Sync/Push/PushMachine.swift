@@ -2,7 +2,8 @@
 //
 // Pure: no clock, no socket, no database. Events go in, one action comes out:
 //
-//     start(lastID:) -> { prepared(_:) -> { answered(_:) -> { settled(_:) | looked(_:) }* }
+//     start(lastID:) -> { prepared(_:) -> { answered(_:) -> { settled(_:) | looked(_:) }*
+//                                           | refused(_:) | lost(mayBeSmaller:) }
 //                         | waited() }* -> .finish
 //
 // `failed(_:)` ends it from anywhere. The queue goes out in slices: a batch where the server takes

@@ -1,5 +1,5 @@
 // SyncEngine: what a client is once its store is open. It runs the machines: every decision is
-// theirs, every effect is here and in the two files beside it (push, pull).
+// theirs, every effect is here and in its extensions in the folders of push, pull and the others.
 
 import Foundation
 import Synchronization

@@ -18,7 +18,7 @@ public struct SyncLimits: Sendable, Hashable {
     /// How long one request may take.
     public var requestTimeMax: Duration = .seconds(60)
 
-    /// How often one push settles a conflict of the same operation by sending again.
+    /// How often a conflict of the same operation is settled by sending again, over all pushes.
     ///
     /// Another device that writes without a pause could keep it busy for ever.
     public var conflictsMax = 8
