@@ -4,6 +4,7 @@ import Foundation
 import Synchronization
 public import Tideline
 import TidelineCore
+import TidelineServerCore
 
 /// What a network does to requests, in per cent of them.
 public struct NetworkFaults: Sendable, Hashable {
@@ -23,6 +24,14 @@ public struct NetworkFaults: Sendable, Hashable {
     public var empty = 0
     /// Only the first requests of a batch arrive, and the answer is lost.
     public var cut = 0
+    /// One request of a batch is refused, 403, and does not arrive.
+    public var refuseOne = 0
+    /// One request of a batch is done, and its answer says so without the row: 204.
+    public var emptyOne = 0
+    /// A link to changes is one of another state of the database, as after a restore.
+    public var otherEpoch = 0
+    /// The bytes of a body, in either direction, from which on the link breaks; nil for none.
+    public var bytesMax: Int?
     /// The longest delay of each way.
     public var delayMax: Duration = .zero
 
@@ -63,6 +72,10 @@ public final class LossyNetwork: Transport {
         case empty
         /// So many of ten.
         case cut(Int)
+        /// The request at so many tenths of a batch.
+        case refuseOne(Int)
+        case emptyOne(Int)
+        case otherEpoch
     }
 
     private let inner: any Transport
@@ -85,6 +98,18 @@ public final class LossyNetwork: Transport {
     public func send(_ request: TransportRequest) async throws -> TransportResponse {
         let (fate, before, after) = draw(request)
         try await time.sleep(before)
+        let bytesMax = state.withLock { $0.faults.bytesMax } ?? .max
+        guard request.body?.count ?? 0 <= bytesMax else { throw Self.lost }
+        let response = try await send(request, fate, after)
+        guard response.body.count <= bytesMax else { throw Self.lost }
+        return response
+    }
+
+    private func send(
+        _ request: TransportRequest,
+        _ fate: Fate,
+        _ after: Duration
+    ) async throws -> TransportResponse {
         switch fate {
         case .deliver:
             break
@@ -100,9 +125,22 @@ public final class LossyNetwork: Transport {
             let isSuccess = answer.status == 200 || answer.status == 201
             return isSuccess ? TransportResponse(status: 204) : answer
         case .cut(let tenths):
-            _ = try await inner.send(Self.cut(request, tenths))
+            _ = try await inner.send(BatchChanges.cut(request, tenths))
             try await time.sleep(after)
             throw Self.lost
+        case .refuseOne(let tenths):
+            let (rest, refusal) = BatchChanges.withoutOne(request, tenths)
+            let answer = try await inner.send(rest)
+            try await time.sleep(after)
+            return BatchChanges.adding(refusal, to: answer)
+        case .emptyOne(let tenths):
+            let answer = try await inner.send(request)
+            try await time.sleep(after)
+            return BatchChanges.emptyingOne(answer, tenths)
+        case .otherEpoch:
+            let answer = try await inner.send(Self.ofAnotherEpoch(request))
+            try await time.sleep(after)
+            return answer
         case .dropAnswer:
             _ = try await inner.send(request)
             try await time.sleep(after)
@@ -166,19 +204,18 @@ public final class LossyNetwork: Transport {
         outcomeIsUnknown: true
     )
 
-    /// A batch of which only the first requests arrive.
-    private static func cut(_ request: TransportRequest, _ tenths: Int) -> TransportRequest {
-        guard let body = request.body,
-            var batch = try? JSONSerialization.jsonObject(with: Data(body)) as? [String: Any],
-            let requests = batch["requests"] as? [Any]
+    /// A link to changes as one that was made before the database was restored.
+    private static func ofAnotherEpoch(_ request: TransportRequest) -> TransportRequest {
+        guard let query = request.url.query(percentEncoded: true),
+            let name = query.firstRange(of: "deltatoken="),
+            var token = DeltaToken(String(query[name.upperBound...].prefix { $0 != "&" })),
+            var parts = URLComponents(url: request.url, resolvingAgainstBaseURL: false)
         else { return request }
-        batch["requests"] = Array(requests.prefix(requests.count * tenths / 10))
-        let options: JSONSerialization.WritingOptions = [.sortedKeys, .withoutEscapingSlashes]
-        guard let data = try? JSONSerialization.data(withJSONObject: batch, options: options) else {
-            return request
-        }
+        token.scope.epoch.bits &+= 1
+        let rest = query[name.upperBound...].drop { $0 != "&" }
+        parts.percentEncodedQuery = query[..<name.upperBound] + token.text + rest
         var result = request
-        result.body = Array(data)
+        result.url = parts.url ?? request.url
         return result
     }
 
@@ -194,12 +231,16 @@ public final class LossyNetwork: Transport {
             )
             let tenths = Int.random(in: 0..<10, using: &state.generator)
             let isBatch = request.url.path().hasSuffix("/$batch")
+            let isDelta = request.url.query()?.contains("deltatoken=") == true
             let isWrite = !isBatch && request.method != "GET"
             let fates: [(Int, Fate)] = [
                 (faults.dropRequest, .dropRequest), (faults.dropAnswer, .dropAnswer),
                 (faults.double, .double(later: later)), (faults.late, .late(later)),
                 (faults.busy, .busy), (isWrite ? faults.refuse : 0, .refuse),
                 (isWrite ? faults.empty : 0, .empty), (isBatch ? faults.cut : 0, .cut(tenths)),
+                (isBatch ? faults.refuseOne : 0, .refuseOne(tenths)),
+                (isBatch ? faults.emptyOne : 0, .emptyOne(tenths)),
+                (isDelta ? faults.otherEpoch : 0, .otherEpoch),
             ]
             for (percent, fate) in fates {
                 if dice < percent { return (fate, before, after) }

@@ -1,10 +1,11 @@
 // Seeded worlds: several devices, one server, a bad network.
 
 import Foundation
+import Synchronization
 import Testing
 import TidelineTestKit
 
-@Suite(.serialized) struct WorldTests {
+@Suite struct WorldTests {
     /// The seeds of a run: one of them alone where TIDELINE_SEED names it.
     static let seeds: [UInt64] = {
         if let text = ProcessInfo.processInfo.environment["TIDELINE_SEED"], let seed = UInt64(text)
@@ -52,6 +53,15 @@ import TidelineTestKit
         for syncsItself in [true, false] {
             #expect(plans.filter { $0.syncsItself.contains(syncsItself) }.count >= 50)
         }
+        for disk in WorldPlan.Disk.allCases {
+            #expect(plans.filter { $0.disks.contains(disk) }.count >= 50)
+        }
+        for copies in WorldPlan.Copies.allCases {
+            #expect(plans.filter { $0.copies == copies }.count >= 50)
+        }
+        #expect(plans.filter(\.nests).count >= 20)
+        #expect(plans.filter { $0.faults.bytesMax != nil }.count >= 50)
+        #expect(plans.filter { $0.faults.otherEpoch > 0 }.count >= 50)
     }
 
     @Test func aBrokenWorldIsMadeSmall() {
@@ -64,6 +74,7 @@ import TidelineTestKit
         #expect(smallest.devices == 1 && smallest.policies.count == 1)
         #expect(smallest.rows == 1)
         #expect(smallest.server == .tideline && smallest.syncsItself == [false])
+        #expect(smallest.disks == [.memory] && smallest.copies == nil && !smallest.nests)
         var faults = NetworkFaults()
         faults.late = NetworkFaults.bad.late
         #expect(smallest.faults == faults)
@@ -72,12 +83,51 @@ import TidelineTestKit
     /// Runs a world on a thread of its own: it would keep a thread of Swift's pool busy, and the
     /// pool has as many as the machine has cores.
     private func play(_ plan: WorldPlan) async throws -> WorldReport {
-        try await withCheckedThrowingContinuation { continuation in
+        await Self.turns.take()
+        defer { Self.turns.give() }
+        return try await withCheckedThrowingContinuation { continuation in
             Thread.detachNewThread {
                 continuation.resume(
                     with: Result { try World(plan).runShrinking() }
                 )
             }
         }
+    }
+
+    private static let turns = Turns(ProcessInfo.processInfo.activeProcessorCount)
+}
+
+/// Lets so many go on at a time; the others wait in the order in which they came.
+private final class Turns: Sendable {
+    private struct State {
+        var free: Int
+        var waiting: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let state: Mutex<State>
+
+    init(_ count: Int) { state = Mutex(State(free: count)) }
+
+    func take() async {
+        await withCheckedContinuation { continuation in
+            let goesOn = state.withLock { state in
+                guard state.free == 0 else {
+                    state.free -= 1
+                    return true
+                }
+                state.waiting.append(continuation)
+                return false
+            }
+            if goesOn { continuation.resume() }
+        }
+    }
+
+    func give() {
+        let next = state.withLock { state -> CheckedContinuation<Void, Never>? in
+            guard state.waiting.isEmpty else { return state.waiting.removeFirst() }
+            state.free += 1
+            return nil
+        }
+        next?.resume()
     }
 }

@@ -145,7 +145,13 @@ public final class OriginalServer: Transport {
         let header = request.headers["ZUMO-API-VERSION"]
         let version =
             flavor == .node ? header ?? parameter?.value : parameter?.value ?? header
-        return version?.wholeMatch(of: /2\.0\.\d+/) != nil
+        return version.map(Self.isSpoken) == true
+    }
+
+    /// 2.0 and a number.
+    private static func isSpoken(_ version: String) -> Bool {
+        let last = version.dropFirst("2.0.".count)
+        return version.hasPrefix("2.0.") && !last.isEmpty && last.allSatisfy(\.isWholeNumber)
     }
 }
 

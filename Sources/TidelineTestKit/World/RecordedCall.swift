@@ -6,16 +6,22 @@ import Tideline
 import TidelineCore
 
 struct RecordedCall: Sendable {
+    /// What a world looks at in a row.
+    struct Item: Sendable {
+        var id: String
+        var text: String?
+        var rank: Int?
+    }
+
     var method: String
     /// The path with its query.
     var target: String
     var ifMatch: String?
-    /// The body with its members in order, so that one is the same alone and in a batch.
-    var body: String
+    var body: [UInt8]
     var status: Int
     /// The entity tag of the answer.
     var tag: String?
-    var row: Row?
+    var item: Item?
 
     /// Whether it changed the server.
     var isChange: Bool { method != "GET" && (200..<300).contains(status) }
@@ -35,10 +41,10 @@ struct RecordedCall: Sendable {
                 method: request.method,
                 target: request.url.path() + query,
                 ifMatch: request.headers["If-Match"],
-                body: text(request.body.flatMap(parsed)),
+                body: request.body ?? [],
                 status: response.status,
                 tag: response.headers["ETag"],
-                row: row(response.body)
+                item: request.method == "GET" ? nil : item(response.body)
             )
         ]
     }
@@ -56,49 +62,55 @@ struct RecordedCall: Sendable {
         _ response: TransportResponse
     ) -> [RecordedCall]? {
         guard request.url.path().hasSuffix("/$batch"),
-            let asked = request.body.flatMap(parsed) as? [String: Any],
-            let requests = asked["requests"] as? [[String: Any]],
-            let answered = parsed(response.body) as? [String: Any],
-            let responses = answered["responses"] as? [[String: Any]]
+            let requests = request.body.flatMap({ parts($0, "requests") }),
+            let responses = parts(response.body, "responses")
         else { return nil }
-        var answers: [String: [String: Any]] = [:]
-        for answer in responses { answers[answer["id"] as? String ?? ""] = answer }
+        var answers: [String: [JSONPieces.Member]] = [:]
+        for answer in responses { answers[text(answer, "id")] = answer }
         return requests.compactMap { request in
-            guard let answer = answers[request["id"] as? String ?? ""] else { return nil }
+            guard let answer = answers[text(request, "id")] else { return nil }
             return RecordedCall(
-                method: request["method"] as? String ?? "",
-                target: request["url"] as? String ?? "",
+                method: text(request, "method"),
+                target: text(request, "url"),
                 ifMatch: headers(request)["If-Match"],
-                body: text(request["body"]),
-                status: answer["status"] as? Int ?? 0,
+                body: request["body"] ?? [],
+                status: number(answer, "status") ?? 0,
                 tag: headers(answer)["ETag"],
-                row: row(Array(text(answer["body"]).utf8))
+                item: answer["body"].flatMap(item)
             )
         }
     }
 
+    /// The objects of a batch, taken apart.
+    private static func parts(_ body: [UInt8], _ name: String) -> [[JSONPieces.Member]]? {
+        JSONPieces.members(body)?[name].flatMap(JSONPieces.elements)?.map {
+            JSONPieces.members($0) ?? []
+        }
+    }
+
     /// Names of fields are the same in any letter case.
-    private static func headers(_ part: [String: Any]) -> HTTPFields {
+    private static func headers(_ part: [JSONPieces.Member]) -> HTTPFields {
         var fields = HTTPFields()
-        for (name, value) in part["headers"] as? [String: String] ?? [:] { fields[name] = value }
+        for member in part["headers"].flatMap(JSONPieces.members) ?? [] {
+            fields[member.name] = JSONPieces.text(member.value)
+        }
         return fields
     }
 
-    private static func parsed(_ bytes: [UInt8]) -> Any? {
-        try? JSONSerialization.jsonObject(with: Data(bytes))
+    private static func text(_ part: [JSONPieces.Member], _ name: String) -> String {
+        part[name].flatMap(JSONPieces.text) ?? ""
     }
 
-    private static func text(_ value: Any?) -> String {
-        guard let value, JSONSerialization.isValidJSONObject(value),
-            let data = try? JSONSerialization.data(withJSONObject: value, options: .sortedKeys)
-        else { return "" }
-        return String(decoding: data, as: UTF8.self)
+    private static func number(_ part: [JSONPieces.Member], _ name: String) -> Int? {
+        part[name].flatMap { Double(String(decoding: $0, as: UTF8.self)) }.flatMap {
+            Int(exactly: $0)
+        }
     }
 
-    private static func row(_ body: [UInt8]) -> Row? {
-        guard let page = try? JSON(String(decoding: body, as: UTF8.self)),
-            let item = try? page.decode(WorldItem.self), let row = try? Row(item)
+    private static func item(_ body: [UInt8]) -> Item? {
+        guard let members = JSONPieces.members(body),
+            let id = members["id"].flatMap(JSONPieces.text), let value = members["text"]
         else { return nil }
-        return row
+        return Item(id: id, text: JSONPieces.text(value), rank: number(members, "rank"))
     }
 }

@@ -6,8 +6,12 @@ import Tideline
 import TidelineCore
 
 /// Every state that a row had on the server, and what each request did.
-final class ServerRecorder: Transport {
+final class ServerRecorder: Sendable {
     private struct State {
+        /// What the server holds, by id.
+        var items: [String: RecordedCall.Item] = [:]
+        /// What a device put back that it had only read.
+        var putBack: String?
         /// Texts that a row had on the server, by id.
         var texts: [String: Set<String>] = [:]
         var ranks: [String: Set<Int>] = [:]
@@ -20,30 +24,74 @@ final class ServerRecorder: Transport {
     }
 
     private let server: WorldServer
-    private let events = WorldEvents()
     private let state = Mutex(State())
 
     init(_ server: WorldServer) { self.server = server }
 
-    func send(_ request: TransportRequest) async throws -> TransportResponse {
+    /// Whose requests come.
+    struct Author: Sendable {
+        /// `d` and the index.
+        var name: String
+        var index: Int
+        /// Whether a conflict ends with the server's row, so that nobody's values are put back.
+        var yields: Bool
+
+        func wrote(_ text: String) -> Bool { text.hasPrefix(name + "-") }
+        func wrote(_ rank: Int) -> Bool { rank % WorldDevice.rankStep == index }
+    }
+
+    /// The server as one device reaches it.
+    struct Port: Transport {
+        let recorder: ServerRecorder
+        let author: Author
+
+        func send(_ request: TransportRequest) async throws -> TransportResponse {
+            try await recorder.send(request, from: author)
+        }
+
+        func stream(_ request: TransportRequest) async throws -> TransportStream {
+            try await recorder.server.transport.stream(request)
+        }
+    }
+
+    private func send(
+        _ request: TransportRequest,
+        from author: Author
+    ) async throws -> TransportResponse {
         let response = try await server.transport.send(request)
         let calls = RecordedCall.calls(request, response)
         state.withLock { state in
             state.requests += 1
-            for call in calls { record(call, &state) }
+            for call in calls {
+                record(call, &state)
+                watch(call, author, &state)
+            }
         }
-        if calls.contains(where: \.isChange) { events.tellChange() }
         return response
     }
 
-    /// The events of our server; the original ones have none.
-    func stream(_ request: TransportRequest) async throws -> TransportStream {
-        guard server.isOurs else { return try await server.transport.stream(request) }
-        return events.listen()
+    /// Looks whether a device overwrites what others wrote with something older that it only read.
+    private func watch(_ call: RecordedCall, _ author: Author, _ state: inout State) {
+        guard server.isOurs, call.isChange else { return }
+        guard call.method != "DELETE", let after = call.item else {
+            state.items[call.itemID] = nil
+            return
+        }
+        defer { state.items[after.id] = after }
+        guard author.yields, let before = state.items[after.id], state.putBack == nil else {
+            return
+        }
+        if before.text != after.text, let text = after.text, !author.wrote(text) {
+            state.putBack = "\(author.name) put the text \(text) of \(after.id) back"
+        }
+        if before.rank != after.rank, after.rank.map(author.wrote) != true {
+            state.putBack = "\(author.name) put the rank of \(after.id) back"
+        }
     }
 
     private func record(_ call: RecordedCall, _ state: inout State) {
-        let key = "\(call.method) \(call.target) \(call.ifMatch ?? "") \(call.body)"
+        let key =
+            "\(call.method) \(call.target) \(call.ifMatch ?? "") \(String(decoding: call.body, as: UTF8.self))"
         Self.mix(&state.history, key)
         Self.mix(&state.history, "\(call.status)")
         if call.method == "DELETE", call.isChange || [404, 410].contains(call.status) {
@@ -55,11 +103,9 @@ final class ServerRecorder: Transport {
         if server.isOurs || call.ifMatch != nil {
             state.effects[key, default: []].insert(call.tag ?? "")
         }
-        if let row = call.row, let text = row["text"]?.text {
-            state.texts[row.id, default: []].insert(text)
-            if case .integer(let rank) = row["rank"] {
-                state.ranks[row.id, default: []].insert(Int(rank))
-            }
+        if let item = call.item, let text = item.text {
+            state.texts[item.id, default: []].insert(text)
+            if let rank = item.rank { state.ranks[item.id, default: []].insert(rank) }
         }
     }
 
@@ -86,6 +132,9 @@ final class ServerRecorder: Transport {
             state.effects.filter { $0.value.count > 1 }.keys.sorted().first
         }
     }
+
+    /// A write that put something back which its device had only read.
+    var putBack: String? { state.withLock { $0.putBack } }
 
     var report: (requests: Int, history: UInt64) {
         state.withLock { ($0.requests, $0.history) }

@@ -61,18 +61,25 @@ public struct World: Sendable {
         var networks: [LossyNetwork] = []
         for index in 0..<plan.devices {
             let seed = plan.seed &* 31 &+ UInt64(index) &+ 1
-            let network = LossyNetwork(recorder, time: time, seed: seed, faults: plan.faults)
+            let name = "d\(index)"
+            let author = ServerRecorder.Author(
+                name: name,
+                index: index,
+                yields: plan.policies[index] == .serverWins
+            )
+            let port = ServerRecorder.Port(recorder: recorder, author: author)
+            let network = LossyNetwork(port, time: time, seed: seed, faults: plan.faults)
             networks.append(network)
             devices.append(
                 WorldDevice(
-                    name: "d\(index)",
+                    name: name,
                     policy: plan.policies[index],
                     pullsPart: plan.pullsPart[index],
                     syncsItself: plan.syncsItself[index],
-                    disk: try disk(plan, index),
-                    network: story.map {
-                        ToldTransport(inner: network, who: "d\(index)", story: $0)
-                    }
+                    disk: try WorldDisk(plan.disks[index]),
+                    copies: plan.copies,
+                    nests: plan.nests,
+                    network: story.map { ToldTransport(inner: network, who: name, story: $0) }
                         ?? network,
                     environment: environment(time, seed),
                     time: time,
@@ -83,7 +90,10 @@ public struct World: Sendable {
         }
         for device in devices { try await device.start() }
         try await work(devices, ids, plan, time)
-        for network in networks { network.set(NetworkFaults()) }
+        // A slow link stays one.
+        var faults = NetworkFaults()
+        faults.bytesMax = plan.faults.bytesMax
+        for network in networks { network.set(faults) }
         story?.tell("the world", "is without faults from here on")
         // Late duplicates are still on their way: they arrive before the world is judged.
         try await time.sleep(.seconds(60))
@@ -98,12 +108,6 @@ public struct World: Sendable {
         let report = try await judge.judge()
         for device in devices { try await device.stop() }
         return report
-    }
-
-    /// Half of the disks are SQLite files, half are in memory.
-    private static func disk(_ plan: WorldPlan, _ index: Int) throws -> any LocalStore {
-        (plan.seed &+ UInt64(index)) % 2 == 0
-            ? MemoryStore() : try SQLiteStore(path: ":memory:", inline: true)
     }
 
     private static func environment(_ time: VirtualTime, _ seed: UInt64) -> SyncEnvironment {
@@ -164,11 +168,13 @@ public struct World: Sendable {
             try await time.sleep(
                 .milliseconds(device.draw { Int.random(in: 1...4000, using: &$0) })
             )
+            try await device.kill()
             sync.cancel()
             _ = try? await sync.value
             try await restart(device, plan)
         }
     }
+
     /// A device that syncs by itself: its user settles what was rejected, and it is killed now and
     /// then.
     private static func watchLoop(

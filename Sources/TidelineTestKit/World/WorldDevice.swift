@@ -22,6 +22,13 @@ final class WorldDevice: Sendable {
         var client: SyncClient?
         /// The sync that runs by itself.
         var running: Task<Void, any Error>?
+        /// Copies of rows that a screen holds, by id.
+        var copies: [String: any WorldRecord] = [:]
+        var copying: SeededGenerator
+        /// The network as the running app reaches it.
+        var line: WorldLine?
+        /// How often the app was started.
+        var starts = 0
     }
 
     let name: String
@@ -29,7 +36,9 @@ final class WorldDevice: Sendable {
     let pullsPart: Bool
     /// Whether it syncs without being asked.
     let syncsItself: Bool
-    private let disk: any LocalStore
+    private let disk: WorldDisk
+    private let copies: WorldPlan.Copies?
+    private let nests: Bool
     private let network: any Transport
     private let environment: SyncEnvironment
     private let time: VirtualTime
@@ -41,7 +50,9 @@ final class WorldDevice: Sendable {
         policy: ConflictPolicy,
         pullsPart: Bool,
         syncsItself: Bool,
-        disk: any LocalStore,
+        disk: WorldDisk,
+        copies: WorldPlan.Copies?,
+        nests: Bool,
         network: any Transport,
         environment: SyncEnvironment,
         time: VirtualTime,
@@ -53,11 +64,18 @@ final class WorldDevice: Sendable {
         self.pullsPart = pullsPart
         self.syncsItself = syncsItself
         self.disk = disk
+        self.copies = copies
+        self.nests = nests
         self.network = network
         self.environment = environment
         self.time = time
         self.story = story
-        state = Mutex(State(generator: SeededGenerator(seed: seed)))
+        state = Mutex(
+            State(
+                generator: SeededGenerator(seed: seed),
+                copying: SeededGenerator(seed: seed ^ 0x636F_7079)
+            )
+        )
     }
 
     func draw<Result>(_ body: (inout SeededGenerator) -> Result) -> Result {
@@ -71,28 +89,57 @@ final class WorldDevice: Sendable {
 
     /// Starts the app anew, a client on the same disk; one that ran is killed.
     func start() async throws {
-        try await stop()
+        try await kill()
         story?.tell(name, "starts")
         // A few rows make several pages of growing size.
         var limits = SyncLimits()
         limits.pageRowsFirst = 2
         limits.pageRowsMax = 8
+        let line = WorldLine(network)
         let client = SyncClient(
             endpoint: World.endpoint,
-            transport: network,
+            transport: line,
             limits: limits,
             environment: environment
         )
         try await client.syncContext.initialize(
-            store: disk,
-            tables: [WorldItem.self],
+            store: try disk.store(),
+            tables: [model],
             conflicts: policy
         )
-        state.withLock { $0.client = client }
+        state.withLock { state in
+            state.client = client
+            state.line = line
+            state.copies = [:]
+            state.starts += 1
+        }
         guard syncsItself else { return }
         let policy = try Self.policy(pullsPart: pullsPart)
         let running = time.start { try await client.runSyncing(policy) }
         state.withLock { $0.running = running }
+    }
+
+    private var model: any WorldRecord.Type {
+        switch copies {
+        case .timed: WorldTimedItem.self
+        case .versioned: WorldVersionedItem.self
+        case .plain, nil: WorldItem.self
+        }
+    }
+
+    /// Ends the app.
+    ///
+    /// One on a file ends at once: its file is copied as it lies there, and what it does from then on
+    /// reaches neither the copy nor the network.
+    func kill() async throws {
+        let (client, line) = state.withLock { ($0.client, $0.line) }
+        if client != nil, disk.isFile {
+            try disk.copy()
+            line?.cut()
+            // The app that goes on in its ruins is nobody's.
+            state.withLock { $0.client = nil }
+        }
+        try await stop()
     }
 
     /// Ends the sync that runs by itself.
@@ -115,25 +162,31 @@ final class WorldDevice: Sendable {
     // MARK: - The user
 
     func edit(_ ids: [String]) async throws {
+        let id = ids[draw { Int.random(in: 0..<ids.count, using: &$0) }]
+        let starts = state.withLock { $0.starts }
         do {
-            try await editOne(of: ids)
+            try await edit(id)
         } catch let error as SyncError
             where error.code == .alreadyExists || error.code == .notFound
         {
             // A pull came between the look at the row and the change.
+        } catch let error as SyncError where error.code == .storeNotInitialized {
+            // The app was killed.
         }
+        // An app that was killed meanwhile may have stored the edit or not.
+        if state.withLock({ $0.starts != starts || $0.client == nil }) { forget(id) }
     }
 
-    private func editOne(of ids: [String]) async throws {
-        let id = ids[draw { Int.random(in: 0..<ids.count, using: &$0) }]
+    private func edit(_ id: String) async throws {
         let dice = draw { Int.random(in: 0..<100, using: &$0) }
         let text = state.withLock { state in
             state.edits += 1
             return "\(name)-\(state.edits)"
         }
-        let todos = try client().syncTable(WorldItem.self)
-        try await noteFlight(of: id)
-        let stored = try await client().syncTable(named: WorldItem.tableName).read(id: id)
+        let client = try client()
+        let todos = try client.syncTable(WorldItem.self)
+        try await noteFlight(of: id, client)
+        let stored = try await client.syncTable(named: WorldItem.tableName).read(id: id)
         switch (stored != nil, dice) {
         case (false, ..<70):
             story?.tell(name, "inserts \(id) with text \(text)")
@@ -149,18 +202,84 @@ final class WorldDevice: Sendable {
             note(id, stored?.version == nil ? nil : .deleted)
             noteRank(id, nil)
         case (true, ..<25):
-            story?.tell(name, "toggles \(id)")
-            try await todos.update(id: id) { $0.complete.toggle() }
+            try await editAside(id, todos)
         case (true, ..<45):
-            let rank = edits * 10 + (Int(name.dropFirst()) ?? 0)
+            let rank = edits * Self.rankStep + (Int(name.dropFirst()) ?? 0)
             story?.tell(name, "sets rank \(rank) of \(id)")
+            if try await editsCopy(of: id, client, { $0.rank = rank }) { break }
             try await todos.update(id: id) { $0.rank = rank }
             noteRank(id, rank)
         default:
             story?.tell(name, "sets text \(text) of \(id)")
+            if try await editsCopy(of: id, client, { $0.text = text }) { break }
             try await todos.update(id: id) { $0.text = text }
             note(id, .text(text))
         }
+    }
+
+    /// Ranks of one device have one last digit.
+    static let rankStep = 10
+
+    /// Changes what is only compared at the end.
+    private func editAside(_ id: String, _ todos: SyncTable<WorldItem>) async throws {
+        let depth = nests ? copyDraw { Int.random(in: 1...64, using: &$0) } : nil
+        guard let depth else {
+            story?.tell(name, "toggles \(id)")
+            try await todos.update(id: id) { $0.complete.toggle() }
+            return
+        }
+        story?.tell(name, "nests \(depth) levels in \(id)")
+        try await todos.update(id: id) { $0.nested = WorldNest(depth: depth) }
+    }
+
+    private func copyDraw<Result>(_ body: (inout SeededGenerator) -> Result) -> Result {
+        state.withLock { body(&$0.copying) }
+    }
+
+    /// Changes a copy that was read some time ago, where this user does so, and stores it.
+    private func editsCopy(
+        of id: String,
+        _ client: SyncClient,
+        _ change: (inout any WorldRecord) -> Void
+    ) async throws -> Bool {
+        switch copies {
+        case nil: false
+        case .plain: try await editsCopy(of: id, try client.syncTable(WorldItem.self), change)
+        case .timed: try await editsCopy(of: id, try client.syncTable(WorldTimedItem.self), change)
+        case .versioned:
+            try await editsCopy(of: id, try client.syncTable(WorldVersionedItem.self), change)
+        }
+    }
+
+    private func editsCopy<Record: WorldRecord>(
+        of id: String,
+        _ table: SyncTable<Record>,
+        _ change: (inout any WorldRecord) -> Void
+    ) async throws -> Bool {
+        // A list is shown anew now and then, and takes all its rows.
+        if copyDraw({ $0.chance(30) }) {
+            for record in try await table.read() {
+                let isKept = copyDraw { $0.chance(50) }
+                state.withLock { state in
+                    if !isKept || state.copies[record.id] == nil {
+                        state.copies[record.id] = record
+                    }
+                }
+            }
+        }
+        guard copyDraw({ $0.chance(70) }), var copy = state.withLock({ $0.copies[id] }) else {
+            return false
+        }
+        story?.tell(name, "does so in a copy with text \(copy.text), rank \(copy.rank ?? -1)")
+        change(&copy)
+        guard let record = copy as? Record else { return false }
+        let stored = try await table.update(record)
+        let goesOn = copyDraw { $0.chance(50) }
+        state.withLock { $0.copies[id] = goesOn ? record : stored }
+        // Where the copy was older than this device's own last edit, that edit is over.
+        note(id, stored.text.hasPrefix(name + "-") ? .text(stored.text) : nil)
+        noteRank(id, stored.rank.flatMap { $0 % Self.rankStep == Int(name.dropFirst()) ? $0 : nil })
+        return true
     }
 
     private func note(_ id: String, _ edit: LastEdit?) {
@@ -171,8 +290,8 @@ final class WorldDevice: Sendable {
         state.withLock { $0.lastRanks[id] = rank }
     }
 
-    private func noteFlight(of id: String) async throws {
-        let isInFlight = try await client().syncContext.pendingOperations().contains {
+    private func noteFlight(of id: String, _ client: SyncClient) async throws {
+        let isInFlight = try await client.syncContext.pendingOperations().contains {
             $0.itemID == id && $0.isAttempted && !$0.isParked
         }
         state.withLock { state in
@@ -192,7 +311,7 @@ final class WorldDevice: Sendable {
         var query = TableQuery()
         query.order = [SortKey(column: "id")]
         let wanted = query
-        return try await disk.read { try $0.rows(wanted, in: WorldItem.tableName) }
+        return try await disk.store().read { try $0.rows(wanted, in: WorldItem.tableName) }
     }
     /// Rows whose entry in the queue does not fit them: a deleted one that is there, or another
     /// one that is not.
@@ -200,7 +319,7 @@ final class WorldDevice: Sendable {
         var query = TableQuery()
         query.order = [SortKey(column: "id")]
         let ordered = query
-        return try await disk.read { reader in
+        return try await disk.store().read { reader in
             var kinds: [String: Int64] = [:]
             for entry in try reader.rows(ordered, in: "MS_TableOperations") {
                 guard let id = entry["itemId"]?.text, case .integer(let kind) = entry["kind"]

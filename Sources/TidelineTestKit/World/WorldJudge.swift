@@ -69,6 +69,9 @@ struct WorldJudge {
             try await checkConvergence(device, rows)
             try checkLoss(device)
         }
+        if let putBack = recorder.putBack {
+            throw violation("no acknowledged write is lost", putBack)
+        }
         if let doubled = recorder.doubled {
             throw violation("at most once", "took effect twice: \(doubled)")
         }

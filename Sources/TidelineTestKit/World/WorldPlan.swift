@@ -14,6 +14,26 @@ public struct WorldPlan: Sendable, Hashable {
         case dotNet
     }
 
+    /// What a device keeps its store in.
+    public enum Disk: String, Sendable, Hashable, CaseIterable {
+        /// Nothing but memory.
+        case memory
+        /// SQLite, in memory.
+        case sqlite
+        /// A SQLite file, which is copied as it lies there when the app is killed.
+        case file
+    }
+
+    /// The model by which a device's user changes copies of rows that were read before.
+    public enum Copies: String, Sendable, Hashable, CaseIterable {
+        /// It has no system properties.
+        case plain
+        /// It has `updatedAt`.
+        case timed
+        /// It has `version`.
+        case versioned
+    }
+
     /// The seed that everything is drawn from.
     public var seed: UInt64
     /// Whose server it is.
@@ -32,6 +52,13 @@ public struct WorldPlan: Sendable, Hashable {
     public var policies: [ConflictPolicy]
     /// What each device pulls: all rows, or the open ones and those of a high rank.
     public var pullsPart: [Bool]
+    /// What each device has for a disk.
+    public var disks: [Disk]
+    /// Where users change copies that they read before, by which model; else they read, change and
+    /// store in one step.
+    public var copies: Copies?
+    /// Whether users store deeply nested values.
+    public var nests = false
 
     /// Draws a plan.
     public init(seed: UInt64) {
@@ -50,6 +77,21 @@ public struct WorldPlan: Sendable, Hashable {
         if kinds.chance(20) { server = kinds.chance(50) ? .node : .dotNet }
         let someSyncThemselves = kinds.chance(25)
         syncsItself = (0..<devices).map { _ in someSyncThemselves && kinds.chance(60) }
+        disks = (0..<devices).map { (seed &+ UInt64($0)) % 2 == 0 ? .memory : .sqlite }
+        drawMore()
+    }
+
+    /// What worlds have learned since; most have little of it.
+    private mutating func drawMore() {
+        var kinds = SeededGenerator(seed: seed ^ 0x6D6F_7265)
+        for device in disks.indices where kinds.chance(20) { disks[device] = .file }
+        if kinds.chance(40) { copies = Copies.allCases.randomElement(using: &kinds) }
+        if server == .tideline, kinds.chance(10) { nests = true }
+        if kinds.chance(15) { faults.bytesMax = Int.random(in: 1500...4000, using: &kinds) }
+        guard faults.cut > 0, kinds.chance(30) else { return }
+        faults.refuseOne = 4
+        faults.emptyOne = 4
+        faults.otherEpoch = 4
     }
 }
 
@@ -81,7 +123,9 @@ public struct WorldViolation: Error, Sendable, CustomStringConvertible {
         if let plan {
             text += "\nThe smallest world that breaks a guarantee: \(plan.devices) devices, "
             text += "\(plan.rows) rows, \(plan.steps) steps, server \(plan.server), "
-            text += "syncing by themselves \(plan.syncsItself), \(plan.faults)"
+            text +=
+                "syncing by themselves \(plan.syncsItself), disks \(plan.disks.map(\.rawValue)), "
+            text += "copies \(plan.copies?.rawValue ?? "none"), nests \(plan.nests), \(plan.faults)"
         }
         return text + "\n  " + story.joined(separator: "\n  ")
     }

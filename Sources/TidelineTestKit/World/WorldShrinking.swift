@@ -66,12 +66,20 @@ extension WorldPlan {
                 $0.policies.removeLast()
                 $0.pullsPart.removeLast()
                 $0.syncsItself.removeLast()
+                $0.disks.removeLast()
             }
         }
         if rows > 1 { add { $0.rows -= 1 } }
         add { $0.server = .tideline }
         for device in pullsPart.indices { add { $0.pullsPart[device] = false } }
         for device in syncsItself.indices { add { $0.syncsItself[device] = false } }
+        for device in disks.indices { add { $0.disks[device] = .memory } }
+        add { $0.copies = nil }
+        add { $0.nests = false }
+        add { $0.faults.bytesMax = nil }
+        add { $0.faults.refuseOne = 0 }
+        add { $0.faults.emptyOne = 0 }
+        add { $0.faults.otherEpoch = 0 }
         add { $0.faults.late = 0 }
         add { $0.faults.double = 0 }
         add { $0.faults.busy = 0 }

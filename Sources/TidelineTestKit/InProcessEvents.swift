@@ -1,0 +1,52 @@
+// InProcessEvents: `GET /$events` of a server in this process, as a client reads it from a socket.
+
+import Synchronization
+import Tideline
+import TidelineServerCore
+
+/// One listener, with a feed of its own as an event loop has it.
+final class InProcessEvents: Sendable {
+    private struct State {
+        var feed: EventFeed
+        var listener: EventListener
+
+        /// The events that are due.
+        mutating func next() -> [UInt8] {
+            listener.mark(feed.refresh())
+            var bytes: [UInt8] = []
+            while listener.isPending { bytes += listener.next(feed.stamps) }
+            return bytes
+        }
+    }
+
+    private let state = Mutex<State?>(nil)
+    private let pieces: AsyncThrowingStream<[UInt8], any Error>.Continuation
+
+    /// Begins to listen; nobody listens any more when the bytes are let go of.
+    static func bytes(
+        of stream: EventStream,
+        on board: EventBoard
+    ) -> AsyncThrowingStream<[UInt8], any Error> {
+        let (bytes, pieces) = AsyncThrowingStream<[UInt8], any Error>.makeStream()
+        let events = InProcessEvents(pieces)
+        let feed = board.attach { [weak events] in events?.tell() }
+        let listener = stream.listener(feed)
+        pieces.onTermination = { _ in
+            board.detach(feed)
+            events.state.withLock { $0 = nil }
+        }
+        pieces.yield(listener.opening(feed.stamps))
+        events.state.withLock { $0 = State(feed: feed, listener: listener) }
+        events.tell()
+        return bytes
+    }
+
+    private init(_ pieces: AsyncThrowingStream<[UInt8], any Error>.Continuation) {
+        self.pieces = pieces
+    }
+
+    private func tell() {
+        let bytes = state.withLock { $0?.next() ?? [] }
+        if !bytes.isEmpty { pieces.yield(bytes) }
+    }
+}

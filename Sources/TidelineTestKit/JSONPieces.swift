@@ -1,0 +1,90 @@
+// JSONPieces: an object or an array as the texts of its parts, taken apart and put together.
+
+import TidelineCore
+
+enum JSONPieces {
+    /// A member of an object; the value is its text as it stands.
+    struct Member: Sendable {
+        var name: String
+        var value: [UInt8]
+    }
+
+    /// How deep values may be nested beyond what columns allow: a batch holds rows.
+    private static let outside = 8
+
+    /// Nil for what is no object.
+    static func members(_ text: [UInt8]) -> [Member]? {
+        text.withUnsafeBufferPointer { bytes in
+            var reader = JSONReader(bytes, outside: outside)
+            var result: [Member] = []
+            do {
+                guard case .object = try reader.value() else { return nil }
+                try reader.beginObject()
+                while let name = try reader.nextMember() {
+                    let value = Array(bytes[try reader.rawValue()])
+                    result.append(Member(name: reader.text(name), value: value))
+                }
+                try reader.end()
+            } catch {
+                return nil
+            }
+            return result
+        }
+    }
+
+    /// Nil for what is no array.
+    static func elements(_ text: [UInt8]) -> [[UInt8]]? {
+        text.withUnsafeBufferPointer { bytes in
+            var reader = JSONReader(bytes, outside: outside)
+            var result: [[UInt8]] = []
+            do {
+                guard case .array = try reader.value() else { return nil }
+                try reader.beginArray()
+                while try reader.nextElement() {
+                    result.append(Array(bytes[try reader.rawValue()]))
+                }
+                try reader.end()
+            } catch {
+                return nil
+            }
+            return result
+        }
+    }
+
+    /// The content of a string; nil for what is none.
+    static func text(_ value: [UInt8]) -> String? {
+        value.withUnsafeBufferPointer { bytes in
+            var reader = JSONReader(bytes)
+            guard case .string(let span) = try? reader.value() else { return nil }
+            return reader.text(span)
+        }
+    }
+
+    static func object(_ members: [Member]) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.byte("{")
+        for (place, member) in members.enumerated() {
+            if place > 0 { writer.byte(",") }
+            writer.string(member.name)
+            writer.byte(":")
+            writer.raw(member.value)
+        }
+        writer.byte("}")
+        return writer.bytes
+    }
+
+    static func array(_ elements: [[UInt8]]) -> [UInt8] {
+        Array("[".utf8) + elements.joined(separator: [UInt8(ascii: ",")]) + Array("]".utf8)
+    }
+}
+
+extension [JSONPieces.Member] {
+    /// The value of a member.
+    subscript(name: String) -> [UInt8]? {
+        get { first { $0.name == name }?.value }
+        set {
+            guard let place = firstIndex(where: { $0.name == name }) else { return }
+            if let newValue { self[place].value = newValue } else { remove(at: place) }
+        }
+    }
+}
