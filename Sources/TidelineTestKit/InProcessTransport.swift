@@ -30,9 +30,11 @@ public struct InProcessTransport: Transport {
                 body: request.body ?? []
             )
         )
+        var answered = response.headers
+        answered.append("Date", HTTPDate.text(microseconds: handler.now))
         return TransportResponse(
             status: response.status,
-            headers: response.headers,
+            headers: answered,
             body: response.body
         )
     }
