@@ -44,13 +44,15 @@ public final class SyncClient: Sendable {
         self.endpoint = endpoint
         let transport = transport ?? makeDefaultTransport()
         let generation = SharedGeneration(generation)
+        let clock = ServerClock()
         let remote: @Sendable () throws -> RemoteService = {
             RemoteService(
                 endpoint: try TableEndpoint(endpoint, allowsInsecure: allowsInsecureEndpoint),
                 transport: transport,
                 environment: environment,
                 limits: limits,
-                generation: generation
+                generation: generation,
+                clock: clock
             )
         }
         self.remote = remote

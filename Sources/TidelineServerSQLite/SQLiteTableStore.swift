@@ -27,7 +27,12 @@ package final class SQLiteTableStore: TableStore {
         /// Microseconds since 1970.
         var time = Int64.min / 2
         var refusal: ServerError?
+        /// Whether one is under way.
+        var isUnderWay = false
     }
+
+    /// How long somebody waits for a look.
+    private static let lookMax: Duration = .seconds(1)
 
     /// How many microseconds a look counts.
     private static let lookLasts: Int64 = 1_000_000
@@ -203,15 +208,35 @@ package final class SQLiteTableStore: TableStore {
         guard writer.queueLength < limits.writeQueue else { throw ServerError.tooManyWrites }
         let time = now()
         // Anybody may ask, and each look is a flush of the disk.
-        let isNew = lastLook.withLock { look in
-            guard time >= look.time, time - look.time < Self.lookLasts else {
-                look.time = time
+        let isOld = lastLook.withLock { look in
+            guard !look.isUnderWay, time < look.time || time - look.time >= Self.lookLasts else {
                 return false
             }
+            look.time = time
+            look.isUnderWay = true
             return true
         }
-        if !isNew { await lookWhetherWritable() }
+        if isOld { await lookForAWhile() }
         if let refusal = lastLook.withLock({ $0.refusal }) { throw refusal }
+    }
+
+    /// Waits for a look, but not for as long as the writer may wait for a lock.
+    private func lookForAWhile() async {
+        let (ends, ended) = AsyncStream.makeStream(
+            of: Void.self,
+            bufferingPolicy: .bufferingNewest(1)
+        )
+        Task {
+            await lookWhetherWritable()
+            ended.finish()
+        }
+        let timer = Task {
+            try await Task.sleep(for: Self.lookMax)
+            lastLook.withLock { if $0.isUnderWay { $0.refusal = .writesWait } }
+            ended.finish()
+        }
+        for await _ in ends {}
+        timer.cancel()
     }
 
     /// Writes, and remembers how it went.
@@ -225,7 +250,10 @@ package final class SQLiteTableStore: TableStore {
             log.write(.error, "the database cannot be written", ["cause": "\(error)"])
             refusal = .notWritable
         }
-        lastLook.withLock { $0.refusal = refusal }
+        lastLook.withLock { look in
+            look.refusal = refusal
+            look.isUnderWay = false
+        }
     }
 
     package var writeQueueLength: Int { writer.queueLength }

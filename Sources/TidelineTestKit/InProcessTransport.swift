@@ -44,7 +44,7 @@ public struct InProcessTransport: Transport {
         let components = URLComponents(url: request.url, resolvingAgainstBaseURL: false)
         var headers = request.headers
         headers["Host"] = request.url.host() ?? "localhost"
-        return await handler.handle(
+        var response = await handler.handle(
             ServerRequest(
                 method: request.method,
                 path: components?.percentEncodedPath ?? "/",
@@ -53,5 +53,7 @@ public struct InProcessTransport: Transport {
                 body: request.body ?? []
             )
         )
+        response.headers.append("Date", HTTPDate.text(microseconds: handler.now))
+        return response
     }
 }

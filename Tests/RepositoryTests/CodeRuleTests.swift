@@ -23,6 +23,8 @@ struct CodeRuleTests {
             "Holds ServerEnvironment, where the server's clock and ids come in.",
         "Sources/TidelineSQLite/QueryDeadline.swift":
             "Bounds the time that a statement on a real database may run.",
+        "Sources/TidelineServerSQLite/SQLiteTableStore.swift":
+            "Bounds the time that a caller waits for a look at a locked database.",
         "Sources/TidelineTestKit/OriginalServer/OriginalServer.swift":
             "Gives a test that brings no clock and no ids of its own the live ones.",
     ]

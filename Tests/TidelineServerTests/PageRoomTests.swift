@@ -38,6 +38,23 @@ import TidelineServerSQLite
         #expect(meter.traffic.answers.held == 0)
     }
 
+    /// Many may ask at once before anybody knows how large the rows are: each has room, or waits.
+    @Test func theFirstReadersOfATableTakeRoomToo() async throws {
+        let meter = Meter()
+        var hooks = TableHooks()
+        hooks.afterRead = { _, _ in meter.take() }
+        let door = try await Door(hooks: ["TodoItem": hooks], traffic: meter.traffic)
+        let text = String(repeating: "x", count: 60_000)
+        for number in 0..<60 {
+            let row = #"{"id":"\#(number)","text":"\#(text)"}"#
+            #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
+        }
+        #expect(await door.send("GET", "/tables/TodoItem?$top=60").rows.count == 60)
+        let held = meter.held.withLock { $0 }
+        #expect(held.count == 1 && held.allSatisfy { $0 > 60 * 60_000 })
+        #expect(meter.traffic.answers.held == 0)
+    }
+
     /// Few rows may be a large page: who asks again knows how large they are.
     @Test func fewLargeRowsTakeRoom() async throws {
         let meter = Meter()

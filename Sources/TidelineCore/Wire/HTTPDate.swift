@@ -46,16 +46,33 @@ package enum HTTPDate {
     /// Seconds since 1970 of any of the three forms that a recipient must accept, else nil.
     package static func seconds(_ text: String) -> Int64? {
         if let seconds = preferredSeconds(text) { return seconds }
+        // A '-' that does not stand between two words would be the sign of a number.
+        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.allSatisfy({ $0.first?.isLetterOrDigit == true }),
+            parts.allSatisfy({ $0.last?.isLetterOrDigit == true })
+        else { return nil }
         let words = text.split { " ,-".contains($0) }
         if words.count == 6, words[5] == "GMT" {
-            let isShort = words[3].utf8.count == 2
-            guard let year = Int64(words[3]) else { return nil }
-            let full = isShort ? year + (year >= 70 ? 1900 : 2000) : year
-            return seconds(full, words[2], words[1], words[4])
+            guard let year = number(words[3]) else { return nil }
+            switch words[3].utf8.count {
+            case 2: return seconds(year + (year >= 70 ? 1900 : 2000), words[2], words[1], words[4])
+            case 4: return seconds(year, words[2], words[1], words[4])
+            default: return nil
+            }
         }
         // asctime: Sun Nov  6 08:49:37 1994
-        guard words.count == 5, let year = Int64(words[4]) else { return nil }
+        guard words.count == 5, words[4].utf8.count == 4, let year = number(words[4]) else {
+            return nil
+        }
         return seconds(year, words[1], words[2], words[3])
+    }
+
+    /// A number of at most four digits and nothing else.
+    private static func number(_ text: Substring) -> Int64? {
+        guard (1...4).contains(text.utf8.count),
+            text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 })
+        else { return nil }
+        return Int64(text)
     }
 
     /// The same of the preferred form, which nearly all send; nil for all that is not certain.
@@ -108,10 +125,14 @@ package enum HTTPDate {
         _ dayText: Substring,
         _ clock: Substring
     ) -> Int64? {
-        let parts = clock.split(separator: ":").compactMap { Int64($0) }
-        guard let month = months.firstIndex(where: { $0 == monthName }), let day = Int64(dayText),
+        let parts = clock.split(separator: ":").compactMap { number($0) }
+        guard let month = months.firstIndex(where: { $0 == monthName }), let day = number(dayText),
             parts.count == 3
         else { return nil }
         return seconds(year, month, day, (parts[0], parts[1], parts[2]))
     }
+}
+
+extension Character {
+    fileprivate var isLetterOrDigit: Bool { isASCII && (isLetter || isNumber) }
 }

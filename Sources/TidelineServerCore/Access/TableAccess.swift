@@ -129,6 +129,11 @@ extension TableService {
         return TablePermissions().filled(with: isMade ? .authenticated : .anonymous)
     }
 
+    /// Whether reads of a table are enabled; they are for one that is not there.
+    func mayAnybodyRead(_ table: String) -> Bool {
+        permissions(named: table).access("GET", isRow: true) != .disabled
+    }
+
     private static func methods(isRow: Bool, _ generation: Generation) -> [String] {
         switch (isRow, generation) {
         case (false, .classic): ["GET", "POST", "PATCH"]

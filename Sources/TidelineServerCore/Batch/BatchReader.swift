@@ -49,7 +49,7 @@ package struct BatchReader {
         requestsMax: Int
     ) {
         // A body may be as deep as it may be by itself: the envelope, its requests and one of them.
-        reader = JSONReader(bytes, outside: 3)
+        reader = JSONReader(bytes, outside: 4)
         self.origin = origin
         self.requestsMax = requestsMax
     }

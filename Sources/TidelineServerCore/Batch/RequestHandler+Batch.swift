@@ -41,6 +41,9 @@ extension RequestHandler {
         return response
     }
 
+    /// What the answer about one row likely has.
+    private static let rowBytesLikely = 4096
+
     /// Room for all answers, before any of it is done; nil when they are likely small.
     private func room(for envelope: BatchEnvelope) async throws -> AnswerShare? {
         let limits = service.settings.limits
@@ -48,7 +51,7 @@ extension RequestHandler {
         for request in envelope.requests where bytes < limits.batchAnswerBytes {
             switch (request.route, request.method) {
             case (.table, "GET"), (.endpoint, _): bytes += limits.pageBytes
-            default: bytes += PageSize.rowBytesUnknown
+            default: bytes += Self.rowBytesLikely
             }
         }
         guard bytes > AnswerMemory.smallBytes else { return nil }

@@ -7,7 +7,9 @@ extension TableService {
     static let digestName = "$digest"
 
     func digest(_ call: TableCall, _ name: String) async throws -> ServerResponse {
-        guard call.request.method == "GET" else { throw ServerError.methodNotAllowed("GET") }
+        guard call.request.method == "GET", mayAnybodyRead(name) else {
+            throw ServerError.methodNotAllowed(digestMethods(name))
+        }
         try checkPermission(call, name, isRow: true)
         let table = try table(named: name)
         var request = DigestRequest()
@@ -38,6 +40,9 @@ extension TableService {
         if let horizon = clock.horizonText { headers.append("Tideline-Horizon", horizon) }
         return ServerResponse(status: 200, headers: headers, body: writer.bytes)
     }
+
+    /// The verbs of a digest: none of a table whose reads are disabled.
+    func digestMethods(_ table: String) -> String { mayAnybodyRead(table) ? "GET, HEAD" : "" }
 
     private func digestFilter(_ call: TableCall) throws -> String? {
         var filter: String?

@@ -53,7 +53,9 @@ extension TableService {
         await afterRead(call, table, nil, rows: page.rows)
         // Behind the page: what was forgotten before it was read is told.
         let clock = try await store.clock(of: table)
-        if let tracking, clock.horizon > tracking.stamp { throw ServerError.deltaExpired }
+        if let tracking, clock.horizon > tracking.stamp {
+            throw ServerError.deltaExpired(clock)
+        }
         var links = ListLinks()
         links.next = plan.nextParameters(
             after: page,
@@ -189,7 +191,9 @@ extension TableService {
         let share = try await room(forPageOf: request.rowsMax, in: table)
         var page = try await store.changes(request, in: table)
         table.pageSize.made(rows: page.rows, bytes: page.bytes.count)
-        guard page.clock.horizon <= link.stamp else { throw ServerError.deltaExpired }
+        guard page.clock.horizon <= link.stamp else {
+            throw ServerError.deltaExpired(page.clock)
+        }
         await afterRead(call, table, nil, rows: page.rows)
         let token = DeltaToken(.changes, scope, stamp: page.next ?? page.clock.stamp)
         var links = ListLinks()

@@ -53,6 +53,9 @@ package struct RequestHandler: Sendable {
         return response
     }
 
+    /// The server's time, in microseconds since 1970.
+    package var now: Int64 { service.settings.environment.now() }
+
     /// From now on the server is not ready, whatever still comes.
     package func beginDrain() { service.phase.beginDrain() }
 
@@ -205,7 +208,7 @@ package struct RequestHandler: Sendable {
             allowed = HTTPMethods.listed(service.methods(ofEndpoint: path))
             guard !allowed.isEmpty || request.isPreflight else { throw ServerError.noSuchPath }
         case .table(let table): allowed = service.allowedMethods(table, isRow: false, .classic)
-        case .row(_, TableService.digestName): allowed = "GET"
+        case .row(let table, TableService.digestName): allowed = service.digestMethods(table)
         case .row(let table, _): allowed = service.allowedMethods(table, isRow: true, .classic)
         }
         return ServerResponse(status: 200, headers: ["Allow": allowed])

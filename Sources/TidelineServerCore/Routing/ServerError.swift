@@ -61,10 +61,12 @@ package struct ServerError: Error, Sendable {
         )
     }
 
-    package static let deltaExpired = linkIsOver(
-        "Deletes were forgotten",
-        code: "deltaExpired"
-    )
+    /// Says which links are too old: those made before the horizon.
+    package static func deltaExpired(_ clock: TableClock) -> ServerError {
+        var error = linkIsOver("Deletes were forgotten", code: "deltaExpired")
+        if let horizon = clock.horizonText { error.headers.append("Tideline-Horizon", horizon) }
+        return error
+    }
 
     package static let epochChanged = linkIsOver(
         "The database was put back to an earlier state",
@@ -217,6 +219,12 @@ package struct ServerError: Error, Sendable {
 
     package static let notWritable = busy(
         "The database cannot be written; the server's log says why. Try again shortly."
+    )
+
+    /// Another program holds the database, or the disk is slow.
+    package static let writesWait = busy(
+        "Writes wait for longer than a second: another program has locked the database, or the disk "
+            + "is slow."
     )
 
     package static let failed = ServerError(500, "The server failed; its log says why.")

@@ -8,11 +8,18 @@ package import TidelineCore
 
 package struct JSONPatch: Sendable {
     private enum Step: Sendable {
-        case set(Int, SQLValue)
+        case set(Int, Setting)
         case reset(Int)
         case copy(from: Int, to: Int)
         /// Nil for a value that the column can never hold.
         case test(Int, SQLValue?)
+    }
+
+    /// What a member is set to.
+    private enum Setting: Sendable {
+        case value(SQLValue)
+        /// The column cannot hold it, which matters when it is the last one only.
+        case refused(ServerError)
     }
 
     /// What the patch says of system members, by name, checked like the members of a merge.
@@ -32,7 +39,8 @@ package struct JSONPatch: Sendable {
         self.table = table
         do {
             try bytes.withUnsafeBufferPointer { buffer in
-                var reader = JSONReader(buffer)
+                // Values may be as deep as in a row, which is one object around them.
+                var reader = JSONReader(buffer, outside: 1)
                 guard case .array = try reader.value() else {
                     throw ServerError.badRequest("A JSON Patch must be an array of operations.")
                 }
@@ -82,12 +90,24 @@ package struct JSONPatch: Sendable {
     ) throws {
         var reader = JSONReader(bytes)
         if place < table.columns.count {
-            steps.append(.set(place, try table.read(place, &reader)))
+            steps.append(.set(place, try setting(table.columns[place], &reader)))
         } else {
             guard !bytes.elementsEqual("null".utf8) else {
                 throw operation.fault("'\(table.member(place).name)' is set by the server")
             }
             try claims.readSystem(table.member(place).name, &reader)
+        }
+    }
+
+    /// The rules of the column are for the last value only.
+    private func setting(
+        _ column: ColumnDefinition,
+        _ reader: inout JSONReader
+    ) throws -> Setting {
+        do {
+            return .value(try column.read(&reader))
+        } catch let refusal as ServerError {
+            return .refused(refusal)
         }
     }
 
@@ -132,30 +152,35 @@ extension JSONPatch {
     package func apply(to stored: [SQLValue]) throws(ServerError) -> [SQLValue?]? {
         var row = stored
         var changed = [Bool](repeating: false, count: table.columns.count)
-        // The values of the body were checked when they were read.
-        var isUnchecked = changed
+        var refusals: [Int: ServerError] = [:]
         var bytesToTest = Self.testedBytesMax
         for step in steps {
             switch step {
-            case .set(let place, let value):
+            case .set(let place, .value(let value)):
                 row[place] = value
                 changed[place] = true
-                isUnchecked[place] = false
+                refusals[place] = nil
+            case .set(let place, .refused(let refusal)):
+                changed[place] = true
+                refusals[place] = refusal
             case .reset(let place):
                 row[place] = table.columns[place].storedDefault
                 changed[place] = true
-                isUnchecked[place] = true
+                refusals[place] = nil
             case .copy(let source, let place):
                 row[place] = row[source]
                 changed[place] = true
-                isUnchecked[place] = true
+                refusals[place] = refusals[source]
             case .test(let place, let value):
+                // What such a member is compared with is nothing that the row could be.
+                if let refusal = refusals[place] { throw refusal }
                 guard let value else { return nil }
                 try Self.spend(&bytesToTest, on: row[place], value)
                 guard table.member(place).type.isSame(row[place], value) else { return nil }
             }
         }
-        for place in table.columns.indices where isUnchecked[place] {
+        for place in table.columns.indices where changed[place] {
+            if let refusal = refusals[place] { throw refusal }
             guard row[place] != .null || table.columns[place].isNullable else {
                 throw ServerError.badRequest(
                     "Member '\(table.columns[place].name)': null is not allowed."

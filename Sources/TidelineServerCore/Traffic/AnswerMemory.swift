@@ -150,10 +150,12 @@ package final class AnswerShare: Sendable {
 extension TableService {
     /// Room for a page, before it is made; nil for a small one.
     func room(forPageOf rows: Int, in table: Table) async throws -> AnswerShare? {
-        let bytes = table.pageSize.likelyBytes(ofRows: rows)
-        // What a table that nobody has read holds is not known.
-        let isSmall = !table.pageSize.isKnown || bytes <= AnswerMemory.smallBytes
-        if rows <= Self.smallPageRows, isSmall { return nil }
+        let likely = table.pageSize.likelyBytes(ofRows: rows)
+        // Of a table that nobody has read each row may be the largest: many may ask before the first
+        // of them is answered.
+        let bytes = likely ?? PageSize.product(rows, settings.limits.rowBytes)
+        let isFew = rows <= Self.smallPageRows || likely == nil
+        if isFew, bytes <= AnswerMemory.smallBytes { return nil }
         return try await settings.traffic.answers.room(for: min(bytes, settings.limits.pageBytes))
     }
 
@@ -166,26 +168,25 @@ extension TableService {
 /// Room is taken while a page waits for its turn at the database, and others wait for the room: so it
 /// is what the page will need, and not the most that it could be.
 final class PageSize: Sendable {
-    /// Of a table that nobody has read.
-    static let rowBytesUnknown = 4096
+    /// Zero while no page with rows was read.
+    private let rowBytes = Atomic<Int>(0)
 
-    private let rowBytes = Atomic<Int>(rowBytesUnknown)
-
-    /// Whether a page was read.
-    var isKnown: Bool { rowBytes.load(ordering: .relaxed) != Self.rowBytesUnknown }
-
-    /// What a page of so many rows will likely have, with a quarter to spare.
-    func likelyBytes(ofRows rows: Int) -> Int {
+    /// What a page of so many rows will likely have, with a quarter to spare; nil when no page was
+    /// read.
+    func likelyBytes(ofRows rows: Int) -> Int? {
         let each = rowBytes.load(ordering: .relaxed)
-        let likely = rows.multipliedReportingOverflow(by: each + each / 4 + 1)
-        return likely.overflow ? .max : likely.partialValue
+        guard each > 0 else { return nil }
+        return Self.product(rows, each + each / 4 + 1)
     }
 
     /// Takes note of a page; large rows are remembered for some more pages.
     func made(rows: Int, bytes: Int) {
         guard rows > 0 else { return }
         let before = rowBytes.load(ordering: .relaxed)
-        let fading = before == Self.rowBytesUnknown ? 0 : before - before / 8
-        rowBytes.store(max(bytes / rows, fading), ordering: .relaxed)
+        rowBytes.store(max(bytes / rows, before - before / 8, 1), ordering: .relaxed)
+    }
+    static func product(_ rows: Int, _ bytes: Int) -> Int {
+        let product = rows.multipliedReportingOverflow(by: bytes)
+        return product.overflow ? .max : product.partialValue
     }
 }

@@ -68,12 +68,22 @@ extension RepeatKey {
         )
     }
 
+    /// How far a caller's clock may be ahead, in microseconds.
+    ///
+    /// For a write from further ahead nobody could tell later whether it was dropped: the ledger knows
+    /// until when it is complete, and that lies before now.
+    package static let aheadMax: Int64 = 300_000_000
+
+    /// Whether it says that it was first sent at a time that has not come.
+    package func isAhead(now: Int64) -> Bool { firstSent > now + Self.aheadMax }
+
     /// Whether the ledger may have had this write and dropped it since.
     ///
     /// - Parameters:
     ///   - now: The time of the server.
     ///   - days: How long the ledger keeps what it gets.
-    ///   - horizon: When the youngest write that was dropped had come; nil for none.
+    ///   - horizon: When the youngest write that was dropped had come, or was first sent where that is
+    ///     later; nil for none.
     /// - Returns: True where it is not certain that the write was never done.
     package func mayBeForgotten(now: Int64, days: Int, horizon: Int64?) -> Bool {
         if firstSent < now - Int64(days) * 86_400_000_000 { return true }
@@ -148,6 +158,15 @@ extension ServerError {
             + "limits.ledgerBytes). Read the row, and decide whether the request is still needed.",
         headers: [field: "rejected"],
         code: "repeatabilityExpired"
+    )
+
+    /// Nobody could know later whether it was done.
+    package static let requestFromTheFuture = ServerError(
+        412,
+        "Repeatability-First-Sent lies more than \(RepeatKey.aheadMax / 1_000_000) seconds ahead of "
+            + "the server's clock. Set it by the 'Date' of this answer, and send the request anew.",
+        headers: [field: "rejected"],
+        code: "repeatabilityAhead"
     )
 
     /// The same refusal of a request whose name was understood, and whose row was looked at.

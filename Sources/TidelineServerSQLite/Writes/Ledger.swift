@@ -11,8 +11,10 @@ import TidelineServerCore
 struct Ledger {
     /// What an entry has beside its row.
     private static let entryBytes = 200
-    /// Entries live longer than First-Sent may be old, for callers whose clocks are ahead.
+    /// Entries live longer than First-Sent may be old: a repeat on its way is known still.
     private static let margin: Int64 = 86_400_000_000
+    /// Younger entries are kept, however many there are: what is sent now was not dropped.
+    private static let youngest: Int64 = 60_000_000
 
     let database: Database
     let limits: ServerLimits
@@ -26,6 +28,8 @@ struct Ledger {
         case other
         /// It may have been dropped.
         case forgotten
+        /// It says that it was first sent later than now.
+        case ahead
     }
 
     func lookUp(_ key: RepeatKey, now: Int64) throws -> Lookup {
@@ -36,6 +40,7 @@ struct Ledger {
         if try statement.step() {
             return statement.blob(0) == key.digest ? .known(Self.outcome(statement)) : .other
         }
+        if key.isAhead(now: now) { return .ahead }
         let horizon = try database.integer(ServerSchema.readLedgerHorizon)
         let isForgotten = key.mayBeForgotten(now: now, days: limits.ledgerDays, horizon: horizon)
         return isForgotten ? .forgotten : .new
@@ -57,7 +62,7 @@ struct Ledger {
         statement.bind(1, integer: Int64(size))
         statement.bind(2, text: key.requestID)
         statement.bind(3, text: Self.caller(key))
-        statement.bind(4, integer: now)
+        statement.bind(4, integer: max(now, key.firstSent))
         statement.bind(5, .blob(Data(key.digest)))
         statement.bind(6, text: Self.word(outcome))
         statement.bind(7, text: operation.id)
@@ -77,13 +82,15 @@ struct Ledger {
     ///
     /// At most `count` entries, and where there are too many for the bound in size, so many `bytes`
     /// beside: twice what came is enough to stay in bounds, however large the new entries are and
-    /// however small the old.
+    /// however small the old. Those of the last minute stay, though the ledger grows beyond its bound:
+    /// else what is sent now could be taken for forgotten.
     ///
     /// - Returns: How many entries went by `count`; when it is `count`, more may be left.
     func purge(atMost count: Int, bytes: Int = 0, now: Int64) throws -> Int {
         let oldest = now - Int64(limits.ledgerDays) * 86_400_000_000 - Self.margin
         guard let end = try database.integer(ServerSchema.ledgerEnd) else { return 0 }
         let boundary = end - Int64(limits.ledgerBytes)
+        let young = now - Self.youngest
         let statement = try database.prepare(ServerSchema.oldestOfLedger)
         defer { statement.reset() }
         try statement.bind([.integer(Int64(count))])
@@ -93,13 +100,20 @@ struct Ledger {
         while try statement.step() {
             let place = statement.integer(0)
             first = first ?? place
-            guard place <= boundary || statement.integer(1) < oldest else { break }
+            let time = statement.integer(1)
+            guard time < oldest || place <= boundary && time < young else { break }
             last = place
             found += 1
         }
         statement.reset()
         if bytes > 0, let first, first < boundary {
-            last = max(last ?? 0, min(boundary, first + Int64(bytes)))
+            let end = min(boundary, first + Int64(bytes))
+            let kept = try database.integer(
+                ServerSchema.firstOfLedger,
+                [.integer(end), .integer(young)]
+            )
+            // Places are in bytes: no entry ends between two that follow each other.
+            last = max(last ?? 0, kept.map { $0 - 1 } ?? end)
         }
         guard let last else { return 0 }
         try database.prepare(ServerSchema.raiseLedgerHorizon).run([.integer(last)])
@@ -149,6 +163,9 @@ struct Ledger {
 
 extension ServerSchema {
     /// What became of writes that came with a name.
+    ///
+    /// `received` is when it came, or was first sent where that is later: nothing that was dropped was
+    /// first sent after the youngest of what was dropped.
     static let ledger = """
         CREATE TABLE IF NOT EXISTS "tideline_ledger" (
             "place"     INTEGER NOT NULL PRIMARY KEY,
@@ -189,11 +206,16 @@ extension ServerSchema {
         SELECT "place", "received" FROM "tideline_ledger" ORDER BY "place" LIMIT ?1
         """
 
+    /// The oldest entry up to a place that is not older than a time.
+    static let firstOfLedger = """
+        SELECT min("place") FROM "tideline_ledger" WHERE "place" <= ?1 AND "received" >= ?2
+        """
+
     static let dropLedger = """
         DELETE FROM "tideline_ledger" WHERE "place" <= ?1
         """
 
-    /// When the youngest entry that was dropped had come.
+    /// When the youngest entry that was dropped had come, or was first sent where that is later.
     static let readLedgerHorizon = """
         SELECT CAST("value" AS INTEGER) FROM "tideline_state" WHERE "key" = 'ledgerHorizon'
         """

@@ -32,6 +32,8 @@ struct RowWrites {
     private var ledgerPuts = (count: 0, bytes: 0)
     private var stamps: [String: Int64] = [:]
     private var moved: Set<String> = []
+    /// The tables that the group under way was the first to write to.
+    private var movedByGroup: [SQLiteTable] = []
     private var clocks: [String: KnownClock] = [:]
     /// What a write of the group under way has made: others of the group find it there.
     private var grown: Table?
@@ -49,15 +51,32 @@ struct RowWrites {
         _ group: [BatchJob.Write],
         within budget: AnswerBudget
     ) throws -> GroupOutcome {
-        guard group.count > 1 else { return try applyEach(group, within: budget) }
+        movedByGroup.removeAll(keepingCapacity: true)
+        let putsBefore = ledgerPuts
         do {
+            guard group.count > 1 else { return try applyEach(group, within: budget) }
             return try database.savepoint {
                 let outcome = try applyEach(group, within: budget)
                 guard outcome.isDone else { throw Undone(outcome: outcome) }
                 return outcome
             }
-        } catch let undone as Undone<GroupOutcome> {
+        } catch {
+            forgetGroup(putsBefore)
+            guard let undone = error as? Undone<GroupOutcome> else { throw error }
             return undone.outcome
+        }
+    }
+
+    /// What was undone moves no table: nobody is told of it.
+    ///
+    /// Its stamps are not given again in this transaction.
+    private mutating func forgetGroup(_ putsBefore: (count: Int, bytes: Int)) {
+        ledgerPuts = putsBefore
+        for table in movedByGroup {
+            moved.remove(table.clock)
+            clocks[table.clock] = nil
+            // The mark may be gone, but not the stamp that it was for.
+            table.head.isCounted.store(true, ordering: .sequentiallyConsistent)
         }
     }
 
@@ -105,6 +124,7 @@ struct RowWrites {
         case .known(let outcome): return outcome
         case .other: return .refused(.anotherRequest)
         case .forgotten: return .refused(.forgottenRequest)
+        case .ahead: return .refused(.requestFromTheFuture)
         case .new: break
         }
         let outcome = try growAndPerform(write)
@@ -257,7 +277,8 @@ struct RowWrites {
     private mutating func take(_ stamp: NextStamp, _ table: SQLiteTable) {
         if stamp.endsCount { table.head.isCounted.store(false, ordering: .sequentiallyConsistent) }
         stamps[table.clock] = stamp.value
-        moved.insert(table.clock)
+        guard moved.insert(table.clock).inserted else { return }
+        movedByGroup.append(table)
         clocks[table.clock] = table.head.clock
     }
 

@@ -1,6 +1,7 @@
 // BatchCommitTests: how many transactions a batch is.
 
 import Foundation
+import Synchronization
 import Testing
 import TidelineCore
 import TidelineServerCore
@@ -40,6 +41,47 @@ import TidelineServerSQLite
             #expect(try Self.commits(path) == before + 1)
             let count = await door.send("GET", "/tables/TodoItem?$count=true&$top=0")
             #expect(count.row["count"] as? Int == 1000)
+            await door.store.stop()
+        }
+    }
+
+    /// What is rolled back moves no table: nobody is told of it, and its delta links stay.
+    @Test func nobodyIsToldOfWhatIsUndone() async throws {
+        try await withTemporaryDirectory { directory in
+            let tables = ["TodoItem", "Other"].map { name in
+                var table = Door.todo
+                table.schema.name = name
+                return table
+            }
+            let door = try await Door(tables, path: directory + "/server.db")
+            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"taken"}"#)
+            let told = Mutex<[[TableStamp]]>([])
+            try await door.store.watch { news in told.withLock { $0.append(news) } }
+            told.withLock { $0 = [] }
+            let tracked: HTTPFields = ["Prefer": "odata.track-changes"]
+            let list = await door.send("GET", "/tables/TodoItem", headers: tracked)
+            let link = "/tables/TodoItem?" + (list.deltaLink ?? "")
+            let failing = [
+                BatchPart("1", "post", "tables/TodoItem", #"{"id":"a"}"#, group: "g"),
+                BatchPart("2", "patch", "tables/TodoItem/taken", #"{"rank":2}"#, group: "g"),
+                BatchPart("3", "post", "tables/TodoItem", #"{"id":"taken"}"#, group: "g"),
+            ]
+            let answer = await door.batch(failing)
+            #expect(answer.partStatuses == [424, 424, 409])
+            #expect(told.withLock { $0.isEmpty }, "an event of what was undone")
+            let same = await door.send("GET", link)
+            #expect(same.status == 200 && same.rows.isEmpty && same.deltaLink == list.deltaLink)
+            // Others of the same transaction are told, and only they.
+            let mixed = await door.batch(
+                [BatchPart("0", "post", "tables/Other", #"{"id":"o"}"#)] + failing,
+                headers: ["Prefer": "continue-on-error"]
+            )
+            #expect(mixed.partStatuses == [201, 424, 424, 409])
+            #expect(told.withLock { $0.map { $0.map(\.table) } } == [["other"]])
+            #expect(await door.send("GET", link).deltaLink == list.deltaLink)
+            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"b"}"#)
+            #expect(await door.send("GET", link).ids == ["b"])
+            #expect(told.withLock { $0.last?.map(\.table) } == ["todoitem"])
             await door.store.stop()
         }
     }

@@ -349,6 +349,8 @@ extension ServerResponse {
         try await door.store.purge()
         let expired = await door.send("GET", link)
         #expect(expired.status == 410 && expired.code == "deltaExpired")
+        let told = await door.send("GET", "/tables/TodoItem").headers["Tideline-Horizon"]
+        #expect(told != nil && expired.headers["Tideline-Horizon"] == told)
         for target in [
             "/tables/TodoItem", "/tables/TodoItem?$count=true",
             "/tables/TodoItem?" + (young.deltaLink ?? ""),

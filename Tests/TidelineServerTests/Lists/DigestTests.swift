@@ -160,15 +160,23 @@ import TidelineServerSQLite
         let door = try await Door()
         for method in ["PATCH", "PUT", "DELETE", "POST"] {
             let answer = await door.send(method, "/tables/TodoItem/$digest", "{}")
-            #expect(answer.status == 405 && answer.headers["Allow"] == "GET")
+            #expect(answer.status == 405 && answer.headers["Allow"] == "GET, HEAD")
         }
         let insert = await door.send("POST", "/tables/TodoItem", #"{"id":"$digest"}"#)
         #expect(insert.status == 400)
         #expect(await door.send("GET", "/tables/Other/$digest").status == 404)
         let options = await door.send("OPTIONS", "/tables/TodoItem/$digest")
-        #expect(options.headers["Allow"] == "GET")
-        var closed = Door.todo
-        closed.permissions.read = .disabled
-        #expect(try await Self.digest(try await Door([closed])).status == 405)
+        #expect(options.headers["Allow"] == "GET, HEAD")
+        #expect(await door.send("HEAD", "/tables/TodoItem/$digest").status == 200)
+        var table = Door.todo
+        table.permissions.read = .disabled
+        let closed = try await Door([table])
+        for method in ["GET", "HEAD", "PATCH", "DELETE"] {
+            // What a row has is nothing that a digest has.
+            let answer = await closed.send(method, "/tables/TodoItem/$digest", nil)
+            #expect(answer.status == 405 && answer.headers["Allow"] == "")
+        }
+        let closedOptions = await closed.send("OPTIONS", "/tables/TodoItem/$digest")
+        #expect(closedOptions.headers["Allow"] == "")
     }
 }

@@ -74,6 +74,31 @@ import TidelineServerSQLite
         }
     }
 
+    /// The writer waits for a lock longer than anybody wants to wait for this.
+    @Test func notReadyWhileAnotherHoldsTheDatabase() async throws {
+        try await withTemporaryDirectory { directory in
+            let clock = TestClock()
+            let door = try await Door(path: directory + "/a.db", clock: clock)
+            #expect(await door.send("GET", "/health/ready").status == 200)
+            let other = try Database(path: directory + "/a.db")
+            try other.execute("BEGIN IMMEDIATE")
+            clock.move(by: 2_000_000)
+            let held = await door.send("GET", "/health/ready")
+            #expect(held.status == 503)
+            #expect(held.error.contains("locked"), "\(held.error)")
+            try other.execute("COMMIT")
+            // What was begun ends, and the next look finds the database well.
+            var last = held
+            for _ in 0..<100 where last.status != 200 {
+                clock.move(by: 2_000_000)
+                try await Task.sleep(for: .milliseconds(50))
+                last = await door.send("GET", "/health/ready")
+            }
+            #expect(last.status == 200)
+            await door.store.stop()
+        }
+    }
+
     @Test func notReadyWithoutAWriter() async throws {
         try await withTemporaryDirectory { directory in
             let door = try await Door(path: directory + "/a.db")

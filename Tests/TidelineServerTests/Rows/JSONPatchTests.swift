@@ -75,6 +75,27 @@ import TidelineServerCore
         (#"[{"op":"replace","path":"/tags","value":[1, 2]}]"#, #""tags":[1,2]"#),
         (#"[{"op":"replace","path":"/id","value":"a"}]"#, #""rank":1"#),
         (#"[{"op":"replace","path":"/deleted","value":true}]"#, #""deleted":true"#),
+        // Only the last value of a member has to be one of its column.
+        (
+            #"[{"op":"replace","path":"/note","value":"toolong"},{"op":"replace","path":"/note","value":"ok"}]"#,
+            #""note":"ok""#
+        ),
+        (
+            #"[{"op":"replace","path":"/rank","value":"x"},{"op":"add","path":"/rank","value":3}]"#,
+            #""rank":3"#
+        ),
+        (
+            #"[{"op":"replace","path":"/complete","value":null},{"op":"remove","path":"/complete"}]"#,
+            #""complete":false"#
+        ),
+        (
+            #"[{"op":"replace","path":"/text","value":5},{"op":"move","from":"/text","path":"/note"},{"op":"replace","path":"/note","value":"m"}]"#,
+            #""text":null,"note":"m""#
+        ),
+        (
+            #"[{"op":"replace","path":"/note","value":"toolong"},{"op":"copy","from":"/text","path":"/note"}]"#,
+            #""note":"x""#
+        ),
     ]
 
     @Test(arguments: changes)
@@ -122,6 +143,22 @@ import TidelineServerCore
             #"[{"op":"replace","path":"/text","value":"toolong"},{"op":"copy","from":"/text","path":"/note"}]"#,
             400
         ),
+        (
+            #"[{"op":"replace","path":"/note","value":"ok"},{"op":"replace","path":"/note","value":"toolong"}]"#,
+            400
+        ),
+        (
+            #"[{"op":"replace","path":"/rank","value":2},{"op":"replace","path":"/rank","value":"x"}]"#,
+            400
+        ),
+        (
+            #"[{"op":"replace","path":"/text","value":5},{"op":"copy","from":"/text","path":"/note"},{"op":"remove","path":"/text"}]"#,
+            400
+        ),
+        (
+            #"[{"op":"replace","path":"/text","value":5},{"op":"test","path":"/text","value":"x"},{"op":"remove","path":"/text"}]"#,
+            400
+        ),
     ]
 
     @Test(arguments: refusals)
@@ -132,6 +169,26 @@ import TidelineServerCore
         #expect(answer.status == status, "\(answer.text)")
         #expect((answer.body == before.body) == (status == 409))
         #expect(await door.send("GET", "/tables/TodoItem/a").body == before.body)
+    }
+
+    /// A document may be as deep by a patch, alone or in a batch, as by a whole row.
+    @Test(arguments: [false, true])
+    func documentsAreAsDeepAsInARow(inBatch: Bool) async throws {
+        try await Door.$usesBatches.withValue(inBatch) {
+            let door = try await door()
+            for (levels, isFine) in [(63, true), (64, false)] {
+                let list =
+                    String(repeating: "[", count: levels) + String(repeating: "]", count: levels)
+                let row = #"{"id":"\#(levels)","tags":\#(list)}"#
+                let made = await door.send("POST", "/tables/TodoItem", row)
+                #expect(made.status == (isFine ? 201 : 400), "\(made.text)")
+                let patched = await patch(
+                    door,
+                    #"[{"op":"replace","path":"/tags","value":\#(list)}]"#
+                )
+                #expect(patched.status == (isFine ? 200 : 400), "\(patched.text)")
+            }
+        }
     }
 
     @Test func followsTheOrderOfChecks() async throws {

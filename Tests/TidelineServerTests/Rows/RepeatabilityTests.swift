@@ -163,6 +163,18 @@ import TidelineServerSQLite
                 "Repeatability-Request-ID": "n",
                 "Repeatability-First-Sent": "Fri, 15 Jan 9223372036854775807 08:00:00 GMT",
             ],
+            [
+                "Repeatability-Request-ID": "n",
+                "Repeatability-First-Sent": "Thu, 01 Jan -001 00:00:00 GMT",
+            ],
+            [
+                "Repeatability-Request-ID": "n",
+                "Repeatability-First-Sent": "Thu, 01 Jan -2027 00:00:00 GMT",
+            ],
+            [
+                "Repeatability-Request-ID": "n",
+                "Repeatability-First-Sent": "Thu Jan  1 00:00:00 -2027",
+            ],
         ] as [HTTPFields]
     )
     func refusesMalformedFields(_ headers: HTTPFields) async throws {
@@ -229,6 +241,94 @@ import TidelineServerSQLite
         let late = await door.send("PATCH", Self.row, #"{"text":"x"}"#, headers: kept)
         #expect(late.status == 412)
         #expect(late.headers["Repeatability-Result"] == "rejected")
+    }
+
+    /// Nobody could tell later whether such a write was dropped: it is known as long as it is kept.
+    @Test(arguments: [1, 40, 2_000_000] as [Int64])
+    func aFirstSentInTheFutureIsRejected(_ days: Int64) async throws {
+        let clock = TestClock()
+        let door = try await Self.door(clock: clock)
+        let before = await door.send("GET", Self.row).body
+        let ahead = Self.named("ahead", daysAgo: -days)
+        for _ in 0..<2 {
+            let answer = await door.send("PATCH", Self.row, #"{"rank":5}"#, headers: ahead)
+            #expect(answer.status == 412)
+            #expect(answer.headers["Repeatability-Result"] == "rejected")
+            #expect(answer.row["code"] as? String == "repeatabilityAhead")
+            #expect(answer.row["id"] == nil)
+        }
+        #expect(await door.send("GET", Self.row).body == before)
+        let now = Self.named("now")
+        #expect(await door.send("PATCH", Self.row, #"{"rank":5}"#, headers: now).status == 200)
+    }
+
+    /// A clock may be ahead by minutes; what it sent is known for as long as it may be sent again.
+    @Test func aClockThatIsAheadByMinutesIsTaken() async throws {
+        let clock = TestClock()
+        var limits = ServerLimits()
+        limits.ledgerDays = 1
+        let door = try await Self.door(clock: clock, limits: limits)
+        func sent(_ name: String, ahead: Int64) -> HTTPFields {
+            let time = 1_800_000_000_000_000 + ahead * 1_000_000
+            return [
+                "Repeatability-Request-ID": name,
+                "Repeatability-First-Sent": HTTPDate.text(microseconds: time),
+            ]
+        }
+        let ahead = sent("ahead", ahead: 290)
+        let first = await door.send("PATCH", Self.row, #"{"rank":5}"#, headers: ahead)
+        #expect(first.status == 200)
+        // Days later, by a step that drops what is too old.
+        for _ in 0..<3 {
+            clock.move(by: 43_200_000_000)
+            try await door.store.purge()
+            let again = await door.send("PATCH", Self.row, #"{"rank":5}"#, headers: ahead)
+            #expect(again.status == 200 && again.body == first.body)
+        }
+        clock.move(by: 43_200_000_000 + 100_000_000)
+        try await door.store.purge()
+        let kept = await door.send("PATCH", Self.row, #"{"rank":5}"#, headers: ahead)
+        #expect(kept.status == 200 && kept.body == first.body)
+        clock.move(by: 300_000_000)
+        try await door.store.purge()
+        let late = await door.send("PATCH", Self.row, #"{"rank":5}"#, headers: ahead)
+        #expect(late.status == 412)
+    }
+
+    /// The ledger grows beyond its bound before it refuses what is sent now.
+    @Test func whatIsSentNowIsNotTakenForForgotten() async throws {
+        let clock = TestClock(step: 1000)
+        var limits = ServerLimits()
+        limits.ledgerBytes = 2000
+        let door = try await Self.door(clock: clock, limits: limits)
+        let text = String(repeating: "x", count: 3000)
+        var first: HTTPFields = [:]
+        for number in 0..<200 {
+            clock.move(by: 1_000_000)
+            // As the first, most came when they were sent; some say that they are ahead.
+            let time = clock.now() + (number % 10 == 5 ? 250_000_000 : 0)
+            let fields: HTTPFields = [
+                "Repeatability-Request-ID": "\(number)",
+                "Repeatability-First-Sent": HTTPDate.text(microseconds: time),
+            ]
+            if number == 0 { first = fields }
+            let body = #"{"id":"n\#(number)","text":"\#(text)"}"#
+            let answer = await door.send("POST", Self.table, body, headers: fields)
+            #expect(answer.status == 201, "\(number): \(answer.text)")
+        }
+        clock.move(by: 400_000_000)
+        let fresh = HTTPDate.text(microseconds: clock.now())
+        for name in ["a", "b"] {
+            let answer = await door.send(
+                "POST",
+                Self.table,
+                "{}",
+                headers: ["Repeatability-Request-ID": name, "Repeatability-First-Sent": fresh]
+            )
+            #expect(answer.status == 201)
+        }
+        let body = #"{"id":"n0","text":"\#(text)"}"#
+        #expect(await door.send("POST", Self.table, body, headers: first).status == 412)
     }
 
     /// The oldest go first, and what came before the youngest of those is not taken for new.

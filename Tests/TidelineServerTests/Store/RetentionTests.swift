@@ -81,7 +81,7 @@ import TidelineServerSQLite
     @Test func theLedgerStaysInBoundsWhateverItsEntriesAre() async throws {
         try await withTemporaryDirectory { directory in
             let path = directory + "/a.db"
-            let clock = TestClock(step: 1_000_000)
+            let clock = TestClock(step: 60_000_000)
             var limits = ServerLimits()
             limits.ledgerBytes = 200_000
             let door = try await Door(path: path, clock: clock, limits: limits)

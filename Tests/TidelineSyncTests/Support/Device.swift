@@ -171,20 +171,25 @@ func localRow(_ id: String, _ version: Int, text: String = "server", rank: Int? 
     ]
 }
 
-/// A server in this process with the tables of these tests.
-func makeServer(pageSize: Int? = nil) async throws -> InProcessServer {
-    try await InProcessServer(tables: [
-        TableDefinition(
-            "Todo",
-            columns: [
-                ColumnDefinition("text", .string),
-                ColumnDefinition("complete", .boolean),
-                ColumnDefinition("rank", .integer),
-            ],
-            pageSize: pageSize
-        ),
-        TableDefinition("Note", columns: [ColumnDefinition("body", .string)]),
-    ])
+/// A server in this process with the tables of these tests; its clock is so many seconds ahead of
+/// that of the devices.
+func makeServer(pageSize: Int? = nil, ahead: Int64 = 0) async throws -> InProcessServer {
+    let time = (1_800_000_000 + ahead) * 1_000_000
+    return try await InProcessServer(
+        tables: [
+            TableDefinition(
+                "Todo",
+                columns: [
+                    ColumnDefinition("text", .string),
+                    ColumnDefinition("complete", .boolean),
+                    ColumnDefinition("rank", .integer),
+                ],
+                pageSize: pageSize
+            ),
+            TableDefinition("Note", columns: [ColumnDefinition("body", .string)]),
+        ],
+        environment: ServerEnvironment(now: { time }, makeID: ServerEnvironment.live.makeID)
+    )
 }
 
 /// A path that nothing is at yet; the folder goes when the test ends.

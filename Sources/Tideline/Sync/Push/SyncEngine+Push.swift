@@ -119,8 +119,13 @@ extension SyncEngine {
 
     private func prepare(_ slice: PushSlice) async throws -> PreparedSlice {
         let (environment, remote, seen) = (environment, remote, seen)
-        let prepared = try await transaction { queue in
-            try PushPreparation(queue: queue, seen: seen, environment: environment)
+        var timed = environment
+        // Whoever has no server to ask sends nothing.
+        if let clock = try? remote.get().clock {
+            timed.now = { clock.time(at: environment.now()) }
+        }
+        let prepared = try await transaction { [timed] queue in
+            try PushPreparation(queue: queue, seen: seen, environment: timed)
                 .prepare(slice) { _ = try remote.get() }
         }
         for operation in prepared.unsendable { report(.parked, of: operation) }

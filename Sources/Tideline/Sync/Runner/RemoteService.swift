@@ -9,6 +9,8 @@ struct RemoteService: Sendable {
     let environment: SyncEnvironment
     let limits: SyncLimits
     let generation: SharedGeneration
+    /// The server's, as its answers tell it.
+    let clock: ServerClock
 
     /// What the next request is written in.
     var dialect: ServerDialect { generation.dialect }
@@ -75,6 +77,7 @@ struct RemoteService: Sendable {
                 timeout: limits.requestTimeMax
             )
         )
+        clock.hear(response.headers["Date"], at: environment.now())
         return (response, generation.hear(AnswerSigns(response), asked: dialect))
     }
 
