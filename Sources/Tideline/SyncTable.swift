@@ -160,13 +160,13 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
             }
         }
         if rows.allSatisfy(tellsItsState) { return }
-        let versions = Dictionary(
-            rows.map { (ItemKey($0.id), $0.version) },
+        let states = Dictionary(
+            rows.map { (ItemKey($0.id), RowState($0)) },
             uniquingKeysWith: { $1 }
         )
-        let handedOut = records.compactMap { record -> (row: Row, version: String?)? in
+        let handedOut = records.compactMap { record -> (row: Row, state: RowState)? in
             guard let row = try? coder.encode(record), !tellsItsState(row) else { return nil }
-            return (row, versions[ItemKey(row.id)] ?? nil)
+            return (row, states[ItemKey(row.id)] ?? RowState(version: nil))
         }
         engine.seen.handedOut(handedOut, table: name)
     }

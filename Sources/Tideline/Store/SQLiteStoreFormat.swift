@@ -18,7 +18,6 @@ enum SQLiteStoreFormat {
         else { return }
         try addMissing(["state"], to: SystemTables.operations, in: database)
         try database.execute(makeBases)
-        try checkReadable(database)
         try database.execute("ALTER TABLE \(operations) RENAME TO \"queue_1\"")
         try SQLiteStoreSchema.make(SQLiteTable(schema), in: database)
         try database.execute(copyOperations)
@@ -54,18 +53,6 @@ enum SQLiteStoreFormat {
         }
     }
 
-    /// Refuses a queue with an entry that nobody can read; nothing of the file is changed then.
-    private static func checkReadable(_ database: Database) throws {
-        let statement = try database.prepare(findUnreadable)
-        defer { statement.reset() }
-        guard try statement.step() else { return }
-        throw SyncError.unreadableOperation(
-            statement.integer(0),
-            table: statement.text(1),
-            itemID: statement.text(2)
-        )
-    }
-
     // MARK: - SQL
 
     private static let makeBases = """
@@ -77,22 +64,11 @@ enum SQLiteStoreFormat {
         )
         """
 
-    private static let findUnreadable = """
-        SELECT "id", coalesce("table", ''), coalesce("itemId", '')
-        FROM "MS_TableOperations"
-        WHERE "table" IS NULL OR "itemId" IS NULL OR
-            CASE WHEN json_valid(CAST("properties" AS TEXT))
-            THEN coalesce(json_extract(CAST("properties" AS TEXT), '$.type'), -1)
-                NOT IN (0, 1, 2)
-            ELSE 1 END
-        ORDER BY "id"
-        LIMIT 1
-        """
-
     /// The base of a row goes to its first operation.
     ///
-    /// What format 1 knew of the outcome of a parked
-    /// operation was forgotten, so that it counts as unknown.
+    /// What format 1 knew of the outcome of a parked operation was forgotten, so that it counts as
+    /// unknown. An entry that nobody can read comes without a kind and with its document as it was:
+    /// push parks it with an error that names it, and the others go on.
     private static let copyOperations = """
         INSERT INTO "MS_TableOperations" (
             "id", "itemId", "table", "tableKind", "properties", "kind", "state", "attempts",
@@ -101,8 +77,9 @@ enum SQLiteStoreFormat {
         )
         SELECT
             "id", "itemId", "table", 0,
-            CAST('{"type":' || json_extract(p, '$.type') || '}' AS BLOB),
-            json_extract(p, '$.type'),
+            CASE WHEN "kind" IS NULL THEN "properties"
+                ELSE CAST('{"type":' || "kind" || '}' AS BLOB) END,
+            "kind",
             coalesce("state", 0),
             json_extract(p, '$.request.requestID') IS NOT NULL,
             coalesce("state" = 2, 0),
@@ -123,21 +100,28 @@ enum SQLiteStoreFormat {
             json_extract(p, '$.basisVersion'),
             coalesce(
                 json_extract(p, '$.sendsWholeRow'),
-                "state" IS NULL AND json_extract(p, '$.type') = 1
+                "state" IS NULL AND "kind" = 1
             ),
             coalesce(json_extract(p, '$.revives'), 0),
             coalesce(json_extract(p, '$.conflicts'), 0)
         FROM (
-            SELECT o."id", o."itemId", o."table", o."state",
-                CAST(o."properties" AS TEXT) AS p,
-                json_extract(CAST(o."properties" AS TEXT), '$.request.firstSent') AS sent,
-                CAST(b."properties" AS TEXT) AS b
+            SELECT *, json_extract(p, '$.request.firstSent') AS sent,
+                CASE WHEN json_type(p, '$.type') = 'integer'
+                    AND json_extract(p, '$.type') IN (0, 1, 2)
+                    THEN json_extract(p, '$.type') END AS "kind"
+            FROM (
+            SELECT o."id", o."itemId", o."table", o."state", o."properties",
+                CASE WHEN json_valid(CAST(o."properties" AS TEXT))
+                    THEN CAST(o."properties" AS TEXT) ELSE '{}' END AS p,
+                CASE WHEN json_valid(CAST(b."properties" AS TEXT))
+                    THEN CAST(b."properties" AS TEXT) END AS b
             FROM "queue_1" AS o
             LEFT JOIN "MS_TableBases" AS b
                 ON b."id" = o."table" || char(10) || o."itemId" AND NOT EXISTS (
                     SELECT 1 FROM "queue_1" AS e
                     WHERE e."table" = o."table" AND e."itemId" = o."itemId" AND e."id" < o."id"
                 )
+            )
         )
         ORDER BY "id"
         """

@@ -74,6 +74,29 @@ import TidelineTestKit
         #expect(transport.sizes == [5, 3])
     }
 
+    /// A batch whose answers have no room for more goes on with smaller ones, at once.
+    @Test func largeAnswersMakeSmallBatches() async throws {
+        let server = try await makeServer()
+        let transport = BatchAdapter(server.transport, answersMax: 2)
+        let device = try await Device(transport, limits: limits(12))
+        try await filled(device, 12)
+        #expect(try await device.context.push().completed == 12)
+        #expect(transport.sizes.prefix(4) == [12, 2, 4, 2])
+        #expect(device.waits.all.isEmpty)
+        #expect(try await device.queue().isEmpty)
+        #expect(try await device.client.table(Todo.self).read().count == 12)
+    }
+
+    /// A server that has no room for any answer has failed.
+    @Test func aBatchWithoutRoomForOneAnswerEnds() async throws {
+        let server = try await makeServer()
+        let transport = BatchAdapter(server.transport, answersMax: 0)
+        let device = try await Device(transport, limits: limits(12))
+        try await filled(device, 3)
+        #expect(try await device.push()?.status == .networkFailure)
+        #expect(try await device.queue().count == 3)
+    }
+
     /// Each operation has its own verdict, and all outcomes are one transaction.
     @Test func eachOperationHasItsOwnVerdict() async throws {
         let script = ScriptedTransport()

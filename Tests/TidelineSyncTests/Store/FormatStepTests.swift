@@ -110,24 +110,68 @@ import TidelineSQLite
         }
     }
 
-    @Test(arguments: ["nonsense", #"{"type":7}"#, "{}", #"{"type":"1"}"#])
-    func anUnreadableQueueIsRefusedAndLeftAlone(properties: String) async throws {
+    /// An entry that cannot be read is taken over as it is: it is shown and can be dropped, and the
+    /// others go on.
+    @Test(arguments: [
+        "'nonsense'", "'{\"type\":7}'", "'{}'", "'{\"type\":\"1\"}'", "'[1]'", "x'ff00'", "NULL",
+    ])
+    func anUnreadableEntryOfAnOlderQueueIsParked(properties: String) async throws {
         try await withTemporaryFile { path in
             try Database(path: path).execute(
                 Self.original + """
+                    INSERT INTO Todo VALUES ('row 1', 'AAA=', 'mine', 0), ('made', NULL, 'new', 0);
                     INSERT INTO MS_TableOperations VALUES
-                        (3, 'row 1', CAST('\(properties)' AS BLOB), 'Todo', 0);
+                        (3, 'row 1', CAST(\(properties) AS BLOB), 'Todo', 0),
+                        (4, 'made', CAST('{"type":0}' AS BLOB), 'Todo', 0);
                     PRAGMA wal_checkpoint(TRUNCATE)
                     """
             )
-            let error = #expect(throws: SyncError.self) { try SQLiteStore(path: path) }
-            #expect(error?.code == .storeFailure)
-            for part in ["operation 3", "row 1", "Todo", "MS_TableOperations"] {
-                #expect(error?.message.contains(part) == true, "\(part)")
+            let transport = ScriptedTransport([.json(201, serverRow("made", 1))])
+            let device = try await Device(transport, store: SQLiteStore(path: path))
+            #expect(try await device.context.pendingOperations().map(\.id) == [3, 4])
+            let error = try #require(try await device.push())
+            #expect(error.completed == 1)
+            let one = try #require(error.errors.first)
+            #expect(one.itemID == "row 1")
+            for part in ["Operation 3", "row 1", "Todo", "MS_TableOperations", "kind"] {
+                #expect(one.message.contains(part), "\(part)")
             }
-            let file = try Database(path: path)
-            #expect(try file.integer("PRAGMA user_version") == 0)
-            #expect(try file.integer("SELECT count(*) FROM MS_TableOperations") == 1)
+            let file = try Database(path: path, mode: .readOnly)
+            let kept =
+                "SELECT count(*) FROM MS_TableOperations WHERE properties IS CAST(\(properties) AS BLOB)"
+            #expect(try file.integer(kept) == 1)
+            try await one.cancelOperationAndDiscardItem()
+            #expect(try await device.queue().isEmpty)
+            #expect(try await device.rows().count == 2)
+        }
+    }
+
+    /// A change behind an entry that cannot be read waits with it, and is then measured against the
+    /// version that the local row has.
+    @Test func whatStandsBehindADamagedEntryWaits() async throws {
+        try await withTemporaryFile { path in
+            let transport = ScriptedTransport([.lost])
+            let device = try await Device(transport, store: SQLiteStore(path: path))
+            try await device.seed([localRow("a", 1)])
+            try await device.todos().update(id: "a") { $0.text = "mine" }
+            #expect(try await device.push()?.status == .networkFailure)
+            try await device.todos().update(id: "a") { $0.rank = 7 }
+            #expect(try await device.queue() == ["update a attempted", "update a"])
+            try Database(path: path).execute(
+                "UPDATE MS_TableOperations SET base = '{\"id\":' WHERE id = 1"
+            )
+            for _ in 1...2 {
+                #expect(try await device.push()?.status == .operationErrors)
+                #expect(transport.sent.count == 1)
+            }
+            let error = try #require(try await device.context.operationErrors().first)
+            try await error.cancelOperationAndDiscardItem()
+            transport.add(.json(200, serverRow("a", 3, text: "mine", rank: 7)))
+            #expect(try await device.push() == nil)
+            #expect(
+                transport.sent.last?.description
+                    == #"PATCH /tables/Todo/a "v1" {"text":"mine","complete":false,"rank":7}"#
+            )
         }
     }
 

@@ -21,8 +21,12 @@ final class BatchAdapter: Transport {
     private let inner: any Transport
     private let state: Mutex<(fates: [Fate], sizes: [Int])>
 
-    init(_ inner: any Transport, _ fates: [Fate] = []) {
+    /// How many requests of a batch are done; to the others the batch has no room for an answer.
+    private let answersMax: Int
+
+    init(_ inner: any Transport, _ fates: [Fate] = [], answersMax: Int = .max) {
         self.inner = inner
+        self.answersMax = answersMax
         state = Mutex((fates, []))
     }
 
@@ -45,8 +49,9 @@ final class BatchAdapter: Transport {
         case .cut(let few), .partial(let few): count = min(few, count)
         }
         var answers: [String] = []
-        for (id, part) in parts.prefix(count) {
-            answers.append(Self.text(id, try await inner.send(part)))
+        for (place, (id, part)) in parts.prefix(count).enumerated() {
+            let answer = place < answersMax ? try await inner.send(part) : Self.noRoom
+            answers.append(Self.text(id, answer))
         }
         if case .cut = fate {
             throw TransportError(.connectionLost, "Cut.", outcomeIsUnknown: true)
@@ -54,6 +59,12 @@ final class BatchAdapter: Transport {
         let body = "{\"responses\":[\(answers.joined(separator: ","))]}"
         return TransportResponse(status: 200, body: Array(body.utf8))
     }
+
+    private static let noRoom = TransportResponse(
+        status: 503,
+        headers: ["Retry-After": "0"],
+        body: Array(#"{"error":"Not done.","code":"batchAnswersTooLarge"}"#.utf8)
+    )
 
     private static func parts(_ batch: TransportRequest) throws -> [(String, TransportRequest)] {
         let body = batch.body ?? []

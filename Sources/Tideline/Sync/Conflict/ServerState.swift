@@ -1,5 +1,6 @@
 // ServerState: what the client last learned of a row on the server.
 
+import Foundation
 package import TidelineCore
 
 /// A row on the server, or the news that it is gone.
@@ -26,21 +27,37 @@ package enum ServerState: Sendable, Hashable {
         case .deleted(let version, _): version
         }
     }
-}
 
-/// The server's side of a row with pending operations.
-///
-/// `base` is what the local edits started from. `latest` is newer: it arrived while operations were
-/// pending, and waits for their end.
-package struct RowBasis: Sendable, Hashable {
-    package var base: Row?
-    package var latest: ServerState?
-
-    package init(base: Row? = nil, latest: ServerState? = nil) {
-        self.base = base
-        self.latest = latest
+    private var updatedAt: Date? {
+        if case .date(let date) = row?[SystemColumn.updatedAt] { date } else { nil }
     }
 
-    /// The newest server row that is known.
-    package var lastKnown: ServerState? { latest ?? base.map(ServerState.row) }
+    /// The later of a state that is known and one that is told now; the latter where it cannot be
+    /// seen.
+    package static func later(_ known: ServerState?, _ told: ServerState) -> ServerState {
+        guard let known else { return told }
+        if let first = known.updatedAt, let second = told.updatedAt, first > second {
+            return known
+        }
+        return told
+    }
+
+    /// The later of the state that an answer to an operation tells and the one that a pull told while
+    /// the operation was in the queue.
+    ///
+    /// The answer to a repeat may be the one that was stored for the first attempt, and the row
+    /// another one since. Where that cannot be seen the pull's state counts: if the answer is the
+    /// later one, the next pull brings it.
+    package static func settled(
+        _ answer: ServerState,
+        _ operation: QueuedOperation
+    ) -> ServerState {
+        guard let pulled = operation.basis.latest, operation.outcomeUnknown else {
+            return later(operation.basis.latest, answer)
+        }
+        if pulled.updatedAt != nil, answer.updatedAt != nil { return later(pulled, answer) }
+        guard let version = pulled.version else { return pulled }
+        let isBasis = operation.frozen?.ifMatch == OperationRequest.quoted(version)
+        return isBasis || version == answer.version ? answer : pulled
+    }
 }

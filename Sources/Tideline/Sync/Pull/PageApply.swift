@@ -169,7 +169,7 @@ struct PageApply {
         let server = removal == .deleted ? .deleted(version: nil) : ServerState(row)
         var basis = try queue.reader.basis(table, id) ?? RowBasis()
         if let known = basis.base?.version, known == server.version { return }
-        basis.latest = Settlement.newer(basis.latest, server)
+        basis.latest = ServerState.later(basis.latest, server)
         try queue.put(basis, table, id)
     }
 

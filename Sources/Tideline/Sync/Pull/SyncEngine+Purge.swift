@@ -7,7 +7,7 @@ extension SyncEngine {
     func purge(_ filter: Filter?, force: Bool, in table: String) async throws {
         let filter = filter?.bound(now: environment.now())
         try await inTurn(.purge, "purge") {
-            try await transaction { queue in
+            try await noting { queue, seen in
                 let reader = queue.reader
                 if !force, try reader.count(table: table) > 0 {
                     throw SyncError.pendingOperations(table: table)
@@ -25,8 +25,8 @@ extension SyncEngine {
                 try queue.store.delete(ids: ids.map(Value.string), in: table)
                 // The purged rows are older than the cursors: without this they would stay away.
                 try queue.resetCursors(table)
+                seen.note(.purged(table: table))
             }
         }
-        seen.forget(table)
     }
 }

@@ -154,6 +154,8 @@ package enum PushLook: Sendable, Hashable {
 /// What came back for one operation.
 package enum PushReply: Sendable, Hashable {
     case answer(PushAnswer)
+    /// The answers to those before it filled the batch: it certainly was not done.
+    case notReached(PushAnswer)
     /// No answer came.
     case lost
 }

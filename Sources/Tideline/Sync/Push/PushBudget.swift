@@ -36,6 +36,9 @@ package struct PushBudget: Sendable, Hashable {
         bytes = max(Self.bytesMin, bytes / 4)
     }
 
+    /// Only so many operations of a batch were come to.
+    package mutating func shrink(to count: Int) { rows = max(1, min(rows, count)) }
+
     /// The server takes no batches.
     package mutating func giveUpBatches() {
         usesBatches = false

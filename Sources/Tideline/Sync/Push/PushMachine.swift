@@ -66,6 +66,8 @@ package struct PushMachine: Sendable {
     private var lastID: Int64 = 0
     /// Rows that were taken up again, which happens once for each.
     private var closed: Set<RowKey> = []
+    /// Rows with an entry that cannot be read.
+    private var blocked: Set<RowKey> = []
     /// Of the answers at hand: what is still to be asked, what failed, and why the push ends.
     private var looks: [(operation: QueuedOperation, look: PushLook)] = []
     /// The answers that did not tell enough, by their operations.
@@ -82,9 +84,11 @@ package struct PushMachine: Sendable {
         self.budget = budget
     }
 
-    /// `lastID`: the last operation of the queue at the begin.
-    package mutating func start(lastID: Int64) -> Action {
+    /// `lastID`: the last operation of the queue at the begin; `blocked`: rows with an entry that
+    /// cannot be read.
+    package mutating func start(lastID: Int64, blocked: Set<RowKey> = []) -> Action {
         self.lastID = lastID
+        self.blocked = blocked
         return next()
     }
 
@@ -102,6 +106,7 @@ package struct PushMachine: Sendable {
             rows: budget.rows,
             bytes: budget.bytes,
             closed: closed.union(behind.map(\.row)),
+            blocked: blocked,
             refused: refused
         )
         state = .preparing(slice)
@@ -125,6 +130,9 @@ package struct PushMachine: Sendable {
         }
         first = slice.left + first.dropFirst(asked.first.count)
         refused.subtract(slice.operations.map(\.id))
+        for operation in slice.unsendable where operation.damage != nil {
+            blocked.insert(operation.row)
+        }
         for operation in slice.operations where operation.id > lastID {
             closed.insert(operation.row)
         }
@@ -146,15 +154,26 @@ package struct PushMachine: Sendable {
         }
         precondition(replies.count == operations.count, "one reply for each operation")
         var settlings: [PushSettling] = []
+        var notReached: [Int64] = []
+        // A server that never comes to any has failed.
+        let isPartly = replies.contains { if case .answer = $0 { true } else { false } }
         for (operation, reply) in zip(operations, replies) {
             switch reply {
             case .lost:
                 stop = stop ?? .network
-            case .answer(let answer):
+            case .notReached where isPartly:
+                notReached.append(operation.id)
+            case .answer(let answer), .notReached(let answer):
                 judge(operation, answer, &settlings)
             }
         }
-        budget.succeeded()
+        if notReached.isEmpty {
+            budget.succeeded()
+        } else {
+            budget.shrink(to: operations.count - notReached.count)
+            refused.formUnion(notReached)
+            first = notReached + first
+        }
         return settle(settlings)
     }
 

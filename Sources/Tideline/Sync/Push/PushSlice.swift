@@ -14,6 +14,9 @@ package struct PushSlice: Sendable, Hashable {
     package var bytes: Int
     /// Rows of which nothing is sent now.
     package var closed: Set<RowKey> = []
+    /// Rows with an entry that cannot be read: what stands behind it was made to a state that nobody
+    /// knows, and waits for the app.
+    package var blocked: Set<RowKey> = []
     /// Operations whose last request certainly did nothing, by their ids.
     package var refused: Set<Int64> = []
 }
@@ -40,7 +43,6 @@ package struct PreparedSlice: Sendable, Hashable {
 /// Freezes the operations of a slice.
 struct PushPreparation {
     let queue: QueueTransaction
-    let seen: SeenRows
     let environment: SyncEnvironment
 
     private var store: any LocalStoreWriter { queue.store }
@@ -54,12 +56,13 @@ struct PushPreparation {
     /// `mayBeSent` throws where nothing can be: then nothing is frozen either.
     func prepare(_ slice: PushSlice, mayBeSent: () throws -> Void) throws -> PreparedSlice {
         var result = PreparedSlice(after: slice.after ?? 0)
+        var slice = slice
         var rows: Set<RowKey> = []
         for (index, id) in slice.first.enumerated() {
             guard let operation = try queue.reader.operation(id), operation.state != .parked else {
                 continue
             }
-            if try take(operation, slice, &rows, &result) == .full {
+            if try take(operation, &slice, &rows, &result) == .full {
                 result.left = Array(slice.first[index...])
                 break
             }
@@ -77,7 +80,7 @@ struct PushPreparation {
             for operation in found {
                 let isClosed =
                     ahead.contains(operation.id) || slice.closed.contains(operation.row)
-                if !isClosed, try take(operation, slice, &rows, &result) == .full { break scan }
+                if !isClosed, try take(operation, &slice, &rows, &result) == .full { break scan }
                 place = operation.id
                 result.after = place
             }
@@ -96,14 +99,16 @@ struct PushPreparation {
 
     private func take(
         _ operation: QueuedOperation,
-        _ slice: PushSlice,
+        _ slice: inout PushSlice,
         _ rows: inout Set<RowKey>,
         _ result: inout PreparedSlice
     ) throws -> Step {
         if operation.damage != nil {
+            slice.blocked.insert(operation.row)
             try park(operation, &result)
             return .passed
         }
+        if slice.blocked.contains(operation.row) { return .passed }
         // Operations of a table that the app no longer names wait until it names it again.
         guard queue.catalog.schema(operation.table) != nil else { return .passed }
         guard result.operations.count < slice.rows, !rows.contains(operation.row) else {
@@ -126,11 +131,14 @@ struct PushPreparation {
         _ result: inout PreparedSlice
     ) throws -> QueuedOperation? {
         var operation = stored
-        operation.attempts += 1
         if operation.frozen != nil {
-            if !slice.refused.contains(operation.id) { operation.outcomeUnknown = true }
+            // One that was refused with its batch was not tried.
+            guard !slice.refused.contains(operation.id) else { return operation }
+            operation.attempts += 1
+            operation.outcomeUnknown = true
             return operation
         }
+        operation.attempts += 1
         let local = try store.row(id: .string(operation.itemID), in: operation.table)
         if local == nil, operation.kind != .delete {
             try park(operation, &result)
@@ -156,7 +164,7 @@ struct PushPreparation {
         guard operation.frozen != nil else {
             let later = try queue.reader.operations(operation.table, operation.itemID)
                 .first { $0.id > operation.id }
-            try Settlement(queue: queue, seen: seen)
+            try Settlement(queue: queue)
                 .finish(stored, later, operation.basis.lastKnown)
             result.skipped += 1
             return nil

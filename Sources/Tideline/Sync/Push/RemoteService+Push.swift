@@ -61,10 +61,10 @@ extension RemoteService {
         let missing = TransportResponse(status: 503)
         return .replies(
             zip(operations, answers).map { operation, answer in
-                .answer(
-                    (answer ?? missing)
-                        .pushAnswer(catalog.schema(operation.table), id: operation.itemID)
-                )
+                let response = answer ?? missing
+                let schema = catalog.schema(operation.table)
+                let answer = response.pushAnswer(schema, id: operation.itemID)
+                return response.isBeyondBatch ? .notReached(answer) : .answer(answer)
             }
         )
     }
@@ -123,6 +123,11 @@ extension RemoteService {
 }
 
 extension TransportResponse {
+    /// Whether the request was not done because the answers of its batch are large.
+    fileprivate var isBeyondBatch: Bool {
+        status == 503 && RowText.row(body, nil)?["code"] == "batchAnswersTooLarge"
+    }
+
     /// `id` is the row's that was sent: another row in the body is no answer to it.
     func pushAnswer(_ schema: TableSchema?, id: String) -> PushAnswer {
         let item = item(schema).flatMap { ItemKey($0.id) == ItemKey(id) ? $0 : nil }

@@ -8,14 +8,17 @@ import TidelineCore
 
 struct Settlement {
     let queue: QueueTransaction
-    let seen: SeenRows
 
     private var store: any LocalStoreWriter { queue.store }
 
     /// Does what was decided about an operation that was sent.
     ///
     /// One that is gone, because the app dropped it meanwhile, is left alone.
-    func settle(_ sent: QueuedOperation, _ outcome: PushOutcome) throws -> PushSettled {
+    func settle(
+        _ sent: QueuedOperation,
+        _ outcome: PushOutcome,
+        seen: SeenNotes
+    ) throws -> PushSettled {
         let operations = try queue.reader.operations(sent.table, sent.itemID)
         guard var operation = operations.first(where: { $0.id == sent.id }) else { return .gone }
         operation.outcomeUnknown = operation.outcomeUnknown || sent.outcomeUnknown
@@ -23,8 +26,8 @@ struct Settlement {
         let later = operations.first { $0.id > sent.id }
         switch outcome {
         case .accept(let server, let isOwn):
-            if isOwn { noteOwn(operation, server) }
-            try finish(operation, later, server)
+            if isOwn { note(operation, server, in: seen) }
+            try finish(operation, later, server, mayBeStored: isOwn)
             return .completed
         case .sendAgain(let changed, let server):
             try sendAgain(changed, operation, later, server)
@@ -40,24 +43,31 @@ struct Settlement {
     // MARK: - Accepted
 
     /// What an accepted push replaced was replaced by this device.
-    private func noteOwn(_ operation: QueuedOperation, _ server: ServerState) {
+    private func note(
+        _ operation: QueuedOperation,
+        _ server: ServerState,
+        in seen: SeenNotes
+    ) {
         guard let row = server.row else { return }
-        let base = operation.basis.base
-        seen.accepted(
-            row,
-            before: operation.basisVersion ?? base?.version,
-            base: operation.basisVersion == nil || operation.basisVersion == base?.version
-                ? base : nil,
-            sent: operation.frozen?.sentRow,
-            table: operation.table
+        let version = operation.basisVersion ?? operation.basis.base?.version
+        let base = operation.basis.base.flatMap { $0.version == version ? $0 : nil }
+        let push = AcceptedPush(
+            after: row,
+            before: RowState(version: version, updatedAt: base?[SystemColumn.updatedAt]),
+            base: base,
+            sent: operation.frozen?.sentRow
         )
+        seen.note(.accepted(operation.row, push))
     }
 
     /// The operation is done; `server` is what the server has, where that is known.
+    ///
+    /// `mayBeStored`: it may be what the server stored as the answer to an earlier attempt.
     func finish(
         _ operation: QueuedOperation,
         _ later: QueuedOperation?,
-        _ server: ServerState?
+        _ server: ServerState?,
+        mayBeStored: Bool = false
     ) throws {
         try queue.remove(operation)
         var basis = operation.basis
@@ -66,7 +76,9 @@ struct Settlement {
             later.basis = basis
             return try queue.put(later)
         }
-        let newest = Self.newer(basis.latest, server)
+        let newest =
+            mayBeStored
+            ? ServerState.settled(server, operation) : ServerState.later(basis.latest, server)
         guard let later else { return try apply(newest, operation.table, operation.itemID) }
         basis = RowBasis(base: server.row, latest: newest == server ? nil : newest)
         try moveUp(later, behind: operation, server, basis)
@@ -113,18 +125,6 @@ struct Settlement {
             try queue.confirmHolders(of: row, table)
         case .deleted: try store.delete(ids: [.string(id)], in: table)
         }
-    }
-
-    /// The later of two states of the same row; the second where it cannot be told.
-    static func newer(_ one: ServerState?, _ two: ServerState) -> ServerState {
-        guard let one else { return two }
-        if case .row(let left) = one, case .row(let right) = two,
-            case .date(let first) = left[SystemColumn.updatedAt],
-            case .date(let second) = right[SystemColumn.updatedAt], first > second
-        {
-            return one
-        }
-        return two
     }
 
     // MARK: - Sent again
@@ -219,7 +219,7 @@ struct Settlement {
         _ text: ParkText
     ) throws -> PushSettled {
         var operation = rejected
-        if let server { operation.basis.latest = Self.newer(operation.basis.latest, server) }
+        if let server { operation.basis.latest = ServerState.later(operation.basis.latest, server) }
         if let later {
             // Whatever came of the insert, the server told what it has now.
             let isKnown = server != nil && operation.kind == .insert && later.kind == .delete

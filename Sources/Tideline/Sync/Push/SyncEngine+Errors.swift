@@ -22,10 +22,11 @@ extension SyncEngine {
     }
 
     func discard(_ error: TableOperationError) async throws {
-        try await resolve(error) { queue, operation in
+        try await resolve(error) { queue, operation, seen in
             try queue.remove(operation)
+            seen.note(.takenBack(operation.row))
             // Of an entry that cannot be read nothing is known: the row stays as it is.
-            if operation.damage != nil { return }
+            if operation.damage != nil { return try queue.letGo(behind: operation) }
             switch operation.basis.lastKnown {
             case .row(let row):
                 // While it was not here nothing kept what queries told of it: they read anew.
@@ -43,15 +44,16 @@ extension SyncEngine {
     }
 
     func cancel(_ error: TableOperationError, _ item: Row) async throws {
-        try await resolve(error) { queue, operation in
+        try await resolve(error) { queue, operation, seen in
             try queue.remove(operation)
+            seen.note(.takenBack(operation.row))
             let row = Self.item(item, operation, known: operation.basis.lastKnown?.row)
             try queue.store.put([row], in: operation.table)
         }
     }
 
     func retry(_ error: TableOperationError, _ item: Row) async throws {
-        try await resolve(error) { queue, operation in
+        try await resolve(error) { queue, operation, seen in
             guard operation.damage == nil else { throw SyncError.unsendable(operation) }
             var again = operation
             if let latest = operation.basis.latest {
@@ -64,7 +66,9 @@ extension SyncEngine {
             try queue.removeErrors(of: operation.id)
             guard operation.kind != .delete else { return }
             let row = Self.item(item, operation, known: operation.basis.lastKnown?.row)
+            let stored = try queue.store.row(id: .string(operation.itemID), in: operation.table)
             try queue.store.put([row], in: operation.table)
+            if let stored { seen.edited(stored, to: row, table: operation.table) }
         }
     }
 
@@ -79,16 +83,38 @@ extension SyncEngine {
     /// Runs one of the three actions, unless the error was settled before.
     private func resolve(
         _ error: TableOperationError,
-        _ body: @escaping @Sendable (QueueTransaction, QueuedOperation) throws -> Void
+        _ body:
+            @escaping @Sendable (QueueTransaction, QueuedOperation, SeenNotes) throws
+            -> Void
     ) async throws {
         let (id, operationID) = (error.id, error.operationID)
-        try await transaction { queue in
+        try await noting { queue, seen in
             guard try queue.store.row(id: .string(id), in: SystemTables.errors) != nil,
                 let operation = try queue.reader.operation(operationID),
                 operation.state == .parked
             else { throw SyncError.errorSettled() }
-            try body(queue, operation)
+            try body(queue, operation, seen)
         }
+    }
+}
+
+extension QueueTransaction {
+    /// What stands behind an entry that could not be read is measured against the version of the
+    /// local row; where there is none, against the empty one, which no row of the server has.
+    fileprivate func letGo(behind unreadable: QueuedOperation) throws {
+        let (table, id) = (unreadable.table, unreadable.itemID)
+        guard var next = try reader.operations(table, id).first, next.frozen == nil,
+            next.basis.base == nil, next.basisVersion == nil
+        else { return }
+        let local = try store.row(id: .string(id), in: table)
+        switch next.kind {
+        case .insert: return
+        case .update where local?.isFromServer == false: return
+        case .update: next.sendsWholeRow = true
+        case .delete: break
+        }
+        next.basisVersion = local?.version ?? ""
+        try put(next)
     }
 }
 

@@ -45,16 +45,13 @@ extension SyncEngine {
         var parked = 0
         do {
             var budget = try await pushBudget()
-            let (pending, lastID, attempts) = try await read { reader in
-                let first = try reader.operations(after: 0, limit: 1).first
-                return (try reader.count(), try reader.lastID(), first?.attempts ?? 0)
-            }
-            budget.begin(afterAttempts: attempts)
+            let begin = try await read { try PushBegin($0) }
+            budget.begin(afterAttempts: begin.attempts)
             machine = PushMachine(limits: limits, budget: budget)
-            events.send(.pushStarted(pending: pending))
+            events.send(.pushStarted(pending: begin.pending))
             // What begins has an end, whatever happens in between.
             defer { events.send(.pushFinished(completed: machine.completed, parked: parked)) }
-            let end = try await run(&machine, lastID: lastID)
+            let end = try await run(&machine, begin)
             await keep(machine.budget, before: budget)
             try await keepGeneration()
             let errors = try await operationErrors()
@@ -73,8 +70,8 @@ extension SyncEngine {
     /// Why a push ended, and the error below, if there is one.
     private typealias End = (stop: PushMachine.Stop?, cause: (any Error)?)
 
-    private func run(_ machine: inout PushMachine, lastID: Int64) async throws -> End {
-        var action = machine.start(lastID: lastID)
+    private func run(_ machine: inout PushMachine, _ begin: PushBegin) async throws -> End {
+        var action = machine.start(lastID: begin.lastID, blocked: begin.blocked)
         while true {
             if case .finish(let stop) = action { return (stop, nil) }
             do {
@@ -118,14 +115,14 @@ extension SyncEngine {
     }
 
     private func prepare(_ slice: PushSlice) async throws -> PreparedSlice {
-        let (environment, remote, seen) = (environment, remote, seen)
+        let (environment, remote) = (environment, remote)
         var timed = environment
         // Whoever has no server to ask sends nothing.
         if let clock = try? remote.get().clock {
             timed.now = { clock.time(at: environment.now()) }
         }
         let prepared = try await transaction { [timed] queue in
-            try PushPreparation(queue: queue, seen: seen, environment: timed)
+            try PushPreparation(queue: queue, environment: timed)
                 .prepare(slice) { _ = try remote.get() }
         }
         for operation in prepared.unsendable { report(.parked, of: operation) }
@@ -162,10 +159,9 @@ extension SyncEngine {
     /// Decides each answer, then stores what came of all of them in one transaction.
     private func settle(_ settlings: [PushSettling]) async throws -> [PushSettled] {
         let outcomes = settlings.map { ($0.operation, outcome($0)) }
-        let seen = seen
-        let results = try await transaction { queue in
-            let settlement = Settlement(queue: queue, seen: seen)
-            return try outcomes.map { try settlement.settle($0, $1) }
+        let results = try await noting { queue, seen in
+            let settlement = Settlement(queue: queue)
+            return try outcomes.map { try settlement.settle($0, $1, seen: seen) }
         }
         for (settling, result) in zip(settlings, results) { report(result, of: settling.operation) }
         return results
@@ -258,5 +254,22 @@ extension SyncEngine {
         guard let answer = machine.refusal?.outline, let server = try? remote.get().endpoint.name
         else { return nil }
         return .unexpectedAnswer(answer, from: server, to: "the push")
+    }
+}
+
+/// The queue at the begin of a push.
+private struct PushBegin: Sendable {
+    var pending: Int
+    var lastID: Int64
+    /// How often the first operation was sent before.
+    var attempts: Int
+    /// Rows with an entry that cannot be read.
+    var blocked: Set<RowKey>
+
+    init(_ reader: QueueReader) throws {
+        pending = try reader.count()
+        lastID = try reader.lastID()
+        attempts = try reader.operations(after: 0, limit: 1).first?.attempts ?? 0
+        blocked = try reader.unreadableRows()
     }
 }

@@ -5,7 +5,6 @@ import TidelineCore
 struct LocalChanges {
     let queue: QueueTransaction
     let table: String
-    let seen: SeenRows
 
     private var store: any LocalStoreWriter { queue.store }
 
@@ -42,24 +41,35 @@ struct LocalChanges {
     func update(
         _ edited: Row,
         identity: RecordIdentity,
+        seen: SeenNotes,
         normalized: (Row) -> Row?
     ) throws -> Row {
         let id = edited.id
         guard let stored = try store.row(id: .string(id), in: table) else {
             throw SyncError.notFound(table: table, id: id)
         }
-        let plan = seen.plan(
+        let (key, now) = (RowKey(table, id), RowState(stored))
+        let state = RowState(edited, identity)
+        let plan = CopyRules.plan(
             edited,
             stored: stored,
             current: normalized(stored) ?? stored,
-            table: table,
-            identity: identity
+            state: state,
+            seen: seen.row(key, now: now)
         )
-        return try change(stored, to: plan.row, basisVersion: plan.basisVersion)
+        if let state, !plan.columnsSet.isEmpty {
+            seen.note(.set(key, plan.columnsSet, in: state, stored: now))
+        }
+        return try change(stored, to: plan.row, basisVersion: plan.basisVersion, seen: seen)
     }
 
     /// Stores a changed row, when it is changed, and queues its update.
-    func change(_ stored: Row, to row: Row, basisVersion: String? = nil) throws -> Row {
+    func change(
+        _ stored: Row,
+        to row: Row,
+        basisVersion: String? = nil,
+        seen: SeenNotes
+    ) throws -> Row {
         let id = stored.id
         let operations = try queue.reader.operations(table, id)
         let last = operations.last

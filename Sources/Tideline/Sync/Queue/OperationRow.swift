@@ -46,6 +46,8 @@ extension QueuedOperation {
             kind: kind ?? .update,
             state: state ?? .pending
         )
+        if reader.text("table") == nil { reader.damaged = "table" }
+        if reader.text("itemId") == nil { reader.damaged = "itemId" }
         if kind == nil { reader.damaged = "kind" }
         if state == nil { reader.damaged = "state" }
         reader.schema = schema(table)

@@ -46,6 +46,20 @@ struct QueueReader {
         return try operations(query)
     }
 
+    /// The rows of the parked entries that cannot be read.
+    func unreadableRows() throws -> Set<RowKey> {
+        var query = TableQuery()
+        query.select = ["operationId"]
+        var rows: Set<RowKey> = []
+        for error in try store.rows(query, in: SystemTables.errors) {
+            guard case .integer(let id) = error["operationId"],
+                let operation = try operation(id), operation.damage != nil
+            else { continue }
+            rows.insert(operation.row)
+        }
+        return rows
+    }
+
     /// The place of the last operation in the queue; 0 when it is empty.
     func lastID() throws -> Int64 {
         var query = TableQuery()

@@ -42,7 +42,7 @@ final class SyncEngine: Sendable {
         self.limits = limits
         self.events = events
         self.gate = gate
-        seen = SeenRows(limit: limits.handedOutRowsMax)
+        seen = SeenRows(limits: limits)
     }
 
     func policy(_ table: String) -> ConflictPolicy { policies[table] ?? defaultPolicy }
@@ -56,6 +56,20 @@ final class SyncEngine: Sendable {
         return try await wrapped {
             try await self.store.write {
                 try body(QueueTransaction(store: HeldRows($0), catalog: catalog))
+            }
+        }
+    }
+
+    /// Runs `body` in one transaction; what it notes of rows that were handed out counts once that is
+    /// committed.
+    func noting<Result: Sendable>(
+        _ body: @escaping @Sendable (QueueTransaction, SeenNotes) throws -> Result
+    ) async throws -> Result {
+        let seen = seen
+        return try await seen.whenCommitted {
+            try await self.transaction { queue in
+                let notes = SeenNotes(seen)
+                return (try body(queue, notes), notes.changes)
             }
         }
     }
@@ -129,10 +143,8 @@ extension SyncEngine {
         var new = row
         if new.id.isEmpty { new["id"] = .string(environment.makeID()) }
         try ItemID.check(new.id)
-        let (inserted, seen) = (new, seen)
-        return try await transaction {
-            try LocalChanges(queue: $0, table: table, seen: seen).insert(inserted)
-        }
+        let inserted = new
+        return try await transaction { try LocalChanges(queue: $0, table: table).insert(inserted) }
     }
 
     /// `normalized` is a stored row as its record type encodes it, or nil where it does not fit.
@@ -142,38 +154,37 @@ extension SyncEngine {
         identity: RecordIdentity,
         normalized: @escaping @Sendable (Row) -> Row?
     ) async throws -> Row {
-        let seen = seen
-        return try await transaction {
-            try LocalChanges(queue: $0, table: table, seen: seen)
-                .update(row, identity: identity, normalized: normalized)
+        try await noting {
+            try LocalChanges(queue: $0, table: table)
+                .update(row, identity: identity, seen: $1, normalized: normalized)
         }
     }
 
     /// Stores a change that was made to `stored`, unless the row has changed since; nil then.
     func replace(_ stored: Row, with row: Row, in table: String) async throws -> Row? {
-        let seen = seen
-        return try await transaction { queue in
+        try await noting { queue, seen in
             guard try queue.store.row(id: .string(stored.id), in: table) == stored else {
                 return nil
             }
-            return try LocalChanges(queue: queue, table: table, seen: seen)
-                .change(stored, to: row)
+            return try LocalChanges(queue: queue, table: table)
+                .change(stored, to: row, seen: seen)
         }
     }
 
     func delete(_ id: String, in table: String) async throws {
-        let seen = seen
-        try await transaction {
-            try LocalChanges(queue: $0, table: table, seen: seen).delete(id)
-        }
+        try await transaction { try LocalChanges(queue: $0, table: table).delete(id) }
     }
 
     /// Deletes the row of a record, which may be of an older state.
     func delete(_ record: Row, in table: String, identity: RecordIdentity) async throws {
-        let seen = seen
-        try await transaction {
-            try LocalChanges(queue: $0, table: table, seen: seen).delete(record.id) { stored in
-                seen.olderBasis(of: record, stored: stored, table: table, identity: identity)
+        let key = RowKey(table, record.id)
+        try await noting { queue, seen in
+            try LocalChanges(queue: queue, table: table).delete(record.id) { stored in
+                CopyRules.olderBasis(
+                    RowState(record, identity),
+                    stored: stored,
+                    seen: seen.row(key, now: RowState(stored))
+                )
             }
         }
     }

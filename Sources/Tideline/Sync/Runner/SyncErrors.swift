@@ -116,18 +116,6 @@ extension SyncError {
         )
     }
 
-    /// An entry of an older queue that the present one cannot take over.
-    static func unreadableOperation(_ id: Int64, table: String, itemID: String) -> SyncError {
-        SyncError(
-            .storeFailure,
-            """
-            The store was not opened, and is unchanged: operation \(id) of row '\(itemID)' in table \
-            '\(table)' cannot be read. Push it with the version of the app that made it, or delete \
-            entry \(id) of MS_TableOperations, which drops that change.
-            """
-        )
-    }
-
     package static func storeFailure(_ cause: any Error) -> SyncError {
         var error = SyncError(.storeFailure, "The store on the device failed: \(cause)")
         error.cause = cause

@@ -70,6 +70,9 @@ public struct SyncLimits: Sendable, Hashable {
     /// How many rows each of the two generations of seen rows has; see ``SyncTable/update(_:)``.
     public var handedOutRowsMax = 20_000
 
+    /// Of how many further seen rows it is known in which version they were first handed out.
+    public var handedOutVersionsMax = 250_000
+
     /// The default limits.
     public init() {}
 }

@@ -1,0 +1,133 @@
+// SeenRow: what is remembered of one row that was handed out to the app. Pure.
+
+import TidelineCore
+
+struct SeenRow: Sendable {
+    /// A state of the row that only this device replaced.
+    struct OwnState: Sendable {
+        var state: RowState
+        /// The row in this state; nil where it is not known.
+        var row: Row?
+        /// The columns that a record of this state has set.
+        var columnsSet: Set<String> = []
+    }
+
+    /// The oldest record that was handed out without a version, with what this device itself changed
+    /// since.
+    var oldest: Row?
+    /// The version of the stored row when `oldest` was handed out.
+    var oldestVersion: String?
+    /// The state since which records without a version are held; nil: there are none.
+    var since: RowState.Mark?
+    /// The columns that somebody else may have changed between two records that are held.
+    var contested = ContestedColumns.none
+    /// States of which each was replaced by an accepted push of this device, the newest last.
+    var own: [OwnState] = []
+
+    /// How many states of one row are kept; the oldest of all stays, as an editor may hold it long.
+    private static let statesMax = 100
+
+    /// Whether a record may be held that does not tell its state.
+    var isHeld: Bool { since != nil || !contested.isNone }
+
+    /// Nothing is known of the records that are held, but that the row is in this state now.
+    mutating func contest(_ now: RowState) {
+        contested = .all
+        since = now.mark
+    }
+
+    /// A record that does not tell its state went out; `state` is that of its stored row.
+    mutating func handOut(_ record: Row, _ state: RowState) {
+        if let oldest {
+            contested.add(RowMerge.changes(from: oldest, to: record).names)
+            return
+        }
+        if since != nil, since != state.mark { contest(state) }
+        oldest = record
+        oldestVersion = state.version
+        since = state.mark
+    }
+
+    /// This device itself changed the row, which was in a state: what a copy has there is older, and
+    /// nobody else's.
+    mutating func edit(_ changes: Row, _ state: RowState) {
+        if oldest == nil, since != state.mark { contest(state) }
+        contested.remove(changes.names)
+        for (name, value) in changes where oldest?[name] != nil { oldest?[name] = value }
+    }
+
+    /// The server accepted a push of this device.
+    mutating func accept(_ push: AcceptedPush) {
+        if let oldest {
+            let known = push.sent ?? push.base ?? push.after
+            for (name, value) in RowMerge.changes(from: known, to: push.after)
+            where oldest[name] != nil {
+                self.oldest?[name] = value
+            }
+        }
+        if since == push.before.mark {
+            since = RowState(push.after).mark
+            oldestVersion = push.after.version
+        }
+        guard push.before.version != nil else {
+            own = []
+            return
+        }
+        if own.last?.state.version != push.before.version { own = [OwnState(state: push.before)] }
+        own[own.count - 1].state = push.before
+        own[own.count - 1].row = push.base
+        own.append(OwnState(state: RowState(push.after)))
+        if own.count > Self.statesMax { own.remove(at: 1) }
+    }
+
+    /// A record of a state has set columns of the stored row.
+    mutating func set(_ columns: [String], in state: RowState, stored: RowState) {
+        if own.last?.state.version != stored.version { own = [OwnState(state: stored)] }
+        for index in own.indices where state.isSaid(of: own[index].state) {
+            own[index].columnsSet.formUnion(columns)
+        }
+    }
+
+    /// The state of a copy, when only pushes of this device lie between it and the stored row.
+    func ownState(_ copy: RowState, before stored: Row) -> OwnState? {
+        guard let index = own.firstIndex(where: { copy.isSaid(of: $0.state) }),
+            let now = own.lastIndex(where: { $0.state.version == stored.version }), index <= now
+        else { return nil }
+        return own[index]
+    }
+}
+
+/// A push of this device that the server accepted.
+struct AcceptedPush: Sendable {
+    /// What the server has now.
+    var after: Row
+    /// The state that it replaced; without a version for an insert.
+    var before: RowState
+    /// The row in that state, where it is known.
+    var base: Row?
+    /// The local row as it was sent.
+    var sent: Row?
+}
+
+/// Some columns, or all but some.
+struct ContestedColumns: Sendable, Hashable {
+    private var columns: Set<String> = []
+    private(set) var isAll = false
+
+    static let none = ContestedColumns()
+    static let all = ContestedColumns(isAll: true)
+
+    private init(isAll: Bool = false) { self.isAll = isAll }
+
+    var isNone: Bool { !isAll && columns.isEmpty }
+
+    func contains(_ column: String) -> Bool { columns.contains(column) != isAll }
+
+    mutating func add(_ more: [String]) {
+        if isAll { columns.subtract(more) } else { columns.formUnion(more) }
+    }
+
+    mutating func remove(_ fewer: [String]) {
+        if isAll { columns.formUnion(fewer) } else { columns.subtract(fewer) }
+    }
+}

@@ -1,0 +1,84 @@
+// ServerState: which of two states of a row is the later one.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+
+@Suite struct ServerStateTests {
+    private static func row(_ version: Int, hasTime: Bool = true) -> ServerState {
+        var row = localRow("a", version)
+        if !hasTime { row[SystemColumn.updatedAt] = nil }
+        return .row(row)
+    }
+
+    /// An operation on version 1 that was sent; a pull brought `pulled` while it was in the queue.
+    private static func sent(
+        _ kind: OperationKind,
+        _ pulled: ServerState?,
+        isRepeat: Bool,
+        ifMatch: String? = "\"v1\""
+    ) -> QueuedOperation {
+        var operation = QueuedOperation(
+            id: 1,
+            table: "T",
+            itemID: "a",
+            kind: kind,
+            state: .attempted
+        )
+        operation.frozen = sampleRequest
+        operation.frozen?.ifMatch = ifMatch
+        operation.basis.latest = pulled
+        operation.outcomeUnknown = isRepeat
+        return operation
+    }
+
+    /// The answer to a repeat may be older than what a pull brought.
+    @Test func aNewerTombstoneOutlivesAStoredAnswer() {
+        let gone = ServerState.deleted(version: nil)
+        let known = ServerState.deleted(version: "v3")
+        for pulled in [gone, known] {
+            let update = Self.sent(.update, pulled, isRepeat: true)
+            #expect(ServerState.settled(Self.row(2), update) == pulled)
+            let insert = Self.sent(.insert, pulled, isRepeat: true, ifMatch: nil)
+            #expect(ServerState.settled(Self.row(2), insert) == pulled)
+        }
+    }
+
+    @Test func aRevivedRowOutlivesTheStoredAnswerToADelete() {
+        for answer in [ServerState.deleted(version: nil), .deleted(version: "v2")] {
+            for hasTime in [false, true] {
+                let revived = Self.row(3, hasTime: hasTime)
+                let operation = Self.sent(.delete, revived, isRepeat: true)
+                #expect(ServerState.settled(answer, operation) == revived)
+            }
+        }
+    }
+
+    @Test func theLaterRowCountsByItsTime() {
+        let operation = Self.sent(.update, Self.row(3), isRepeat: true)
+        #expect(ServerState.settled(Self.row(2), operation) == Self.row(3))
+        #expect(ServerState.settled(Self.row(4), operation) == Self.row(4))
+    }
+
+    /// What the operation was based on, and its own row, are not later than its answer.
+    @Test func theAnswerCountsOverWhatItIsBasedOn() {
+        let pulled = Self.row(1, hasTime: false)
+        let operation = Self.sent(.update, pulled, isRepeat: true)
+        #expect(ServerState.settled(Self.row(2), operation) == Self.row(2))
+        let own = Self.sent(.update, Self.row(2, hasTime: false), isRepeat: true)
+        #expect(ServerState.settled(Self.row(2), own) == Self.row(2))
+        let tombstone = ServerState.deleted(version: "v1")
+        let revival = Self.sent(.update, tombstone, isRepeat: true)
+        #expect(ServerState.settled(Self.row(2), revival) == Self.row(2))
+    }
+
+    /// The answer to a first attempt is never stored.
+    @Test func theAnswerToAFirstAttemptCounts() {
+        let operation = Self.sent(.update, .deleted(version: nil), isRepeat: false)
+        #expect(ServerState.settled(Self.row(2), operation) == Self.row(2))
+        #expect(
+            ServerState.settled(Self.row(2), Self.sent(.update, nil, isRepeat: true)) == Self.row(2)
+        )
+    }
+}

@@ -1,0 +1,51 @@
+// TroubledStore: a store whose transactions are rolled back or run twice, as on a full disk.
+
+import Synchronization
+import Tideline
+import TidelineCore
+import TidelineTestKit
+
+/// Passes everything on; what happens to the next writes is scripted.
+final class TroubledStore: LocalStore {
+    enum Fate: Sendable {
+        /// The work is done and then rolled back.
+        case rollBack
+        /// The first run is rolled back, the second one counts.
+        case runTwice
+    }
+
+    struct Full: Error {}
+
+    private let inner: any LocalStore
+    private let fates = Mutex<[Fate]>([])
+
+    init(_ inner: any LocalStore = MemoryStore()) { self.inner = inner }
+
+    func add(_ fate: Fate) { fates.withLock { $0.append(fate) } }
+
+    func open(tables: [TableSchema]) async throws { try await inner.open(tables: tables) }
+
+    func read<Result: Sendable>(
+        _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
+    ) async throws -> Result {
+        try await inner.read(body)
+    }
+
+    func write<Result: Sendable>(
+        _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
+    ) async throws -> Result {
+        let fate = fates.withLock { $0.isEmpty ? nil : $0.removeFirst() }
+        guard let fate else { return try await inner.write(body) }
+        do {
+            try await inner.write { writer in
+                _ = try body(writer)
+                throw Full()
+            }
+        } catch let error as Full {
+            if fate == .rollBack { throw error }
+        }
+        return try await inner.write(body)
+    }
+
+    func changes() -> AsyncStream<Set<String>> { inner.changes() }
+}
