@@ -126,12 +126,17 @@ final class SyncEngine: Sendable {
 
 extension SyncEngine {
     func insert(_ row: Row, in table: String) async throws -> Row {
-        var new = row
-        if new.id.isEmpty { new["id"] = .string(environment.makeID()) }
-        try ItemID.check(new.id)
-        let (inserted, seen) = (new, seen)
+        let (row, seen) = (try NewRow(row, environment), seen)
         return try await transaction {
-            try LocalChanges(queue: $0, table: table, seen: seen).insert(inserted)
+            try LocalChanges(queue: $0, table: table, seen: seen).insert(row)
+        }
+    }
+
+    func insert(_ rows: [Row], in table: String) async throws -> [Row] {
+        guard !rows.isEmpty else { return [] }
+        let (rows, seen) = (try rows.map { try NewRow($0, environment) }, seen)
+        return try await transaction {
+            try LocalChanges(queue: $0, table: table, seen: seen).insert(rows)
         }
     }
 
