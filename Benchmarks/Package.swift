@@ -8,11 +8,13 @@ let package = Package(
     dependencies: [.package(name: "tideline", path: "..")],
     targets: [
         .systemLibrary(name: "CWatch", path: "CWatch"),
+        .systemLibrary(name: "CPlainSQLite", path: "CPlainSQLite"),
         .executableTarget(
             name: "bench",
             dependencies: [
                 .product(name: "Tideline", package: "tideline"),
                 .target(name: "CWatch", condition: .when(platforms: [.linux])),
+                .target(name: "CPlainSQLite", condition: .when(platforms: [.linux])),
             ],
             path: "Sources",
             swiftSettings: [

@@ -12,11 +12,14 @@ enum Bench {
                bench pages URL KIND         the same of a peer: pocketbase or kinto
                bench links URL QUERY        next links to the begin, middle and end of a list
                bench delta URL              link to the changes after now, and bytes of its answer
-               bench local DIR SECONDS      changes and reads of a store file
-               bench push URL DIR COUNT     so many inserts, in batches
-               bench push URL DIR COUNT MS  the same over a link with so long a round trip
                bench live URL COUNT COMMITS so many listeners, and how soon they hear of commits
-               bench pull URL DIR           the whole table into a store file
+               bench local DIR SECONDS      changes and reads of a store file
+               bench push URL DIR COUNT MS  so many inserts over a link with so long a round trip
+               bench queue URL DIR COUNT    the memory for so many inserts that are sent
+               bench heard URL DIR COUNT    how soon so many changes are seen by another client
+               bench pull URL DIR KIND      the whole table into a store file
+               bench memory URL DIR         the memory meanwhile
+               bench store DIR ROWS KIND    so many rows, without a server; their ids: random or v7
         """
 
     static func run(_ words: [String]) async {
@@ -29,13 +32,28 @@ enum Bench {
             case ("links", 3): try await ServerTable(words[1]).printLinks(words[2])
             case ("delta", 2): try await ServerTable(words[1]).printDelta()
             case ("local", 3):
-                try await Device.open(in: words[1]).measureChanges(
-                    for: .seconds(Int(words[2]) ?? 1)
-                )
-            case ("push", 4), ("push", 5):
-                let delay = words.count == 5 ? Int(words[4]) ?? 0 : 0
-                try await Device.open(in: words[2], server: words[1], delay: delay)
-                    .measurePush(Int(words[3]) ?? 0, delay: delay)
+                let time = Duration.seconds(Int(words[2]) ?? 1)
+                try await LocalWork(directory: words[1], time: time).measure()
+            case ("push", 5):
+                try await Pushes(server: words[1], directory: words[2], count: Int(words[3]) ?? 0)
+                    .measure(delay: Int(words[4]) ?? 0)
+            case ("queue", 4):
+                try await Pushes(server: words[1], directory: words[2], count: Int(words[3]) ?? 0)
+                    .measureMemory()
+            case ("heard", 4):
+                try await TwoDevices(server: words[1], directory: words[2])
+                    .measure(changes: Int(words[3]) ?? 0)
+            case ("pull", 4):
+                let device = try await Device.open(in: words[2], server: words[1])
+                try await Pulls(directory: words[2], name: "pull, \(words[3]) ids").measure(device)
+            case ("memory", 3):
+                let device = try await Device.open(in: words[2], server: words[1])
+                try await Pulls(directory: words[2], name: "pull").measureMemory(device)
+            case ("store", 4):
+                guard let ids = CannedTable.Identifiers(rawValue: words[3]) else { fail(usage) }
+                let table = CannedTable(rows: Int(words[2]) ?? 0, ids)
+                let device = try await Device.open(in: words[1], transport: table)
+                try await Pulls(directory: words[1], name: "store, \(ids) ids").measure(device)
             case ("live", 4):
                 let listeners = try Listeners(words[1])
                 try listeners.open(Int(words[2]) ?? 0)
@@ -44,8 +62,6 @@ enum Bench {
                 fflush(nil)
                 _ = readLine()
                 try listeners.measure(commits: Int(words[3]) ?? 0)
-            case ("pull", 3):
-                try await Device.open(in: words[2], server: words[1]).measurePull()
             default: fail(usage)
             }
         } catch {
@@ -60,7 +76,8 @@ enum Bench {
 
     /// One figure, for scripts/bench.
     static func report(_ name: String, _ value: Double, _ unit: String) {
-        print("\(name)\t\(Int(value.rounded()))\t\(unit)")
+        let digits = value < 10 ? 2 : value < 100 ? 1 : 0
+        print("\(name)\t\(String(format: "%.\(digits)f", value))\t\(unit)")
     }
 }
 

@@ -128,10 +128,4 @@ final class Listeners {
         return text
     }
 }
-
-struct BenchError: Error, CustomStringConvertible {
-    var description: String
-
-    init(_ description: String) { self.description = description }
-}
 #endif

@@ -16,15 +16,17 @@ sqlite_rows() { printf 'WITH RECURSIVE r(i) AS (VALUES (0) UNION ALL SELECT i + 
 item_text="printf('item %08d abcdefghijklmnopqrstuvwxyz', i)"
 
 # Fills a table of our own: file, table, rows, and further columns with their values.
-# Ids are in the order of time as those that the server makes; versions are stamps in us.
+# Ids are in the order of time as those that the server makes, or `fill_ids` is random; versions are
+# stamps in us.
 fill_tideline() {
-    local file=$1 table=$2 rows=$3 columns=${4:+, $4} values=${5:+, $5}
+    local file=$1 table=$2 rows=$3 columns=${4:+, $4} values=${5:+, $5} time='ms >> 16, ms & 65535'
+    [[ ${fill_ids-} != random ]] || time='random() & 4294967295, random() & 65535'
     sqlite3 -bail "$file" >"$directory/fill" <<SQL
 PRAGMA synchronous = OFF;
 BEGIN;
 $(sqlite_rows "$rows"), t(i, ms) AS (SELECT i, $fill_start + i * 7 FROM r)
 INSERT INTO "$table" ("id", "text", "complete", "createdAt", "updatedAt", "version", "deleted"$columns)
-SELECT printf('%08x-%04x-7%03x-%04x-%012x', ms >> 16, ms & 65535, random() & 4095,
+SELECT printf('%08x-%04x-7%03x-%04x-%012x', $time, random() & 4095,
         32768 + (random() & 16383), random() & 281474976710655),
     $item_text, i % 2, ms * 1000, ms * 1000, ms * 1000, 0$values
 FROM t;

@@ -7,6 +7,12 @@ import TidelineSQLite
 struct SQLiteTransaction: LocalStoreWriter {
     let database: Database
     let tables: [String: SQLiteTable]
+    private let plans = PutPlans()
+
+    init(database: Database, tables: [String: SQLiteTable]) {
+        self.database = database
+        self.tables = tables
+    }
 
     private func table(_ name: String) throws -> SQLiteTable {
         guard let table = tables[name] else {
@@ -59,18 +65,23 @@ struct SQLiteTransaction: LocalStoreWriter {
     }
 
     func put(_ rows: [Row], in table: String) throws {
-        let table = try self.table(table)
-        let statement = try database.prepare(table.insert)
-        var plan: PutPlan?
         for row in rows {
-            if plan?.layout !== row.rowLayout { plan = PutPlan(row.rowLayout, table) }
-            guard let plan else { continue }
-            bind(row, plan, table, statement)
-            try statement.run()
+            let plan = try plan(row.rowLayout, table)
+            bind(row, plan)
+            try plan.statement.run()
         }
     }
 
-    private func bind(_ row: Row, _ plan: PutPlan, _ table: SQLiteTable, _ statement: Statement) {
+    private func plan(_ layout: RowLayout, _ name: String) throws -> PutPlan {
+        if let plan = plans.recent(layout, name) { return plan }
+        let table = try self.table(name)
+        let plan = PutPlan(layout, table, try database.prepare(table.insert))
+        plans.keep(plan)
+        return plan
+    }
+
+    private func bind(_ row: Row, _ plan: PutPlan) {
+        let (table, statement) = (plan.table, plan.statement)
         let values = row.allValues
         var rest = Row()
         for (index, source) in plan.sources.enumerated() {
@@ -125,16 +136,36 @@ struct SQLiteTransaction: LocalStoreWriter {
     }
 }
 
-/// Where the columns of a table are in rows of one layout.
-private struct PutPlan {
+/// Where the columns of a table are in rows of one layout, and the statement that stores one.
+private final class PutPlan {
     let layout: RowLayout
+    let table: SQLiteTable
+    let statement: Statement
     let sources: [Int?]
     let extras: [String]
 
-    init(_ layout: RowLayout, _ table: SQLiteTable) {
+    init(_ layout: RowLayout, _ table: SQLiteTable, _ statement: Statement) {
         self.layout = layout
+        self.table = table
+        self.statement = statement
         sources = table.columns.map { layout.index(of: $0.name) }
         extras =
             table.hasExtra ? layout.names.filter { table.layout.index(of: $0) == nil } : []
     }
+}
+
+/// The plans of a transaction that were made last: a row and its queue entry take turns.
+private final class PutPlans {
+    private var plans: [PutPlan] = []
+
+    func recent(_ layout: RowLayout, _ table: String) -> PutPlan? {
+        plans.first { $0.layout === layout && $0.table.schema.name == table }
+    }
+
+    func keep(_ plan: PutPlan) {
+        if plans.count == Self.plansMax { plans.removeFirst() }
+        plans.append(plan)
+    }
+
+    private static let plansMax = 4
 }

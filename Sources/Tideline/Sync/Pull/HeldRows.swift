@@ -24,7 +24,8 @@ struct MaskWriter {
     private var layout: RowLayout?
     private var masked: RowLayout?
 
-    mutating func row(_ row: Row, bits: Int64) -> Row {
+    mutating func row(_ row: Row, bits: Int64?) -> Row {
+        let mask = bits.map(Value.integer) ?? .null
         if layout !== row.rowLayout {
             layout = row.rowLayout
             let names = row.rowLayout.names
@@ -32,13 +33,13 @@ struct MaskWriter {
         }
         guard let masked else {
             var held = row
-            held[HeldMask.name] = .integer(bits)
+            held[HeldMask.name] = mask
             return held
         }
         var values: [Value] = []
         values.reserveCapacity(row.count + 1)
         values += row.allValues
-        values.append(.integer(bits))
+        values.append(mask)
         return Row(layout: masked, values: values)
     }
 }
@@ -112,6 +113,13 @@ final class HeldRows: LocalStoreWriter {
             },
             in: table
         )
+    }
+
+    /// Stores rows that are not there yet, without a look.
+    func putNew(_ rows: [Row], in table: String) throws {
+        let bits = try taken(table)
+        var masks = MaskWriter()
+        try inner.put(rows.map { masks.row($0, bits: bits == 0 ? nil : bits) }, in: table)
     }
 
     /// Only system tables have keys of the store's making, and those have no masks.

@@ -9,7 +9,9 @@ struct LocalChanges {
     private var store: any LocalStoreWriter { queue.store }
 
     /// Stores a new row and queues its insert.
-    func insert(_ row: Row) throws -> Row {
+    func insert(_ new: NewRow) throws -> Row {
+        if new.hasNewID { return try insertUnknown([new.row])[0] }
+        let row = new.row
         let id = row.id
         let stored = try store.row(id: .string(id), in: table)
         let operations = try queue.reader.operations(table, id)
@@ -32,6 +34,40 @@ struct LocalChanges {
             throw SyncError.alreadyExists(table: table, id: id)
         }
         try store.put([new], in: table)
+        return new
+    }
+
+    /// Stores new rows and queues their inserts, in order.
+    func insert(_ rows: [NewRow]) throws -> [Row] {
+        guard try areUnknown(rows) else { return try rows.map(insert) }
+        return try insertUnknown(rows.map(\.row))
+    }
+
+    /// Whether nothing is known of any of these ids: neither a row nor an operation.
+    private func areUnknown(_ rows: [NewRow]) throws -> Bool {
+        let given = rows.filter { !$0.hasNewID }.map(\.row.id)
+        guard Set(given.map(ItemKey.init)).count == given.count else { return false }
+        for start in stride(from: 0, to: given.count, by: Self.idsAtOnce) {
+            let part = given[start..<min(given.count, start + Self.idsAtOnce)]
+            let ids = part.map(Value.string)
+            let queued: Filter = .isIn("itemId", ids) && .equal("table", .string(table))
+            guard try store.count(.isIn(SystemColumn.id, ids), in: table) == 0,
+                try store.count(queued, in: SystemTables.operations) == 0
+            else { return false }
+        }
+        return true
+    }
+
+    private static let idsAtOnce = 500
+
+    /// Stores rows of whose ids nothing is known.
+    private func insertUnknown(_ rows: [Row]) throws -> [Row] {
+        var payloads = PayloadWriter()
+        let new = rows.map { payloads.row($0) }
+        for row in new {
+            try queue.append(QueuedOperation(table: table, itemID: row.id, kind: .insert))
+        }
+        try queue.held.putNew(new, in: table)
         return new
     }
 

@@ -14,23 +14,41 @@ extension QueuedOperation {
             row["state"] = .integer(state.rawValue)
             return row
         }
-        var row: Row = [
-            "itemId": .string(itemID), "table": .string(table), "tableKind": 0,
-            "properties": .data(Data("{\"type\":\(kind.rawValue)}".utf8)),
-            "kind": .integer(Int64(kind.rawValue)), "state": .integer(state.rawValue),
-            "group": Self.text(group), "account": Self.text(account),
-            "attempts": .integer(Int64(attempts)), "outcomeUnknown": .bool(outcomeUnknown),
-            "requestId": Self.text(frozen?.requestID), "firstSent": Self.text(frozen?.firstSent),
-            "method": Self.text(frozen?.method), "query": Self.text(frozen?.query),
-            "ifMatch": Self.text(frozen?.ifMatch), "body": Self.text(frozen?.body),
-            "sentRow": Self.json(frozen?.sentRow), "unknownSent": Self.json(unknownSent),
-            "base": Self.json(basis.base), "latest": Self.json(basis.latest?.stored),
-            "basisVersion": Self.text(basisVersion), "sendsWholeRow": .bool(sendsWholeRow),
-            "revives": .bool(revives), "conflicts": .integer(Int64(conflicts)),
+        let values: [Value] = [
+            .string(itemID), .string(table), 0,
+            .data(Data("{\"type\":\(kind.rawValue)}".utf8)),
+            .integer(Int64(kind.rawValue)), .integer(state.rawValue),
+            Self.text(group), Self.text(account),
+            .integer(Int64(attempts)), .bool(outcomeUnknown),
+            Self.text(frozen?.requestID), Self.text(frozen?.firstSent),
+            Self.text(frozen?.method), Self.text(frozen?.query),
+            Self.text(frozen?.ifMatch), Self.text(frozen?.body),
+            Self.json(frozen?.sentRow), Self.json(unknownSent),
+            Self.json(basis.base), Self.json(basis.latest?.stored),
+            Self.text(basisVersion), .bool(sendsWholeRow),
+            .bool(revives), .integer(Int64(conflicts)),
         ]
-        if id > 0 { row["id"] = .integer(id) }
-        return row
+        guard id > 0 else { return Row(layout: Self.newLayout, values: values) }
+        return Row(layout: Self.layout, values: values + [.integer(id)])
     }
+
+    private static let columns = [
+        "itemId", "table", "tableKind",
+        "properties",
+        "kind", "state",
+        "group", "account",
+        "attempts", "outcomeUnknown",
+        "requestId", "firstSent",
+        "method", "query",
+        "ifMatch", "body",
+        "sentRow", "unknownSent",
+        "base", "latest",
+        "basisVersion", "sendsWholeRow",
+        "revives", "conflicts",
+    ]
+    /// The names of all entries, and of those that have no place in the queue yet.
+    private static let layout = RowLayout(columns + ["id"])
+    private static let newLayout = RowLayout(columns)
 
     /// The operation of a stored entry; `schema` gives the types of its rows.
     package init(storedRow row: Row, schema: (String) -> TableSchema?) {

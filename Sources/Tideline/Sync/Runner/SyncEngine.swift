@@ -140,11 +140,18 @@ final class SyncEngine: Sendable {
 
 extension SyncEngine {
     func insert(_ row: Row, in table: String) async throws -> Row {
-        var new = row
-        if new.id.isEmpty { new["id"] = .string(environment.makeID()) }
-        try ItemID.check(new.id)
-        let inserted = new
-        return try await transaction { try LocalChanges(queue: $0, table: table).insert(inserted) }
+        let row = try NewRow(row, environment)
+        return try await transaction {
+            try LocalChanges(queue: $0, table: table).insert(row)
+        }
+    }
+
+    func insert(_ rows: [Row], in table: String) async throws -> [Row] {
+        guard !rows.isEmpty else { return [] }
+        let rows = try rows.map { try NewRow($0, environment) }
+        return try await transaction {
+            try LocalChanges(queue: $0, table: table).insert(rows)
+        }
     }
 
     /// `normalized` is a stored row as its record type encodes it, or nil where it does not fit.

@@ -1,0 +1,46 @@
+// NewRow: a row that is about to be inserted, with its id.
+
+import TidelineCore
+
+/// A row with an id that is not stored yet.
+struct NewRow: Sendable {
+    let row: Row
+    /// Whether the id was made here, so that nothing can be known of it.
+    let hasNewID: Bool
+
+    /// Makes an id for a row that has none, and checks any other.
+    init(_ row: Row, _ environment: SyncEnvironment) throws {
+        let id = row.id
+        hasNewID = id.isEmpty
+        if hasNewID {
+            var new = row
+            new["id"] = .string(environment.makeID())
+            self.row = new
+        } else {
+            self.row = row
+            try ItemID.check(id)
+        }
+    }
+}
+
+/// Rows as they are stored first: the id, and no other system column.
+///
+/// Rows of one layout share their names.
+struct PayloadWriter {
+    private var layout: RowLayout?
+    private var places: [Int] = []
+    private var payload = RowLayout.empty
+
+    mutating func row(_ row: Row) -> Row {
+        if layout !== row.rowLayout {
+            layout = row.rowLayout
+            let names = row.rowLayout.names
+            places = names.indices.filter {
+                names[$0] == SystemColumn.id || !SystemColumn.names.contains(names[$0])
+            }
+            payload = RowLayout(places.map { names[$0] })
+        }
+        let values = row.allValues
+        return Row(layout: payload, values: places.map { values[$0] })
+    }
+}
