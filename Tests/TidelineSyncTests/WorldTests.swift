@@ -83,8 +83,8 @@ import TidelineTestKit
     /// Runs a world on a thread of its own: it would keep a thread of Swift's pool busy, and the
     /// pool has as many as the machine has cores.
     private func play(_ plan: WorldPlan) async throws -> WorldReport {
-        await Self.turns.take()
-        defer { Self.turns.give() }
+        await Self.seats.take()
+        defer { Self.seats.give() }
         return try await withCheckedThrowingContinuation { continuation in
             Thread.detachNewThread {
                 continuation.resume(
@@ -94,11 +94,11 @@ import TidelineTestKit
         }
     }
 
-    private static let turns = Turns(ProcessInfo.processInfo.activeProcessorCount)
+    private static let seats = Seats(ProcessInfo.processInfo.activeProcessorCount)
 }
 
 /// Lets so many go on at a time; the others wait in the order in which they came.
-private final class Turns: Sendable {
+private final class Seats: Sendable {
     private struct State {
         var free: Int
         var waiting: [CheckedContinuation<Void, Never>] = []
