@@ -55,6 +55,23 @@ import TidelineServerSQLite
         #expect(meter.traffic.answers.held == 0)
     }
 
+    /// Who reads a small table for the first time does not wait for the callers of large ones.
+    @Test(.timeLimit(.minutes(2)))
+    func theFirstReadersOfASmallTableDoNotWait() async throws {
+        let traffic = ServerTraffic()
+        let door = try await Door(traffic: traffic)
+        #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
+        let others = traffic.answers.count(1 << 30)
+        await withTaskGroup(of: Int.self) { tasks in
+            for _ in 0..<50 {
+                tasks.addTask { await door.send("GET", "/tables/TodoItem?$top=50").status }
+            }
+            for await status in tasks { #expect(status == 200) }
+        }
+        #expect(traffic.answers.waiting == 0)
+        withExtendedLifetime(others) {}
+    }
+
     /// Few rows may be a large page: who asks again knows how large they are.
     @Test func fewLargeRowsTakeRoom() async throws {
         let meter = Meter()

@@ -147,16 +147,41 @@ package final class AnswerShare: Sendable {
     }
 }
 
+/// What a page holds of the memory for answers; none for a small one.
+struct PageRoom {
+    var share: AnswerShare?
+    /// The place among the pages of tables that nobody has read.
+    fileprivate var turn: AnswerShare?
+
+    /// The page is made: its table is known now.
+    func ends() { turn?.resize(to: 0) }
+}
+
 extension TableService {
-    /// Room for a page, before it is made; nil for a small one.
-    func room(forPageOf rows: Int, in table: Table) async throws -> AnswerShare? {
-        let likely = table.pageSize.likelyBytes(ofRows: rows)
-        // Of a table that nobody has read each row may be the largest: many may ask before the first
-        // of them is answered.
-        let bytes = likely ?? PageSize.product(rows, settings.limits.rowBytes)
-        let isFew = rows <= Self.smallPageRows || likely == nil
-        if isFew, bytes <= AnswerMemory.smallBytes { return nil }
-        return try await settings.traffic.answers.room(for: min(bytes, settings.limits.pageBytes))
+    /// Room for a page, before it is made.
+    ///
+    /// Each row of a table that nobody has read may be the largest, and many may ask before the first
+    /// of them is answered. So few such pages are made at a time, and the others wait for these only:
+    /// when their turn comes they know what they need. Who reads a small table never waits for the
+    /// callers of a large one.
+    func room(forPageOf rows: Int, in table: Table) async throws -> PageRoom {
+        if table.pageSize.likelyBytes(ofRows: rows) == nil, !AnswerMemory.isGiven {
+            let bytes = min(
+                PageSize.product(rows, settings.limits.rowBytes),
+                settings.limits.pageBytes
+            )
+            if bytes <= AnswerMemory.smallBytes { return PageRoom() }
+            let turn = try await settings.traffic.firstPages.room(for: bytes)
+            if table.pageSize.likelyBytes(ofRows: rows) == nil {
+                return PageRoom(share: settings.traffic.answers.count(bytes), turn: turn)
+            }
+        }
+        let bytes = table.pageSize.likelyBytes(ofRows: rows) ?? settings.limits.pageBytes
+        if rows <= Self.smallPageRows, bytes <= AnswerMemory.smallBytes { return PageRoom() }
+        let share = try await settings.traffic.answers.room(
+            for: min(bytes, settings.limits.pageBytes)
+        )
+        return PageRoom(share: share)
     }
 
     /// Pages of so many rows are made without asking for room, unless the rows are large.
