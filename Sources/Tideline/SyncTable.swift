@@ -167,34 +167,48 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
 
     /// Remembers what goes out without a version or a time, which an update is measured against.
     ///
-    /// A type with a version has none before the first push, and in a selection of other fields.
+    /// A type with a version has none before the first push, and in a selection of other fields. Only
+    /// such records are encoded: one row that was not pushed yet does not make a long list slow.
     private func remember(_ records: [Record], among rows: [Row]) {
-        let identity = coder.identity
-        func tellsItsState(_ row: Row) -> Bool {
-            switch identity {
-            case .version: row.version != nil
-            case .updatedAt: row[SystemColumn.updatedAt].map { !$0.isNull } ?? false
-            case .nothing: false
+        var state = StateMember(coder.identity)
+        let silent = rows.indices.filter { !state.isTold(by: rows[$0]) }
+        if silent.isEmpty { return }
+        var handedOut: [(row: Row, state: RowState)] = []
+        func add(_ record: Record, _ stored: Row) {
+            guard let row = try? coder.encode(record), !state.isTold(by: row) else { return }
+            handedOut.append((row, RowState(stored)))
+        }
+        if records.count == rows.count {
+            for index in silent { add(records[index], rows[index]) }
+        } else {
+            // Some rows were left out.
+            let stored = Dictionary(
+                silent.map { (ItemKey(rows[$0].id), rows[$0]) },
+                uniquingKeysWith: { $1 }
+            )
+            for record in records {
+                if let row = stored[ItemKey(coder.id(record))] { add(record, row) }
             }
         }
-        let silent = rows.filter { !tellsItsState($0) }
-        if silent.isEmpty { return }
-        // Only those are encoded: one row that was not pushed yet does not make a long list slow.
-        let unversioned: [Record]
-        if records.count == rows.count {
-            unversioned = zip(records, rows).filter { !tellsItsState($1) }.map(\.0)
-        } else {
-            let ids = Set(silent.map { ItemKey($0.id) })
-            unversioned = records.filter { ids.contains(ItemKey(coder.id($0))) }
-        }
-        let states = Dictionary(
-            silent.map { (ItemKey($0.id), RowState($0)) },
-            uniquingKeysWith: { $1 }
-        )
-        let handedOut = unversioned.compactMap { record -> (row: Row, state: RowState)? in
-            guard let row = try? coder.encode(record), !tellsItsState(row) else { return nil }
-            return (row, states[ItemKey(row.id)] ?? RowState(version: nil))
-        }
         engine.seen.handedOut(handedOut, table: name)
+    }
+}
+
+/// The column in which rows tell their state.
+private struct StateMember {
+    private var member: RowMember?
+
+    init(_ identity: RecordIdentity) {
+        member =
+            switch identity {
+            case .version: RowMember(SystemColumn.version)
+            case .updatedAt: RowMember(SystemColumn.updatedAt)
+            case .nothing: nil
+            }
+    }
+
+    mutating func isTold(by row: Row) -> Bool {
+        guard let value = member?.value(in: row) else { return false }
+        return !value.isNull
     }
 }

@@ -167,6 +167,21 @@ package final class Database: @unchecked Sendable {
         }
     }
 
+    /// Runs `body` in one transaction, which waits for the disk or not.
+    ///
+    /// A flush of the log takes every earlier transaction along: what was not flushed is safe when the
+    /// next one is.
+    package func transaction<Result>(
+        isFlushed: Bool,
+        _ body: () throws -> Result
+    ) throws -> Result {
+        if isFlushed { return try transaction(body) }
+        try execute("PRAGMA synchronous = NORMAL")
+        let result = Swift.Result { try transaction(body) }
+        try execute("PRAGMA synchronous = FULL")
+        return try result.get()
+    }
+
     /// Runs `body` on one state of the database; it only reads.
     ///
     /// The state is let go of whatever happens: a connection that kept it would show it for ever.

@@ -74,6 +74,27 @@ package final class Statement {
         }
     }
 
+    /// Binds valid UTF-8 where it is: the bytes stay there until the bindings are cleared.
+    @inline(__always)
+    package func bind(_ index: Int32, lent bytes: UnsafeBufferPointer<UInt8>) {
+        guard let base = bytes.baseAddress else { return bind(index, utf8: bytes) }
+        base.withMemoryRebound(to: CChar.self, capacity: bytes.count) {
+            _ = sqlite3_bind_text(pointer, index, $0, Int32(bytes.count), nil)
+        }
+    }
+
+    /// Binds bytes where they are, until the bindings are cleared.
+    package func bind(_ index: Int32, lentBlob bytes: UnsafeBufferPointer<UInt8>) {
+        if let base = bytes.baseAddress, !bytes.isEmpty {
+            sqlite3_bind_blob(pointer, index, base, Int32(bytes.count), nil)
+        } else {
+            sqlite3_bind_zeroblob(pointer, index, 0)
+        }
+    }
+
+    /// Lets go of all that is bound.
+    package func clearBindings() { sqlite3_clear_bindings(pointer) }
+
     /// Whether there is another row.
     @inline(__always)
     package func step() throws -> Bool {
@@ -166,8 +187,33 @@ package final class Statement {
 package struct StatementCell {
     fileprivate let pointer: OpaquePointer?
 
+    package enum Kind {
+        case null
+        case integer
+        case real
+        case text
+        case blob
+    }
+
+    @inline(__always)
+    package var kind: Kind {
+        switch sqlite3_value_type(pointer) {
+        case SQLITE_INTEGER: .integer
+        case SQLITE_FLOAT: .real
+        case SQLITE_TEXT: .text
+        case SQLITE_BLOB: .blob
+        default: .null
+        }
+    }
+
     @inline(__always)
     package var isNull: Bool { sqlite3_value_type(pointer) == SQLITE_NULL }
+
+    /// The bytes of a blob.
+    package var blob: UnsafeRawBufferPointer {
+        let start = sqlite3_value_blob(pointer)
+        return UnsafeRawBufferPointer(start: start, count: Int(sqlite3_value_bytes(pointer)))
+    }
 
     @inline(__always)
     package var integer: Int64 { sqlite3_value_int64(pointer) }

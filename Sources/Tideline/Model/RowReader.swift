@@ -26,7 +26,11 @@ final class RowReader: Decoder {
     private var slots: [Int]
     private var values: [Value] = []
     private var next = 0
-    private var asked = ""
+    /// The key that was asked for last: its index, or a key that the schema does not know.
+    private var askedIndex = -1
+    private var unknownKey = ""
+
+    private var asked: String { askedIndex < 0 ? unknownKey : names[askedIndex] }
 
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
@@ -81,18 +85,16 @@ final class RowReader: Decoder {
     /// The index of a column in the schema, -1 for a key that the schema does not know.
     @inline(__always)
     func advance(to key: String) -> Int {
-        asked = key
-        if next < names.count, names[next] == key {
-            next += 1
-            return next - 1
-        }
-        return seek(key)
+        let index = next < names.count && names[next] == key ? next : seek(key)
+        askedIndex = index
+        if index >= 0 { next = index + 1 }
+        return index
     }
 
     private func seek(_ key: String) -> Int {
-        guard let index = names.firstIndex(of: key) else { return -1 }
-        next = index + 1
-        return index
+        if let index = names.firstIndex(of: key) { return index }
+        unknownKey = key
+        return -1
     }
 
     /// The value at a schema index; null when the row lacks the column.

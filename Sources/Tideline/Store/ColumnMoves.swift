@@ -120,7 +120,7 @@ struct ColumnMoves {
         case (.number, .text(let text)):
             Double(text).flatMap { $0.isFinite ? .number($0) : nil } ?? .string(text)
         case (.string, .integer(let number)): .string(String(number))
-        default: SQLiteStoreSQL.value(statement, index, type)
+        default: SQLiteStoreSQL.value(statement, index, CellForm(type))
         }
     }
 }

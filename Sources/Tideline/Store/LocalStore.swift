@@ -28,6 +28,14 @@ public protocol LocalStore: Sendable {
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result
 
+    /// Runs `body` as ``write(_:)`` does, for what can be had again: a loss of power may undo it.
+    ///
+    /// It undoes the last transactions, each whole, and none from before a ``write(_:)`` that has
+    /// changed something and returned. A store that makes no difference need not say it.
+    func writeRepeatable<Result: Sendable>(
+        _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
+    ) async throws -> Result
+
     /// The names of the tables that each transaction changed, after it was committed.
     ///
     /// Every call makes a stream of its own. Bursts may be merged.
@@ -42,6 +50,11 @@ public protocol LocalStore: Sendable {
 extension LocalStore {
     /// Does nothing.
     public func close() async throws {}
+
+    /// Runs `body` in a transaction that lasts.
+    public func writeRepeatable<Result: Sendable>(
+        _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
+    ) async throws -> Result { try await write(body) }
 }
 
 /// Reading within a transaction.

@@ -23,6 +23,7 @@ public final class SQLiteStore: LocalStore {
     private let writer: DatabaseThreads
     private let observer: WriterObserver
     private let readers: LentDatabases?
+    private let log: StoreLog?
     private let hub = ChangeHub()
     private let tables = Mutex<[String: SQLiteTable]>([:])
 
@@ -55,10 +56,12 @@ public final class SQLiteStore: LocalStore {
             try SQLiteStoreSchema.check(path)
             let database = try Database(path: path)
             try database.execute("PRAGMA journal_size_limit = \(Self.logBytesKept)")
-            if Self.isShortOfSpace(path) { try database.execute(Self.foldsOften) }
+            let isInline = inline || path == ":memory:"
+            let isShortOfSpace = Self.isShortOfSpace(path)
+            if isShortOfSpace { try database.execute(Self.foldsOften) }
             try SQLiteStoreSchema.prepare(database, path: path)
             observer = WriterObserver(database)
-            let isInline = inline || path == ":memory:"
+            log = isInline || isShortOfSpace ? nil : StoreLog(of: database, path: path)
             writer =
                 isInline
                 ? DatabaseThreads(inline: database)
@@ -78,6 +81,7 @@ public final class SQLiteStore: LocalStore {
     /// that may be copied, moved or removed is closed before.
     public func close() async throws {
         readers?.close()
+        await log?.close()
         do {
             try await writer.run { try? $0.foldLog() }
         } catch let error as SQLiteError where error.isClosed {
@@ -126,14 +130,27 @@ public final class SQLiteStore: LocalStore {
     /// Runs `body` in one transaction on the writer's thread.
     public func write<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
+    ) async throws -> Result { try await write(isRepeatable: false, body) }
+
+    /// Runs `body` in one transaction on the writer's thread, without waiting for the disk.
+    ///
+    /// The next ``write(_:)`` waits for the disk, and for what was written before it.
+    public func writeRepeatable<Result: Sendable>(
+        _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
+    ) async throws -> Result { try await write(isRepeatable: true, body) }
+
+    private func write<Result: Sendable>(
+        isRepeatable: Bool,
+        _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result {
         let tables = tables.withLock { $0 }
         let (result, changed): (Result, Set<String>)
         do {
-            (result, changed) = try await writer.run { [observer] database in
+            (result, changed) = try await writer.run { [observer, log] database in
+                defer { log?.committed(database) }
                 func transaction() throws -> Result {
                     _ = observer.take()
-                    return try database.transaction {
+                    return try database.transaction(isFlushed: !isRepeatable) {
                         try body(SQLiteTransaction(database: database, tables: tables))
                     }
                 }

@@ -89,27 +89,59 @@ enum SQLiteStoreSQL {
         }
     }
 
-    static func value(_ statement: Statement, _ index: Int32, _ type: ColumnType) -> Value {
-        switch statement.value(index) {
-        case .null, .program:
-            return .null
-        case .integer(let value):
+    /// A cell of the row that the statement stands on, as a column of this form has it.
+    @inline(__always)
+    static func value(_ statement: Statement, _ index: Int32, _ form: CellForm) -> Value {
+        let cell = statement.cell(index)
+        switch cell.kind {
+        case .null: return .null
+        case .integer: return form.value(cell.integer)
+        case .real: return .number(cell.real)
+        case .text: return form.value(cell.utf8)
+        case .blob: return .data(Data(cell.blob))
+        }
+    }
+}
+
+/// How a cell becomes a value: the column's type without what the type carries.
+enum CellForm: Sendable {
+    case boolean
+    case instant
+    case number
+    case decimal
+    case json
+    /// As it is.
+    case plain
+
+    init(_ type: ColumnType) {
+        self =
             switch type {
-            case .boolean: return value == 0 || value == 1 ? .bool(value == 1) : .integer(value)
-            case .dateTime: return .date(Timestamp(microseconds: value &* 1000).date)
-            case .number: return .number(Double(value))
-            default: return .integer(value)
+            case .boolean: .boolean
+            case .dateTime: .instant
+            case .number: .number
+            case .decimal: .decimal
+            case .json: .json
+            case .string, .integer, .date, .time, .guid, .binary, .enumeration: .plain
             }
-        case .real(let value):
-            return .number(value)
-        case .text(let text):
-            switch type {
-            case .decimal: return DecimalText.parse(text).map(Value.decimal) ?? .string(text)
-            case .json: return .json(JSON(checked: text))
-            default: return .string(text)
-            }
-        case .blob(let bytes):
-            return .data(bytes)
+    }
+
+    @inline(__always)
+    fileprivate func value(_ integer: Int64) -> Value {
+        switch self {
+        case .boolean: integer == 0 || integer == 1 ? .bool(integer == 1) : .integer(integer)
+        case .instant: .date(Timestamp(microseconds: integer &* 1000).date)
+        case .number: .number(Double(integer))
+        case .decimal, .json, .plain: .integer(integer)
+        }
+    }
+
+    @inline(__always)
+    fileprivate func value(_ bytes: UnsafeBufferPointer<UInt8>) -> Value {
+        let text = String(decoding: bytes, as: UTF8.self)
+        switch self {
+        case .decimal: return DecimalText.parse(text).map(Value.decimal) ?? .string(text)
+        case .json: return .json(JSON(checked: text))
+        case .boolean, .instant, .number, .plain: return .string(text)
         }
     }
 }

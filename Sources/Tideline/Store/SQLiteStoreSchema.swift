@@ -17,6 +17,12 @@ struct SQLiteTable: Sendable {
     let hasExtra: Bool
     /// What each column holds as it came.
     let cells: [CellKind]
+    /// How the cells of each column become values.
+    let forms: [CellForm]
+    /// The place of the mask that says which queries hold a row.
+    let mask: Int?
+    /// The names of a row without the mask.
+    let unmaskedLayout: RowLayout
 
     init(_ schema: TableSchema) {
         self.schema = schema
@@ -29,6 +35,9 @@ struct SQLiteTable: Sendable {
             schema.hasSystemColumns && !SystemColumn.names.contains($0.name)
                 ? CellKind($0.type) : .any
         }
+        forms = columns.map { CellForm($0.type) }
+        mask = columns.firstIndex { $0.name == HeldMask.name }
+        unmaskedLayout = RowLayout(columns.map(\.name).filter { $0 != HeldMask.name })
         var names = columns.map { Identifier($0.name).quoted }
         if hasExtra { names.append(Self.extraColumn) }
         selectList = names.joined(separator: ", ")

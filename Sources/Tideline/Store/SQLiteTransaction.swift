@@ -4,7 +4,7 @@ import Foundation
 import TidelineCore
 import TidelineSQLite
 
-struct SQLiteTransaction: LocalStoreWriter {
+struct SQLiteTransaction: LocalStoreWriter, CellWriter {
     let database: Database
     let tables: [String: SQLiteTable]
     private let plans = PutPlans()
@@ -22,6 +22,11 @@ struct SQLiteTransaction: LocalStoreWriter {
     }
 
     func rows(_ query: TableQuery, in table: String) throws -> [Row] {
+        try rows(query, in: table, isMasked: true)
+    }
+
+    /// The rows of a query, with or without the mask of the queries that hold them.
+    func rows(_ query: TableQuery, in table: String, isMasked: Bool) throws -> [Row] {
         let table = try self.table(table)
         let columns = query.select.flatMap { table.columns(named: $0) }
         let sql = try SQLiteStoreSQL.select(query, table, only: columns)
@@ -31,15 +36,16 @@ struct SQLiteTransaction: LocalStoreWriter {
         var rows: [Row] = []
         if let columns {
             let layout = RowLayout(columns.map(\.name))
+            let forms = columns.map { CellForm($0.type) }
             while try statement.step() {
-                let values = columns.enumerated().map { index, column in
-                    SQLiteStoreSQL.value(statement, Int32(index), column.type)
+                let values = forms.indices.map {
+                    SQLiteStoreSQL.value(statement, Int32($0), forms[$0])
                 }
                 rows.append(Row(layout: layout, values: values))
             }
             return rows
         }
-        while try statement.step() { rows.append(row(statement, table)) }
+        while try statement.step() { rows.append(row(statement, table, isMasked: isMasked)) }
         guard let select = query.select else { return rows }
         return rows.map { row in
             var result = Row()
@@ -53,7 +59,7 @@ struct SQLiteTransaction: LocalStoreWriter {
         let statement = try database.prepare(table.selectByID)
         defer { statement.reset() }
         statement.bind(1, SQLiteStoreSQL.stored(id))
-        return try statement.step() ? row(statement, table) : nil
+        return try statement.step() ? row(statement, table, isMasked: true) : nil
     }
 
     func count(_ filter: Filter?, in table: String) throws -> Int {
@@ -102,6 +108,57 @@ struct SQLiteTransaction: LocalStoreWriter {
         }
     }
 
+    func put(_ page: PageCells, bits: Int64, in table: String) throws {
+        let table = try self.table(table)
+        let statement = try database.prepare(table.insert)
+        // What is bound points into the page.
+        defer { statement.clearBindings() }
+        var places: [(index: Int32, cell: Int)] = []
+        for (index, column) in table.columns.enumerated() {
+            if column.name == HeldMask.name {
+                statement.bind(Int32(index + 1), integer: bits)
+            } else if let place = page.columns.firstIndex(of: column.name) {
+                places.append((Int32(index + 1), place))
+            } else {
+                statement.bindNull(Int32(index + 1))
+            }
+        }
+        if table.hasExtra { statement.bindNull(Int32(table.columns.count + 1)) }
+        try page.withBytes { bytes, copies in
+            for row in 0..<page.rowCount {
+                let first = row * page.columns.count
+                for (index, place) in places {
+                    Self.bind(page.cells[first + place], statement, index, bytes, copies)
+                }
+                try statement.run()
+            }
+        }
+    }
+
+    @inline(__always)
+    private static func bind(
+        _ cell: PageCells.Cell,
+        _ statement: Statement,
+        _ index: Int32,
+        _ bytes: UnsafeBufferPointer<UInt8>,
+        _ copies: UnsafeBufferPointer<UInt8>
+    ) {
+        @inline(__always)
+        func part(_ bytes: UnsafeBufferPointer<UInt8>) -> UnsafeBufferPointer<UInt8> {
+            let start = Int(cell.payload)
+            return UnsafeBufferPointer(rebasing: bytes[start..<start + Int(cell.count)])
+        }
+        switch cell.kind {
+        case .null: statement.bindNull(index)
+        case .integer: statement.bind(index, integer: cell.payload)
+        case .real:
+            statement.bind(index, real: Double(bitPattern: UInt64(bitPattern: cell.payload)))
+        case .text: statement.bind(index, lent: part(bytes))
+        case .copiedText: statement.bind(index, lent: part(copies))
+        case .copiedBlob: statement.bind(index, lentBlob: part(copies))
+        }
+    }
+
     func append(_ row: Row, in table: String) throws -> Int64 {
         try put([row], in: table)
         return database.lastID
@@ -119,21 +176,36 @@ struct SQLiteTransaction: LocalStoreWriter {
         return count
     }
 
-    private func row(_ statement: Statement, _ table: SQLiteTable) -> Row {
+    private func row(_ statement: Statement, _ table: SQLiteTable, isMasked: Bool) -> Row {
+        let skipped = isMasked ? nil : table.mask
+        let layout = skipped == nil ? table.layout : table.unmaskedLayout
         var values: [Value] = []
-        values.reserveCapacity(table.columns.count)
-        for (index, column) in table.columns.enumerated() {
-            values.append(SQLiteStoreSQL.value(statement, Int32(index), column.type))
+        values.reserveCapacity(layout.names.count)
+        let forms = table.forms
+        for index in forms.indices where index != skipped {
+            values.append(SQLiteStoreSQL.value(statement, Int32(index), forms[index]))
         }
-        var row = Row(layout: table.layout, values: values)
-        let extra = Int32(table.columns.count)
-        if table.hasExtra, !statement.isNull(extra),
+        var row = Row(layout: layout, values: values)
+        let extra = Int32(forms.count)
+        if table.hasExtra, !statement.cell(extra).isNull,
             let rest = RowText.row(Data(statement.text(extra).utf8), table.schema)
         {
             for (name, value) in rest { row[name] = value }
         }
         return row
     }
+}
+
+extension SQLiteTransaction: UnmaskedReader {
+    func unmaskedRows(_ query: TableQuery, in table: String) throws -> [Row] {
+        try rows(query, in: table, isMasked: false)
+    }
+}
+
+/// A store that takes a page in cells.
+protocol CellWriter: LocalStoreWriter {
+    /// Stores the rows of a page whole, in place of rows with the same `id`, with this mask.
+    func put(_ page: PageCells, bits: Int64, in table: String) throws
 }
 
 /// Where the columns of a table are in rows of one layout, and the statement that stores one.

@@ -53,13 +53,24 @@ extension TableSchema {
     }
 }
 
+/// A store that can leave the masks out when it reads.
+protocol UnmaskedReader: LocalStoreReader {
+    /// The rows of a query for whole rows.
+    func unmaskedRows(_ query: TableQuery, in table: String) throws -> [Row]
+}
+
 /// Reading without masks.
 struct HeldRowsReader: LocalStoreReader {
     let inner: any LocalStoreReader
 
     func rows(_ query: TableQuery, in table: String) throws -> [Row] {
+        guard query.select == nil, !SystemTables.names.contains(table) else {
+            return try inner.rows(query, in: table)
+        }
+        if let inner = inner as? any UnmaskedReader {
+            return try inner.unmaskedRows(query, in: table)
+        }
         let rows = try inner.rows(query, in: table)
-        guard query.select == nil, !SystemTables.names.contains(table) else { return rows }
         var mask = RowMember(HeldMask.name)
         return rows.map { mask.removed(from: $0) }
     }

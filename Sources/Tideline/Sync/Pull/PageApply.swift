@@ -42,7 +42,22 @@ struct PageApply {
         }
     }
 
-    /// Stores the rows of a page, in order.
+    /// Stores the rows of a page, in order; `since` as below.
+    func apply(_ page: PulledPage, since: Timestamp?) throws -> Counts {
+        guard let cells = page.cells else { return try apply(page.rows, since: since) }
+        // Nothing is known of the rows, or it does not matter: they are stored as they are.
+        guard formerBits != nil, since == nil, otherBits == 0, pending.isEmpty,
+            let writer = store as? any CellWriter
+        else {
+            let schema = queue.catalog.schema(table)
+            return try apply(PulledPage.rows(of: cells, schema: schema), since: since)
+        }
+        guard cells.rowCount > 0 else { return Counts() }
+        try writer.put(cells, bits: bit, in: table)
+        return Counts(applied: cells.rowCount, isWritten: true)
+    }
+
+    /// Stores rows, in order.
     ///
     /// `since` is the time that the page was asked from: the rows of that very time were stored by
     /// the pull before, and count only when they differ. What is here already is not written again.
@@ -278,16 +293,19 @@ enum Removal: Hashable {
 struct PulledIDs: Sendable {
     private var hashes: Set<UInt64> = []
 
-    mutating func insert(_ id: String) { hashes.insert(Self.hash(id)) }
+    mutating func insert(_ page: PulledPage) {
+        for row in page.rows { hashes.insert(Self.hash(row.id.utf8)) }
+        page.cells?.forEachID { hashes.insert(Self.hash($0)) }
+    }
 
     /// Also true, once in many millions of readings, for a row that was not met; it leaves with the
     /// next.
-    func contains(_ id: String) -> Bool { hashes.contains(Self.hash(id)) }
+    func contains(_ id: String) -> Bool { hashes.contains(Self.hash(id.utf8)) }
 
     /// FNV-1a: the same for the same bytes.
-    private static func hash(_ id: String) -> UInt64 {
+    private static func hash(_ id: some Sequence<UInt8>) -> UInt64 {
         var hash: UInt64 = 14_695_981_039_346_656_037
-        for byte in id.utf8 { hash = (hash ^ UInt64(byte)) &* 1_099_511_628_211 }
+        for byte in id { hash = (hash ^ UInt64(byte)) &* 1_099_511_628_211 }
         return hash
     }
 }

@@ -50,18 +50,28 @@ struct PullSteps: Sendable {
     let fingerprint: String
     let table: String
 
-    /// How far the pulls came, and the size of page to begin with.
-    func start() async throws -> (PullCursor?, Int?) {
+    /// Where a pull begins.
+    struct Start: Sendable {
+        var cursor: PullCursor?
+        /// The size of page to begin with.
+        var pageRows: Int?
+        /// Whether everything is read, and not only what changed.
+        var isReading = true
+    }
+
+    func start() async throws -> Start {
         try await engine.read { [table, queryID, fingerprint, endpoint = endpointKey] in
-            let rows = try $0.pageRows(table, endpoint: endpoint)
-            guard let queryID else { return (nil, rows) }
-            let cursor = try $0.cursor(
+            var start = Start(pageRows: try $0.pageRows(table, endpoint: endpoint))
+            guard let queryID else { return start }
+            start.cursor = try $0.cursor(
                 table,
                 queryID,
                 fingerprint: fingerprint,
                 endpoint: endpoint
             )
-            return (cursor, rows)
+            let isBegun = start.cursor.map { $0.position != .start } ?? false
+            start.isReading = try !isBegun || $0.hold(table, queryID)?.isReading ?? true
+            return start
         }
     }
 
@@ -86,8 +96,14 @@ struct PullSteps: Sendable {
     private var endpointKey: String { dialect.cursorScope(remote.endpoint.key) }
 
     /// Asks for a page and reads it; nil when there is nothing to ask.
-    func ask(_ action: PullMachine.Action?, rows: Int) async throws -> PullAnswer? {
-        guard let action, var place = place(of: action) else { return nil }
+    ///
+    /// `isReading`: whether the rows are likely to be stored as they come.
+    func ask(
+        _ action: PullMachine.Action,
+        rows: Int,
+        isReading: Bool
+    ) async throws -> PullAnswer? {
+        guard var place = place(of: action) else { return nil }
         let start = engine.environment.now()
         while true {
             try Task.checkCancellation()
@@ -100,7 +116,11 @@ struct PullSteps: Sendable {
             let time = Duration.seconds(engine.environment.now().timeIntervalSince(start))
             var page: PulledPage?
             if response.status == 200 {
-                page = PulledPage(response, schema: engine.catalog.schema(table))
+                page = PulledPage(
+                    response,
+                    schema: engine.catalog.schema(table),
+                    asCells: isReading && dialect == .datasync
+                )
             }
             if case .classic(let classic) = place, let read = page {
                 let next = classic.next(
@@ -177,63 +197,89 @@ struct PullSteps: Sendable {
         }
     }
 
-    /// Stores a page, its cursor and, with the last page, what a reading of everything leaves out.
+    /// A page on its way into the store.
+    struct ReadyPage: Sendable {
+        var page: PulledPage
+        /// The time that the page was asked from.
+        var since: Timestamp?
+        var step: PageStep
+        var epoch: String?
+    }
+
+    /// Stores pages, their cursors and, with the last page, what a reading of everything leaves out.
+    ///
+    /// All of it in one transaction. Only the last page waits for the disk: the others can be pulled
+    /// again.
+    ///
+    /// - Returns: What each page came to.
     func apply(
-        _ rows: [Row],
-        _ since: Timestamp?,
-        _ step: PageStep,
-        _ epoch: String?,
-        _ seen: PulledIDs
-    ) async throws -> PageApply.Counts {
+        _ pages: [ReadyPage],
+        _ seen: PulledIDs,
+        _ isStored: Flag
+    ) async throws -> [PageApply.Counts] {
+        defer { isStored.set() }
         let now = engine.environment.now()
-        guard let queryID, let position = step.position else {
-            return try await applyWithoutID(rows, isLast: step.isLast, seen, now)
-        }
-        let cursor = PullCursor(
-            position: position,
-            epoch: epoch,
-            fingerprint: fingerprint,
-            endpoint: endpointKey
-        )
-        return try await engine.transaction { [table] queue in
-            var hold = try queue.hold(table, queryID, startsOver: step.startsOver)
-            let page = try PageApply(queue: queue, table: table, hold: hold)
-            var counts = try page.apply(rows, since: since)
-            if step.isLast, let former = hold.formerBits {
-                counts.add(try page.endReading())
-                hold.formerBits = nil
-                try queue.setHold(hold, table, queryID)
-                try queue.held.setTaken(try queue.held.taken(table) & ~former, table)
-                counts.isWritten = true
+        let filter = query.filter?.bound(now: now)
+        let isLast = pages.contains(where: \.step.isLast)
+        return try await engine.transaction(isRepeatable: !isLast) { queue in
+            try pages.map { ready in
+                guard let queryID, let position = ready.step.position else {
+                    return try applyWithoutID(ready, queue, filter, seen, now)
+                }
+                let cursor = PullCursor(
+                    position: position,
+                    epoch: ready.epoch,
+                    fingerprint: fingerprint,
+                    endpoint: endpointKey
+                )
+                return try apply(ready, queryID, cursor, queue, now)
             }
-            if step.isLast { counts.add(try page.removeUnheld()) }
-            if try queue.setCursor(cursor, table, queryID) { counts.isWritten = true }
-            // A pull that brings nothing writes nothing: then the time is in memory only.
-            if step.isLast, counts.isWritten { try queue.setLastPull(now, table) }
-            return counts
         }
     }
 
+    private func apply(
+        _ ready: ReadyPage,
+        _ queryID: String,
+        _ cursor: PullCursor,
+        _ queue: QueueTransaction,
+        _ now: Date
+    ) throws -> PageApply.Counts {
+        let isLast = ready.step.isLast
+        var hold = try queue.hold(table, queryID, startsOver: ready.step.startsOver)
+        let page = try PageApply(queue: queue, table: table, hold: hold)
+        var counts = try page.apply(ready.page, since: ready.since)
+        if isLast, let former = hold.formerBits {
+            counts.add(try page.endReading())
+            hold.formerBits = nil
+            try queue.setHold(hold, table, queryID)
+            try queue.held.setTaken(try queue.held.taken(table) & ~former, table)
+            counts.isWritten = true
+        }
+        if isLast { counts.add(try page.removeUnheld()) }
+        if try queue.setCursor(cursor, table, queryID) { counts.isWritten = true }
+        // A pull that brings nothing writes nothing: then the time is in memory only.
+        if isLast, counts.isWritten { try queue.setLastPull(now, table) }
+        return counts
+    }
+
     private func applyWithoutID(
-        _ rows: [Row],
-        isLast: Bool,
+        _ ready: ReadyPage,
+        _ queue: QueueTransaction,
+        _ filter: Filter?,
         _ seen: PulledIDs,
         _ now: Date
-    ) async throws -> PageApply.Counts {
-        let filter = query.filter?.bound(now: now)
-        // What is outside a window says nothing of the rows here.
-        let isWhole = query.limit == nil && query.offset == 0
-        return try await engine.transaction { [table] queue in
-            let hold = QueryHold(number: QueryHold.withoutID, formerBits: 0)
-            try queue.held.setTaken(try queue.held.taken(table) | hold.bit, table)
-            let page = try PageApply(queue: queue, table: table, hold: hold)
-            var counts = try page.apply(rows, since: nil)
-            if isLast {
-                if isWhole { counts.add(try page.endReading(filter, seen: seen)) }
-                try queue.setLastPull(now, table)
-            }
-            return counts
+    ) throws -> PageApply.Counts {
+        let hold = QueryHold(number: QueryHold.withoutID, formerBits: 0)
+        try queue.held.setTaken(try queue.held.taken(table) | hold.bit, table)
+        let page = try PageApply(queue: queue, table: table, hold: hold)
+        var counts = try page.apply(ready.page, since: nil)
+        if ready.step.isLast {
+            // What is outside a window says nothing of the rows here.
+            let isWhole = query.limit == nil && query.offset == 0
+            if isWhole { counts.add(try page.endReading(filter, seen: seen)) }
+            try queue.setLastPull(now, table)
         }
+        return counts
     }
 }
 

@@ -7,7 +7,13 @@ import Foundation
 package import TidelineCore
 
 package struct PulledPage: Sendable {
+    /// The rows; empty where they are ``cells``.
     package var rows: [Row] = []
+    /// The rows of a usual page that is only stored.
+    package private(set) var cells: PageCells?
+    package var rowCount: Int { cells?.rowCount ?? rows.count }
+    /// How large the answer was.
+    package private(set) var byteCount = 0
     package var count: Int?
     package var nextLink: String?
     /// `@odata.deltaLink`: where the changes after this list are.
@@ -20,12 +26,16 @@ package struct PulledPage: Sendable {
     package var epoch: String?
 
     /// Reads an answer's body; nil when it is no page.
-    package init?(_ response: TransportResponse, schema: TableSchema?) {
-        let read = response.body.withUnsafeBufferPointer { bytes -> PulledPage? in
+    ///
+    /// `asCells`: the rows come as cells, where they can.
+    package init?(_ response: TransportResponse, schema: TableSchema?, asCells: Bool = false) {
+        let body = response.body
+        let read = body.withUnsafeBufferPointer { bytes -> PulledPage? in
             var reader = JSONReader(bytes)
             var page = PulledPage()
+            page.byteCount = bytes.count
             do {
-                try page.read(&reader, schema)
+                try page.read(&reader, schema, asCells ? body : nil)
                 try reader.end()
             } catch {
                 return nil
@@ -44,10 +54,18 @@ package struct PulledPage: Sendable {
 
     private init() {}
 
-    private mutating func read(_ reader: inout JSONReader, _ schema: TableSchema?) throws {
+    /// A page without rows.
+    static let empty = PulledPage()
+
+    /// `bytes` are given where the rows are to be cells of them.
+    private mutating func read(
+        _ reader: inout JSONReader,
+        _ schema: TableSchema?,
+        _ bytes: [UInt8]?
+    ) throws {
         switch try reader.value() {
         case .array:
-            try readRows(&reader, schema)
+            try readRows(&reader, schema, bytes)
         case .object:
             try reader.beginObject()
             var names = MemberNames()
@@ -56,7 +74,8 @@ package struct PulledPage: Sendable {
                 try names.insert(name, reader)
                 switch reader.text(name) {
                 case "items", "results", "value":
-                    try readRows(&reader, schema)
+                    guard cells == nil else { throw reader.failure("the page has two lists") }
+                    try readRows(&reader, schema, bytes)
                     hasItems = true
                 case "count":
                     let token = try reader.value()
@@ -90,7 +109,19 @@ package struct PulledPage: Sendable {
         }
     }
 
-    private mutating func readRows(_ reader: inout JSONReader, _ schema: TableSchema?) throws {
+    private mutating func readRows(
+        _ reader: inout JSONReader,
+        _ schema: TableSchema?,
+        _ bytes: [UInt8]?
+    ) throws {
+        if let bytes, let schema, rows.isEmpty {
+            var ahead = reader
+            if let cells = PageCells(&ahead, of: bytes, schema: schema) {
+                reader = ahead
+                self.cells = cells
+                return
+            }
+        }
         var decoder = JSONRowReader(schema: schema)
         try reader.beginArray()
         while try reader.nextElement() { rows.append(try decoder.row(&reader)) }
@@ -125,16 +156,26 @@ package struct PulledPage: Sendable {
         return parts[1].lowercased().split { $0.isWhitespace || $0 == "\"" }.contains("next")
     }
 
+    /// The rows of a page that was read as cells, as rows.
+    static func rows(of cells: PageCells, schema: TableSchema?) -> [Row] {
+        cells.rows { bytes in
+            var page = PulledPage()
+            var reader = JSONReader(bytes)
+            try page.read(&reader, schema, nil)
+            return page.rows
+        }
+    }
+
     /// What the pull machine wants to know.
     package var summary: PageSummary {
-        var latest: Date?
+        var latest = cells?.latest.map { Timestamp(microseconds: $0 &* 1000).date }
         var updatedAt = RowMember(SystemColumn.updatedAt)
         for row in rows {
             guard case .date(let date) = updatedAt.value(in: row) else { continue }
             if latest.map({ date > $0 }) ?? true { latest = date }
         }
         return PageSummary(
-            rowCount: rows.count,
+            rowCount: rowCount,
             latest: latest.map { Timestamp($0).text },
             nextLink: nextLink,
             deltaLink: deltaLink,

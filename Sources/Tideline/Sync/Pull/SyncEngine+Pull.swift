@@ -1,7 +1,6 @@
-// Pull: the runner of PullMachine.
+// Pull: one pull of a table, from its turn to its end.
 
 import Foundation
-import Synchronization
 import TidelineCore
 
 /// What a pull did.
@@ -86,53 +85,18 @@ extension SyncEngine {
     }
 
     private func run(_ steps: PullSteps) async throws -> PullResult {
-        let table = steps.table
-        let (cursor, pageRows) = try await steps.start()
-        var machine = PullMachine(
-            isIncremental: steps.queryID != nil,
-            position: cursor?.position ?? .start,
-            epoch: cursor?.epoch,
-            pageRows: pageRows,
-            limits: limits
+        let start = try await steps.start()
+        var run = PullRun(
+            steps: steps,
+            machine: PullMachine(
+                isIncremental: steps.queryID != nil,
+                position: start.cursor?.position ?? .start,
+                epoch: start.cursor?.epoch,
+                pageRows: start.pageRows,
+                limits: limits
+            ),
+            isReading: start.isReading
         )
-        var result = PullResult()
-        var action = machine.start()
-        var answer: PullAnswer?
-        // The answer to the next request, when it was asked for while a page was stored.
-        var early: PullAnswer?
-        var since: Timestamp?
-        var seen = PulledIDs()
-        while true {
-            switch action {
-            case .request, .follow:
-                if case .request(let from) = action { since = from.flatMap { Timestamp($0) } }
-                if early == nil { early = try await steps.ask(action, rows: machine.pageRows) }
-                answer = early
-                early = nil
-                action = answer.map { $0.told(to: &machine) } ?? machine.failed(.unreachable)
-            case .wait(let delay):
-                try await environment.sleep(Backoff.spread(delay, environment.fraction()))
-                action = machine.waited()
-            case .apply(let step):
-                let (ahead, size) = (machine.ahead, machine.pageRows)
-                async let next = steps.ask(ahead, rows: size)
-                let rows = answer?.page?.rows ?? []
-                if step.position == nil { for row in rows { seen.insert(row.id) } }
-                let counts = try await steps.apply(rows, since, step, machine.epoch, seen)
-                result.applied += counts.applied
-                result.removed += counts.removed
-                events.send(
-                    .pageApplied(table: table, applied: counts.applied, removed: counts.removed)
-                )
-                action = machine.applied()
-                early = try await next
-            case .finish(let failure):
-                try await steps.keep(machine.pageRowsKept, before: pageRows)
-                if let failure { throw steps.error(failure, answer) }
-                result.requests = machine.requests
-                lastPulls.withLock { $0[table] = environment.now() }
-                return result
-            }
-        }
+        return try await run.run(pageRowsBefore: start.pageRows)
     }
 }

@@ -48,15 +48,20 @@ final class SyncEngine: Sendable {
     func policy(_ table: String) -> ConflictPolicy { policies[table] ?? defaultPolicy }
 
     /// Runs `body` in one transaction with the queue at hand, never on the caller's actor.
+    ///
+    /// `isRepeatable`: what it writes can be had again when a loss of power undoes it.
     @concurrent
     func transaction<Result: Sendable>(
+        isRepeatable: Bool = false,
         _ body: @escaping @Sendable (QueueTransaction) throws -> Result
     ) async throws -> Result {
         let catalog = catalog
+        let run: @Sendable (any LocalStoreWriter) throws -> Result = {
+            try body(QueueTransaction(store: HeldRows($0), catalog: catalog))
+        }
         return try await wrapped {
-            try await self.store.write {
-                try body(QueueTransaction(store: HeldRows($0), catalog: catalog))
-            }
+            isRepeatable
+                ? try await self.store.writeRepeatable(run) : try await self.store.write(run)
         }
     }
 

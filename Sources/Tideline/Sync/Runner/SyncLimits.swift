@@ -51,6 +51,14 @@ public struct SyncLimits: Sendable, Hashable {
     /// A page is in memory whole, and the one behind it meanwhile.
     public var pageRowsMax = 4000
 
+    /// How many rows of a pull are stored in one transaction, where pages come faster than that.
+    ///
+    /// A local change waits for no more than these.
+    public var storedRowsMax = 16_000
+
+    /// How many bytes of answers a pull stores in one transaction, if they are more than one page.
+    public var storedBytesMax = 4 << 20
+
     /// The page that is not made smaller when the server is too slow.
     ///
     /// A page of so few rows that does not come in time is that of a silent server.

@@ -1,0 +1,81 @@
+// StoreLog: copies the write-ahead log of a store into its database, on a thread and a connection of
+// its own, so that neither a page nor a local change waits for it.
+
+import Synchronization
+import TidelineSQLite
+
+final class StoreLog: Sendable {
+    private struct State {
+        /// How long the log is, in pages.
+        var pages = 0
+        /// Made when there is something to copy.
+        var copier: DatabaseThreads?
+        var isCopying = false
+        var isClosed = false
+    }
+
+    private let state = Mutex(State())
+    private let path: String
+
+    /// How many pages the log has when it is copied (16 MiB): the same page changes in many
+    /// transactions and is copied once.
+    private static let pagesCopied = 4000
+
+    /// How many it has when the writer copies it (64 MiB): a log that is written without a pause never
+    /// begins anew otherwise.
+    private static let pagesMax = 16_000
+
+    /// Takes over the log of a writer.
+    init(of writer: Database, path: String) {
+        self.path = path
+        writer.observeLog { [weak self] pages in self?.state.withLock { $0.pages = pages } }
+    }
+
+    /// To be called after each commit, with the writer.
+    func committed(_ writer: Database) {
+        let pages = state.withLock { state in
+            defer { state.pages = 0 }
+            return state.pages
+        }
+        if pages >= Self.pagesMax {
+            // Somebody may be at it: then the next commit tries.
+            _ = try? writer.checkpoint(.passive)
+        } else if pages >= Self.pagesCopied {
+            copy()
+        }
+    }
+
+    private func copy() {
+        let copier = state.withLock { state -> DatabaseThreads? in
+            guard !state.isCopying, !state.isClosed else { return nil }
+            if state.copier == nil {
+                // Where none can be opened, the writer does it in the end.
+                guard let database = try? Database(path: path, mode: .existing) else { return nil }
+                state.copier = DatabaseThreads([database], name: "tideline.log")
+            }
+            state.isCopying = true
+            return state.copier
+        }
+        copier?.submit { [weak self] database in
+            _ = try? database.checkpoint(.passive)
+            self?.state.withLock { $0.isCopying = false }
+        }
+    }
+
+    /// Ends it when what is being copied is copied.
+    func close() async {
+        let copier = end()
+        try? await copier?.run { _ in }
+        copier?.stop()
+    }
+
+    private func end() -> DatabaseThreads? {
+        state.withLock { state in
+            state.isClosed = true
+            defer { state.copier = nil }
+            return state.copier
+        }
+    }
+
+    deinit { end()?.stop() }
+}

@@ -1,0 +1,247 @@
+// PageCells: the rows of a page as cells of a store, which point into the bytes of the answer.
+//
+// The usual page is of one shape: the columns of the table, values that fit them, no row that is
+// gone. Its rows need no names, values and texts of their own. Any other page is read as rows.
+
+import Foundation
+import TidelineCore
+
+package struct PageCells: Sendable {
+    /// One value as SQLite keeps it.
+    struct Cell {
+        enum Kind: UInt8 {
+            case null
+            case integer
+            case real
+            /// UTF-8 among the bytes of the answer.
+            case text
+            /// UTF-8 that was made of them: escapes, canonical forms.
+            case copiedText
+            case copiedBlob
+        }
+
+        var kind = Kind.null
+        /// How many bytes a text or blob has.
+        var count: Int32 = 0
+        /// The integer, the bits of the number, or where the bytes begin.
+        var payload: Int64 = 0
+    }
+
+    /// The columns of each row, in the order of its cells.
+    let columns: [String]
+    private(set) var cells: [Cell] = []
+    private(set) var rowCount = 0
+    /// The latest `updatedAt`, in milliseconds.
+    private(set) var latest: Int64?
+    private let bytes: [UInt8]
+    private var copies: [UInt8] = []
+
+    /// Reads an array of rows.
+    ///
+    /// - Returns: Nil when they are not all of one shape and kind; then `reader` is anywhere.
+    init?(_ reader: inout JSONReader, of bytes: [UInt8], schema: TableSchema) {
+        self.bytes = bytes
+        let definitions = schema.systemColumns.filter { $0.name != SystemColumn.deleted }
+        columns = definitions.map(\.name) + schema.columns.map(\.name)
+        var shape = PageShape(schema, columns: columns)
+        do {
+            try reader.beginArray()
+            while try reader.nextElement() {
+                guard try readRow(&reader, &shape) else { return nil }
+            }
+        } catch {
+            return nil
+        }
+    }
+
+    private mutating func readRow(
+        _ reader: inout JSONReader,
+        _ shape: inout PageShape
+    ) throws -> Bool {
+        let first = cells.count
+        cells.append(contentsOf: repeatElement(Cell(), count: columns.count))
+        var place = 0
+        try reader.beginObject()
+        while let name = try reader.nextMember() {
+            guard let member = shape.member(place, name, reader, isFirst: rowCount == 0) else {
+                return false
+            }
+            place += 1
+            guard try readValue(&reader, member, first) else { return false }
+        }
+        rowCount += 1
+        // The id is the first column.
+        let id = cells[first]
+        return place == shape.count && id.kind != .null && id.count > 0
+    }
+
+    private mutating func readValue(
+        _ reader: inout JSONReader,
+        _ member: PageShape.Member,
+        _ first: Int
+    ) throws -> Bool {
+        if case .other(let form, let kind) = member.form {
+            return keep(try JSONRowReader.value(&reader, form), kind, at: first + member.column)
+        }
+        switch (member.form, try reader.value()) {
+        case (.deleted, .bool(false)), (_, .null):
+            return true
+        case (.text, .string(let span)):
+            if span.isEscaped {
+                copy(Array(reader.text(span).utf8), .copiedText, at: first + member.column)
+            } else {
+                cells[first + member.column] = Cell(
+                    kind: .text,
+                    count: Int32(truncatingIfNeeded: span.range.count),
+                    payload: Int64(span.range.lowerBound)
+                )
+            }
+            return true
+        case (.instant, .string(let span)):
+            let text = UnsafeBufferPointer(rebasing: reader.bytes[span.range])
+            guard !span.isEscaped, let stamp = Timestamp(utf8: UnsafeRawBufferPointer(text)) else {
+                return false
+            }
+            let milliseconds = stamp.milliseconds
+            if member.isUpdatedAt { latest = max(latest ?? milliseconds, milliseconds) }
+            cells[first + member.column] = Cell(kind: .integer, payload: milliseconds)
+            return true
+        case (.integer, .number(let span)):
+            guard let integer = reader.integer(span) else { return false }
+            cells[first + member.column] = Cell(kind: .integer, payload: integer)
+            return true
+        case (.boolean, .bool(let value)):
+            cells[first + member.column] = Cell(kind: .integer, payload: value ? 1 : 0)
+            return true
+        default:
+            return false
+        }
+    }
+
+    /// Keeps a value of a column that is not among the frequent ones.
+    private mutating func keep(_ value: Value, _ kind: CellKind, at place: Int) -> Bool {
+        guard kind.holds(value) else { return false }
+        switch SQLiteStoreSQL.stored(value) {
+        case .null: break
+        case .integer(let value): cells[place] = Cell(kind: .integer, payload: value)
+        case .real(let value):
+            cells[place] = Cell(kind: .real, payload: Int64(bitPattern: value.bitPattern))
+        case .text(let text): copy(Array(text.utf8), .copiedText, at: place)
+        case .blob(let data): copy(Array(data), .copiedBlob, at: place)
+        case .program: return false
+        }
+        return true
+    }
+
+    private mutating func copy(_ bytes: [UInt8], _ kind: Cell.Kind, at place: Int) {
+        cells[place] = Cell(
+            kind: kind,
+            count: Int32(truncatingIfNeeded: bytes.count),
+            payload: Int64(copies.count)
+        )
+        copies += bytes
+    }
+
+    /// Lends the bytes that the cells point into: of the answer, and those that were made of them.
+    func withBytes<Result>(
+        _ body: (UnsafeBufferPointer<UInt8>, UnsafeBufferPointer<UInt8>) throws -> Result
+    ) rethrows -> Result {
+        try bytes.withUnsafeBufferPointer { bytes in
+            try copies.withUnsafeBufferPointer { try body(bytes, $0) }
+        }
+    }
+
+    /// Reads the answer once more, as something else.
+    func rows(_ read: (UnsafeBufferPointer<UInt8>) throws -> [Row]) -> [Row] {
+        // It was read before: it can be read.
+        bytes.withUnsafeBufferPointer { (try? read($0)) ?? [] }
+    }
+
+    /// The bytes of each id, in order.
+    func forEachID(_ body: (UnsafeBufferPointer<UInt8>) -> Void) {
+        withBytes { bytes, copies in
+            for row in 0..<rowCount {
+                let cell = cells[row * columns.count]
+                let source = cell.kind == .text ? bytes : copies
+                let start = Int(cell.payload)
+                body(UnsafeBufferPointer(rebasing: source[start..<start + Int(cell.count)]))
+            }
+        }
+    }
+}
+
+/// The members of each row of a page, learned from the first one.
+private struct PageShape {
+    enum Form {
+        case text
+        case instant
+        case integer
+        case boolean
+        /// False, or nothing: a row that is here.
+        case deleted
+        case other(ValueForm, CellKind)
+    }
+
+    struct Member {
+        var name: Range<Int>
+        /// The place of the column's cell in a row.
+        var column: Int
+        var form: Form
+        var isUpdatedAt: Bool
+    }
+
+    private let schema: TableSchema
+    private let columns: [String]
+    private var members: [Member] = []
+    /// Their names on the wire, one behind the other.
+    private var names: [UInt8] = []
+
+    var count: Int { members.count }
+
+    init(_ schema: TableSchema, columns: [String]) {
+        self.schema = schema
+        self.columns = columns
+    }
+
+    /// The member at this place; nil when another one stands there.
+    mutating func member(
+        _ place: Int,
+        _ name: JSONReader.Span,
+        _ reader: JSONReader,
+        isFirst: Bool
+    ) -> Member? {
+        if place < members.count {
+            let member = members[place]
+            return reader.matches(name, names, member.name) ? member : nil
+        }
+        return isFirst ? learn(reader.text(name)) : nil
+    }
+
+    private mutating func learn(_ name: String) -> Member? {
+        guard let column = schema.column(matching: name) else { return nil }
+        let isDeleted = column.name == SystemColumn.deleted
+        guard let place = isDeleted ? columns.count : columns.firstIndex(of: column.name),
+            !members.contains(where: { $0.column == place })
+        else { return nil }
+        let start = names.count
+        names.append(contentsOf: name.utf8)
+        let member = Member(
+            name: start..<names.count,
+            column: place,
+            form: isDeleted ? .deleted : Self.form(column.type),
+            isUpdatedAt: column.name == SystemColumn.updatedAt
+        )
+        members.append(member)
+        return member
+    }
+
+    private static func form(_ type: ColumnType) -> Form {
+        switch type {
+        case .string, .date, .time, .enumeration: .text
+        case .dateTime: .instant
+        case .integer: .integer
+        case .boolean: .boolean
+        case .guid, .number, .decimal, .binary, .json: .other(ValueForm(type), CellKind(type))
+        }
+    }
+}

@@ -1,0 +1,136 @@
+// PullRun: the runner of PullMachine: it asks for pages, and stores those that are ready.
+//
+// While pages are stored, the next ones are asked for and read. What is ready when the store is goes
+// in one transaction: fewer commits write the pages of an index less often. A slow link stores each
+// page as it comes.
+
+import Foundation
+import Synchronization
+import TidelineCore
+
+struct PullRun {
+    let steps: PullSteps
+    var machine: PullMachine
+    let isReading: Bool
+
+    private var result = PullResult()
+    private var action = PullMachine.Action.finish(nil)
+    private var answer: PullAnswer?
+    private var since: Timestamp?
+    private var seen = PulledIDs()
+
+    private var engine: SyncEngine { steps.engine }
+
+    init(steps: PullSteps, machine: PullMachine, isReading: Bool) {
+        self.steps = steps
+        self.machine = machine
+        self.isReading = isReading
+    }
+
+    mutating func run(pageRowsBefore: Int?) async throws -> PullResult {
+        action = machine.start()
+        var ready: [PullSteps.ReadyPage] = []
+        while true {
+            if !ready.isEmpty {
+                ready = try await store(ready)
+                continue
+            }
+            switch action {
+            case .request, .follow:
+                try await ask()
+            case .wait(let delay):
+                let environment = engine.environment
+                try await environment.sleep(Backoff.spread(delay, environment.fraction()))
+                action = machine.waited()
+            case .apply(let step):
+                ready.append(take(step))
+            case .finish(let failure):
+                try await steps.keep(machine.pageRowsKept, before: pageRowsBefore)
+                if let failure { throw steps.error(failure, answer) }
+                result.requests = machine.requests
+                engine.lastPulls.withLock { $0[steps.table] = engine.environment.now() }
+                return result
+            }
+        }
+    }
+
+    private mutating func ask() async throws {
+        if case .request(let from) = action { since = from.flatMap { Timestamp($0) } }
+        answer = try await steps.ask(action, rows: machine.pageRows, isReading: isReading)
+        action = answer.map { $0.told(to: &machine) } ?? machine.failed(.unreachable)
+    }
+
+    /// Takes a page over from the machine, which goes on with the next request.
+    private mutating func take(_ step: PageStep) -> PullSteps.ReadyPage {
+        let page = answer?.page ?? PulledPage.empty
+        answer?.page = nil
+        if step.position == nil { seen.insert(page) }
+        let ready = PullSteps.ReadyPage(page: page, since: since, step: step, epoch: machine.epoch)
+        action = machine.applied()
+        return ready
+    }
+
+    /// Stores pages.
+    ///
+    /// - Returns: Those that were read meanwhile.
+    private mutating func store(
+        _ pages: [PullSteps.ReadyPage]
+    ) async throws -> [PullSteps.ReadyPage] {
+        let (steps, isStored) = (steps, Flag())
+        // Only the end of a reading looks at them.
+        let met = pages.contains(where: \.step.isLast) ? seen : PulledIDs()
+        async let stored = steps.apply(pages, met, isStored)
+        var more: [PullSteps.ReadyPage] = []
+        var failure: (any Error)?
+        do {
+            more = try await gather(until: isStored)
+        } catch {
+            // What came before is stored all the same.
+            failure = error
+        }
+        for counts in try await stored {
+            result.applied += counts.applied
+            result.removed += counts.removed
+            engine.events.send(
+                .pageApplied(
+                    table: steps.table,
+                    applied: counts.applied,
+                    removed: counts.removed
+                )
+            )
+        }
+        if let failure { throw failure }
+        return more
+    }
+
+    /// Reads pages until the store is ready for more, or there are enough.
+    private mutating func gather(until isStored: Flag) async throws -> [PullSteps.ReadyPage] {
+        var pages: [PullSteps.ReadyPage] = []
+        var (rows, bytes) = (0, 0)
+        let limits = engine.limits
+        while rows < limits.storedRowsMax, bytes < limits.storedBytesMax {
+            switch action {
+            case .request, .follow:
+                if isStored.isSet, !pages.isEmpty { return pages }
+                try await ask()
+            case .apply(let step):
+                let ready = take(step)
+                rows += ready.page.rowCount
+                bytes += ready.page.byteCount
+                pages.append(ready)
+            case .wait, .finish:
+                return pages
+            }
+        }
+        return pages
+    }
+}
+
+/// Whether something has happened.
+final class Flag: Sendable {
+    private let state = Mutex(false)
+
+    var isSet: Bool { state.withLock { $0 } }
+
+    func set() { state.withLock { $0 = true } }
+}

@@ -1,0 +1,232 @@
+// Pages as cells: what a store file has after a pull is the same as when rows are stored one by one,
+// and what can be pulled again is what does not wait for the disk.
+
+import Foundation
+import Synchronization
+import Testing
+import Tideline
+import TidelineCore
+import TidelineSQLite
+import TidelineTestKit
+
+@Suite struct PageCellsTests {
+    private static let schema = TableSchema(
+        name: "Odd",
+        columns: [
+            ColumnDefinition("text", .string), ColumnDefinition("rank", .integer),
+            ColumnDefinition("size", .number), ColumnDefinition("price", .decimal),
+            ColumnDefinition("done", .boolean), ColumnDefinition("due", .dateTime),
+            ColumnDefinition("shape", .json), ColumnDefinition("bytes", .binary),
+            ColumnDefinition("key", .guid), ColumnDefinition("day", .date),
+        ]
+    )
+
+    private static func row(_ id: String, _ members: String) -> String {
+        "{\"id\":\"\(id)\",\(members),\"updatedAt\":\"\(stamp(1))\",\"version\":\"v1\",\"deleted\":false}"
+    }
+
+    /// Pages, and whether they are usual ones.
+    private static let pages: [(rows: [String], isUsual: Bool)] = [
+        ([row("a", #""text":"one","rank":1"#), row("b", #""text":"two","rank":-2"#)], true),
+        ([row("a", #""text":null,"rank":null,"size":null,"due":null,"shape":null"#)], true),
+        ([row("a", #""text":"""#), row("é", #""text":"\"\u00e9\n\ud83d\ude00""#)], true),
+        ([row(#"\u0061b"#, #""text":"an id with an escape""#)], true),
+        ([row("a", #""size":2"#), row("b", #""size":-1.5e3"#), row("c", #""size":0.1"#)], true),
+        ([row("a", #""price":1.50"#), row("b", #""price":"2.50""#)], true),
+        ([row("a", #""done":true"#), row("b", #""done":false"#), row("c", #""done":null"#)], true),
+        ([row("a", #""due":"2026-01-02T03:04:05.678901Z""#)], true),
+        ([row("a", #""due":"0001-01-01T00:00:00Z""#)], true),
+        ([row("a", #""shape":{"b" : [1, 2]}"#), row("b", #""shape":"x""#)], true),
+        ([row("a", #""bytes":"AAEC""#), row("b", #""bytes":"""#)], true),
+        ([row("a", #""key":"6F9619FF-8B86-D011-B42D-00CF4FC964FF""#)], true),
+        ([row("a", #""day":"2026-01-02""#)], true),
+        ([row("a", #""rank":9223372036854775807"#)], true),
+        ([row("a", #""TEXT":"another case""#)], true),
+        ([row("a", #""text":"first""#), row("a", #""text":"second""#)], true),
+        ([], true),
+        // A column that no model has, values that do not fit, another shape, what is gone.
+        ([row("a", #""text":"one","color":"red""#)], false),
+        ([row("a", #""rank":"007""#)], false),
+        ([row("a", #""rank":7.5"#)], false),
+        ([row("a", #""rank":9223372036854775808"#)], false),
+        ([row("a", #""text":5"#)], false),
+        ([row("a", #""due":"soon""#)], false),
+        ([row("a", #""bytes":"?""#)], true),
+        ([row("a", #""price":"dear""#)], true),
+        ([row("a", #""text":"one""#), row("b", #""rank":1"#)], false),
+        ([row("a", #""text":"one""#), row("b", #""text":"one","rank":1"#)], false),
+        ([row("a", #""text":"one","Text":"two""#)], false),
+        ([row("", #""text":"no id""#), row("b", #""text":"one""#)], false),
+        ([row("a", #""text":"one""#), #"{"id":"b","deleted":true}"#], false),
+        ([row("a", #""text":"one""#), #"{"@removed":{"reason":"deleted"},"id":"b"}"#], false),
+        ([#"{"text":"no id"}"#], false),
+    ]
+
+    private static func body(_ rows: [String]) -> String {
+        "{\"items\":[\(rows.joined(separator: ","))],\"@odata.deltaLink\":\"$deltatoken=1\"}"
+    }
+
+    @Test(arguments: pages.indices)
+    func usualPagesAreCells(index: Int) throws {
+        let (rows, isUsual) = Self.pages[index]
+        let answer = TransportResponse(status: 200, body: Array(Self.body(rows).utf8))
+        let page = try #require(PulledPage(answer, schema: Self.schema, asCells: true))
+        #expect((page.cells != nil) == isUsual)
+        #expect(page.rowCount == rows.count)
+        let plain = try #require(PulledPage(answer, schema: Self.schema))
+        #expect(page.summary == plain.summary)
+    }
+
+    /// The same page by way of rows, into a table that has the rows of another query already, and by
+    /// way of cells: every value and its storage class are the same.
+    @Test(arguments: pages.indices)
+    func theFileIsTheSame(index: Int) async throws {
+        let rows = Self.pages[index].rows
+        var contents: [[String]] = []
+        for isFirst in [true, false] {
+            try await withTemporaryFile { path in
+                let transport = ScriptedTransport()
+                let store = try SQLiteStore(path: path)
+                let device = try await Device(
+                    transport,
+                    store: store,
+                    tables: [],
+                    schemas: [Self.schema]
+                )
+                let odd = try device.client.syncTable(named: "Odd")
+                // A second query over the table: its pages are looked at row by row.
+                let told: HTTPFields = ["Preference-Applied": "odata.track-changes"]
+                if !isFirst {
+                    transport.add(.json(200, Self.body([]), told))
+                    try await odd.pull(queryID: "other")
+                }
+                transport.add(.json(200, Self.body(rows), told))
+                try await odd.pull(queryID: "all")
+                try await store.close()
+                contents.append(try Self.cells(path))
+            }
+        }
+        #expect(contents[0] == contents[1])
+    }
+
+    /// Each cell with its storage class, without the masks.
+    private static func cells(_ path: String) throws -> [String] {
+        let database = try Database(path: path, mode: .readOnly)
+        let names = ["id", "createdAt", "updatedAt", "version"] + schema.columns.map(\.name)
+        let list = (names + ["__extra"]).map { "typeof(\"\($0)\") || ' ' || quote(\"\($0)\")" }
+        let sql = "SELECT \(list.joined(separator: " || ', ' || ")) FROM \"Odd\" ORDER BY rowid"
+        let statement = try database.prepare(sql)
+        var cells: [String] = []
+        while try statement.step() { cells.append(statement.text(0)) }
+        statement.reset()
+        return cells
+    }
+
+    /// A row with a pending operation is not touched, however usual its page is.
+    @Test func pendingRowsStay() async throws {
+        let transport = ScriptedTransport()
+        let device = try await Device(transport, store: SQLiteStore(path: ":memory:"))
+        try await device.todos().insert(Todo(id: "b", text: "mine"))
+        transport.add(.status(400))
+        transport.add(page([serverRow("a", 1), serverRow("b", 1)]))
+        try await device.todos().pull(queryID: "all")
+        #expect(try await device.todos().read(id: "a")?.text == "server")
+        #expect(try await device.todos().read(id: "b")?.text == "mine")
+    }
+
+    // MARK: - Transactions
+
+    /// Says how each transaction was asked for, and can hold the first page up.
+    private final class CountingStore: LocalStore {
+        private let inner = MemoryStore()
+        private let calls = Mutex<[String]>([])
+        let isOpen = Mutex(false)
+
+        var taken: [String] {
+            calls.withLock { calls in
+                defer { calls = [] }
+                return calls
+            }
+        }
+
+        func open(tables: [TableSchema]) async throws { try await inner.open(tables: tables) }
+
+        func read<Result: Sendable>(
+            _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
+        ) async throws -> Result { try await inner.read(body) }
+
+        func write<Result: Sendable>(
+            _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
+        ) async throws -> Result {
+            calls.withLock { $0.append("lasting") }
+            return try await inner.write(body)
+        }
+
+        func writeRepeatable<Result: Sendable>(
+            _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
+        ) async throws -> Result {
+            calls.withLock { $0.append("repeatable") }
+            while !isOpen.withLock({ $0 }) { await Task.yield() }
+            return try await inner.write(body)
+        }
+
+        func changes() -> AsyncStream<Set<String>> { inner.changes() }
+    }
+
+    private static let told: HTTPFields = ["Preference-Applied": "odata.track-changes"]
+
+    /// One of several pages of one row.
+    private static func body(_ number: Int, of count: Int) -> String {
+        let link = number == count ? "@odata.deltaLink\":\"d" : "nextLink\":\"p\(number)"
+        return "{\"items\":[\(serverRow("r\(number)", number))],\"\(link)\"}"
+    }
+
+    /// Four pages come while the first one is being stored: they are one transaction.
+    @Test func whatIsReadyGoesTogether() async throws {
+        let transport = ScriptedTransport()
+        let store = CountingStore()
+        let device = try await Device(transport, store: store)
+        for number in 1...5 {
+            transport.add(
+                .run { _ in
+                    if number == 5 { store.isOpen.withLock { $0 = true } }
+                    return .json(200, Self.body(number, of: 5), Self.told)
+                }
+            )
+        }
+        _ = store.taken
+        let result = try await device.todos().pull(queryID: "all")
+        #expect(result.applied == 5)
+        #expect(result.requests == 5)
+        #expect(try await device.rows().count == 5)
+        // Before them is what was learned of the server.
+        #expect(store.taken.drop { $0 == "lasting" }.prefix(2) == ["repeatable", "lasting"])
+    }
+
+    /// What has come before a failure is stored.
+    @Test func pagesBeforeAFailureAreKept() async throws {
+        let transport = ScriptedTransport()
+        let device = try await Device(transport)
+        for number in 1...3 { transport.add(.json(200, Self.body(number, of: 9), Self.told)) }
+        transport.add(.status(403))
+        #expect(await code { try await device.todos().pull(queryID: "all") } != nil)
+        #expect(try await device.rows().count == 3)
+        transport.add(.json(200, "{\"items\":[],\"@odata.deltaLink\":\"d\"}", Self.told))
+        try await device.todos().pull(queryID: "all")
+        #expect(transport.sent.last?.query == "p3")
+    }
+
+    /// A connection waits for the disk again after a transaction that did not.
+    @Test func theNextTransactionWaitsForTheDisk() throws {
+        struct Refused: Error {}
+        let full: Int64 = 2
+        let database = try Database(path: ":memory:")
+        func level() throws -> Int64? { try database.integer("PRAGMA synchronous") }
+        #expect(try database.transaction(isFlushed: false) { try level() } == 1)
+        #expect(try level() == full)
+        #expect(throws: Refused.self) {
+            try database.transaction(isFlushed: false) { () throws -> Void in throw Refused() }
+        }
+        #expect(try level() == full)
+    }
+}
