@@ -11,6 +11,12 @@ struct RecordedCall: Sendable {
         var id: String
         var text: String?
         var rank: Int?
+        /// The bytes of the version, which grow.
+        var version: [UInt8]
+
+        func isOlder(than other: Item) -> Bool {
+            version.lexicographicallyPrecedes(other.version)
+        }
     }
 
     var method: String
@@ -111,6 +117,12 @@ struct RecordedCall: Sendable {
         guard let members = JSONPieces.members(body),
             let id = members["id"].flatMap(JSONPieces.text), let value = members["text"]
         else { return nil }
-        return Item(id: id, text: JSONPieces.text(value), rank: number(members, "rank"))
+        let version = members["version"].flatMap(JSONPieces.text)
+        return Item(
+            id: id,
+            text: JSONPieces.text(value),
+            rank: number(members, "rank"),
+            version: version.flatMap { Data(base64Encoded: $0) }.map(Array.init) ?? []
+        )
     }
 }

@@ -77,14 +77,17 @@ final class ServerRecorder: Sendable {
             state.items[call.itemID] = nil
             return
         }
-        defer { state.items[after.id] = after }
-        guard author.yields, let before = state.items[after.id], state.putBack == nil else {
-            return
-        }
+        let before = state.items[after.id]
+        // A repeat that comes late gets its first answer.
+        if let before, after.isOlder(than: before) { return }
+        state.items[after.id] = after
+        guard author.yields, let before, state.putBack == nil else { return }
         if before.text != after.text, let text = after.text, !author.wrote(text) {
             state.putBack = "\(author.name) put the text \(text) of \(after.id) back"
         }
-        if before.rank != after.rank, after.rank.map(author.wrote) != true {
+        // A row that is inserted over a deleted one has another text and no rank.
+        let mayBeNew = before.text != after.text && after.text.map(author.wrote) == true
+        if before.rank != after.rank, after.rank.map(author.wrote) ?? mayBeNew == false {
             state.putBack = "\(author.name) put the rank of \(after.id) back"
         }
     }

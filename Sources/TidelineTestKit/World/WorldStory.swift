@@ -53,6 +53,6 @@ struct ToldTransport: Transport {
     }
 
     private static func text(_ body: [UInt8]) -> String {
-        String(decoding: body.prefix(400), as: UTF8.self)
+        String(decoding: body.prefix(2000), as: UTF8.self)
     }
 }

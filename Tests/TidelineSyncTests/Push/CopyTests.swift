@@ -109,6 +109,36 @@ private struct Timed: SyncRecord, Hashable {
         #expect(transport.sent.last?.ifMatch == "\"\"")
     }
 
+    /// What an update of an older copy gives back holds what that copy had read: it never passes for
+    /// the row that the server has, also when the conflict ended with that.
+    @Test func theRecordOfAnOlderCopyStaysOlder() async throws {
+        let device = try await Device(transport, conflicts: .serverWins, tables: [Timed.self])
+        try await device.seed([localRow("a", 1, text: "old", rank: 1)])
+        let table = try device.client.syncTable(Timed.self)
+        var copy = try #require(try await table.read(id: "a"))
+        let theirs = serverRow("a", 2, text: "new", rank: 2)
+        transport.add(page([theirs]))
+        try await table.pull(queryID: nil)
+        copy.rank = 5
+        var record = try await table.update(copy)
+        #expect(record.text == "old")
+        transport.add(.json(412, theirs))
+        #expect(try await device.push() == nil)
+        #expect(try await table.read(id: "a")?.text == "new")
+        record.rank = 9
+        try await table.update(record)
+        transport.add(.json(412, theirs))
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.last?.ifMatch == "\"\"")
+        // A record that was read since is as new as the row.
+        var fresh = try #require(try await table.read(id: "a"))
+        fresh.rank = 5
+        try await table.update(fresh)
+        accept(3, text: "new", rank: 5)
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.last?.description == #"PATCH /tables/Todo/a "v2" {"rank":5}"#)
+    }
+
     /// A screen holds a copy, a pull arrives, a list refreshes, the screen saves.
     @Test func withoutVersionAListThatRefreshesHidesNothing() async throws {
         let device = try await Device(transport, tables: [Plain.self])

@@ -203,11 +203,76 @@ import TidelineSQLite
         }
     }
 
-    /// A JSON document of 62 levels: the queue holds it in a column, not in three more levels.
+    /// An entry that becomes unreadable while it is sent keeps the delete behind it.
+    @Test(arguments: [409, 412, 400])
+    func aDeleteBehindAnEntryThatIsDamagedInFlightStays(status: Int) async throws {
+        try await withTemporaryFile { path in
+            let transport = ScriptedTransport()
+            let device = try await Device(
+                transport,
+                store: SQLiteStore(path: path),
+                conflicts: .clientWins
+            )
+            try await device.seed([localRow("a", 1)])
+            try await device.todos().update(id: "a") { $0.text = "mine" }
+            transport.add(
+                .run { _ in
+                    try await device.todos().delete(id: "a")
+                    try Database(path: path).execute(
+                        "UPDATE MS_TableOperations SET sentRow = '[' WHERE id = 1"
+                    )
+                    return .json(status, serverRow("a", 2, text: "theirs"))
+                }
+            )
+            #expect(try await device.push()?.status == .operationErrors)
+            #expect(try await device.context.pendingOperations().map(\.kind) == [.update, .delete])
+            let error = try #require(try await device.context.operationErrors().first)
+            try await error.cancelOperationAndDiscardItem()
+            transport.add(.status(204))
+            #expect(try await device.push() == nil)
+            #expect(transport.sent.map(\.method) == ["PATCH", "DELETE"])
+        }
+    }
+
+    /// A change that comes after an entry was found unreadable stands behind it, and is not lost.
+    @Test(arguments: [false, true])
+    func aChangeBehindAParkedDamagedEntryIsSent(isDelete: Bool) async throws {
+        try await withTemporaryFile { path in
+            let transport = ScriptedTransport()
+            let device = try await Device(transport, store: SQLiteStore(path: path))
+            try await device.seed([localRow("a", 1)])
+            try await device.todos().update(id: "a") { $0.text = "mine" }
+            try Database(path: path).execute(
+                "UPDATE MS_TableOperations SET base = '{\"id\":' WHERE id = 1"
+            )
+            #expect(try await device.push()?.status == .operationErrors)
+            if isDelete {
+                try await device.todos().delete(id: "a")
+            } else {
+                try await device.todos().update(id: "a") { $0.rank = 7 }
+            }
+            #expect(try await device.push()?.status == .operationErrors)
+            #expect(try await device.context.pendingOperations().count == 2)
+            let error = try #require(try await device.context.operationErrors().first)
+            try await error.cancelOperationAndDiscardItem()
+            transport.add(isDelete ? .status(204) : .json(200, serverRow("a", 3, rank: 7)))
+            #expect(try await device.push() == nil)
+            #expect(
+                transport.sent.map(\.description) == [
+                    isDelete
+                        ? #"DELETE /tables/Todo/a "" -"#
+                        : #"PATCH /tables/Todo/a "v1" {"text":"mine","complete":false,"rank":7}"#
+                ]
+            )
+        }
+    }
+
+    /// A JSON document of as many levels as there may be: the queue holds it in a column, and the row
+    /// as it was sent.
     @Test(arguments: [false, true])
     func deepDocumentsAreSent(isLost: Bool) async throws {
         try await withTemporaryFile { path in
-            let deep = String(repeating: "[", count: 61) + String(repeating: "]", count: 61)
+            let deep = String(repeating: "[", count: 64) + String(repeating: "]", count: 64)
             let transport = ScriptedTransport(isLost ? [.lost] : [])
             let store = try SQLiteStore(path: path)
             let device = try await Device(transport, store: store)

@@ -28,10 +28,10 @@ enum CopyRules {
         guard let state else { return plan(edited, stored, current, seen) }
         let own = seen.ownState(state, before: stored)
         guard own != nil || state.isSaid(of: RowState(stored)) else {
-            return Plan(
-                row: applied(edited, to: stored, current) { _, _ in true },
-                basisVersion: state.version ?? ""
-            )
+            var row = applied(edited, to: stored, current) { _, _ in true }
+            // A copy of this row is again one of that state, and never passes for the stored one.
+            row.takeState(of: edited)
+            return Plan(row: row, basisVersion: state.version ?? "")
         }
         let row = applied(edited, to: stored, current) { name, value in
             // What an update of another kind changed since, this copy has only not seen.

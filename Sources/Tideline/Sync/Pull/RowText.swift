@@ -14,7 +14,8 @@ enum RowText {
     static func row(_ bytes: some ContiguousBytes, _ schema: TableSchema?) -> Row? {
         bytes.withUnsafeBytes { raw in
             raw.withMemoryRebound(to: UInt8.self) { buffer in
-                var reader = JSONReader(buffer)
+                // A value of the row may be as deep as one alone.
+                var reader = JSONReader(buffer, outside: 1)
                 var decoder = JSONRowReader(schema: schema)
                 guard let row = try? decoder.row(&reader), (try? reader.end()) != nil else {
                     return nil

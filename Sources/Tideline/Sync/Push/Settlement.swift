@@ -29,6 +29,11 @@ struct Settlement {
             if isOwn { note(operation, server, in: seen) }
             try finish(operation, later, server, mayBeStored: isOwn)
             return .completed
+        case _ where operation.damage != nil:
+            // It cannot be changed: the next look at it parks it, and blocks what stands behind.
+            operation.state = .pending
+            try queue.put(operation)
+            return .again
         case .sendAgain(let changed, let server):
             try sendAgain(changed, operation, later, server)
             return .again
@@ -110,10 +115,9 @@ struct Settlement {
         try queue.put(waiting)
         // Before a delete there is no row: then everything in the local one is an edit.
         let sent = operation.frozen?.sentRow ?? (later.kind == .insert ? Row() : local)
-        try store.put(
-            [RowMerge.rebase(local: local, from: sent, onto: row)],
-            in: operation.table
-        )
+        var rebased = RowMerge.rebase(local: local, from: sent, onto: row)
+        if waiting.basisVersion != nil { rebased.takeState(of: local) }
+        try store.put([rebased], in: operation.table)
         try queue.confirmHolders(of: row, operation.table)
     }
 

@@ -107,6 +107,7 @@ struct LocalChanges {
         seen: SeenNotes
     ) throws -> Row {
         let id = stored.id
+        var row = row
         let operations = try queue.reader.operations(table, id)
         let last = operations.last
         let isChanged = !RowMerge.changes(from: stored, to: row).isEmptyRow
@@ -124,6 +125,8 @@ struct LocalChanges {
             if let basisVersion, kind == .update {
                 operation.basisVersion = basisVersion
                 operation.sendsWholeRow = true
+            } else if basisVersion != nil {
+                row.takeState(of: stored)
             }
             try replace(operation)
         default:
@@ -224,4 +227,9 @@ extension Row {
     }
 
     var isEmptyRow: Bool { names.isEmpty }
+
+    /// Says of itself that it is in the state of another row.
+    mutating func takeState(of other: Row) {
+        for name in [SystemColumn.version, SystemColumn.updatedAt] { self[name] = other[name] }
+    }
 }

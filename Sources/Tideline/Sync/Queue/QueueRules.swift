@@ -40,7 +40,8 @@ package enum QueueRules {
         case .delete where !rowExists: return .nothing
         default: break
         }
-        guard let last, last.state != .attempted else {
+        // An entry that cannot be read stays as it is, so it takes nothing in.
+        guard let last, last.state != .attempted, last.damage == nil else {
             switch change {
             case .insert: return .append(.insert)
             case .update: return .append(.update)
