@@ -27,6 +27,8 @@ struct CodeRuleTests {
             "Bounds the time that a caller waits for a look at a locked database.",
         "Sources/TidelineTestKit/OriginalServer/OriginalServer.swift":
             "Gives a test that brings no clock and no ids of its own the live ones.",
+        "Sources/TidelineTestKit/World/WorldDisk.swift":
+            "Names the temporary directory of a device; nothing in a world depends on it.",
     ]
 
     /// The files of over `linesMax` lines, and why they are not two.
