@@ -13,13 +13,14 @@ struct Settlement {
 
     /// Does what was decided about an operation that was sent.
     ///
-    /// One that is gone, because the app dropped it meanwhile, is left alone.
+    /// `operations` are those of its row now. One that is gone, because the app dropped it
+    /// meanwhile, is left alone.
     func settle(
         _ sent: QueuedOperation,
         _ outcome: PushOutcome,
+        among operations: [QueuedOperation],
         seen: SeenNotes
     ) throws -> PushSettled {
-        let operations = try queue.reader.operations(sent.table, sent.itemID)
         guard var operation = operations.first(where: { $0.id == sent.id }) else { return .gone }
         operation.outcomeUnknown = operation.outcomeUnknown || sent.outcomeUnknown
         operation.unknownSent = operation.unknownSent ?? sent.unknownSent

@@ -161,7 +161,12 @@ extension SyncEngine {
         let outcomes = settlings.map { ($0.operation, outcome($0)) }
         let results = try await noting { queue, seen in
             let settlement = Settlement(queue: queue)
-            return try outcomes.map { try settlement.settle($0, $1, seen: seen) }
+            // No two answers are to one row, so that none changes what another finds.
+            let queued = try queue.reader.operations(besides: outcomes.map(\.0))
+            return try outcomes.map { sent, outcome in
+                let operations = queued[sent.row] ?? []
+                return try settlement.settle(sent, outcome, among: operations, seen: seen)
+            }
         }
         for (settling, result) in zip(settlings, results) { report(result, of: settling.operation) }
         return results

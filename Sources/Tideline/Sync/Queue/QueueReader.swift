@@ -30,6 +30,24 @@ struct QueueReader {
         )
     }
 
+    /// The operations of the rows that some operations are for, in order: two at most for each.
+    func operations(besides some: [QueuedOperation]) throws -> [RowKey: [QueuedOperation]] {
+        var result: [RowKey: [QueuedOperation]] = [:]
+        for (table, some) in Dictionary(grouping: some, by: \.table) {
+            for start in stride(from: 0, to: some.count, by: Self.rowsAtOnce) {
+                let part = some[start..<min(some.count, start + Self.rowsAtOnce)]
+                let ids = part.map { Value.string($0.itemID) }
+                let those: Filter = .isIn("itemId", ids) && .equal("table", .string(table))
+                for operation in try operations(byID(those)) {
+                    result[operation.row, default: []].append(operation)
+                }
+            }
+        }
+        return result
+    }
+
+    private static let rowsAtOnce = 250
+
     func operation(_ id: Int64) throws -> QueuedOperation? {
         try store.row(id: .integer(id), in: SystemTables.operations).map(operation)
     }
