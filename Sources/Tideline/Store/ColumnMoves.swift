@@ -118,9 +118,15 @@ struct ColumnMoves {
         case (.integer, .text(let text)):
             Int64(text).flatMap { String($0) == text ? .integer($0) : nil } ?? .string(text)
         case (.number, .text(let text)):
-            Double(text).flatMap { $0.isFinite ? .number($0) : nil } ?? .string(text)
+            number(text) ?? .string(text)
         case (.string, .integer(let number)): .string(String(number))
         default: SQLiteStoreSQL.value(statement, index, CellForm(type))
         }
+    }
+
+    /// The number that is written like this, and not one that another text says too, as `007` does.
+    private static func number(_ text: String) -> Value? {
+        guard let number = Double(text), number.isFinite else { return nil }
+        return "\(number)" == text || Int64(text).map(String.init) == text ? .number(number) : nil
     }
 }

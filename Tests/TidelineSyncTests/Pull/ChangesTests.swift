@@ -205,6 +205,27 @@ import TidelineTestKit
         #expect(try await ids(device) == ["b"])
     }
 
+    /// A row that its query let go of while it was parked, and whose edit the server then overruled.
+    @Test func aRowThatNobodyHoldsAnyMoreLeavesWithTheNextPull() async throws {
+        let device = try await Device(transport, conflicts: .serverWins)
+        let pull = { try await device.todos().pull(queryID: "open", where: { !$0.complete }) }
+        transport.add(Self.changes([serverRow("a", 1)], delta: "$deltatoken=d1"))
+        _ = try await pull()
+        try await device.todos().update(id: "a") { $0.text = "refused" }
+        transport.add(.status(400))
+        #expect(try await device.push()?.status == .operationErrors)
+        transport.add(Self.changes([Self.removed("a", "changed")], delta: "$deltatoken=d2"))
+        _ = try await pull()
+        #expect(try await ids(device) == ["a"])
+        try await device.todos().update(id: "a") { $0.text = "again" }
+        let done = serverRow("a", 2).replacing("\"complete\":false", with: "\"complete\":true")
+        transport.add(.json(412, done))
+        #expect(try await device.push() == nil)
+        transport.add(Self.changes([], delta: "$deltatoken=d2"))
+        _ = try await pull()
+        #expect(try await ids(device).isEmpty)
+    }
+
     @Test func whatWasWrittenHereStaysUntilAQueryTells() async throws {
         let device = try await Device(transport)
         transport.add(Self.changes([], delta: "$deltatoken=d"))

@@ -90,10 +90,21 @@ import TidelineCore
         #expect(transport.sent.map(\.ifMatch) == ["\"v1\"", "\"v2\""])
     }
 
+    /// A gateway's 404 takes no edit away, whatever it says: the table is asked for the row.
+    @Test(arguments: ["", #"{"statusCode":404,"message":"Resource not found"}"#])
+    func aForeign404IsNoDeletedRow(body: String) async throws {
+        let device = try await edited(.serverWins)
+        transport.add(.json(404, body), page([serverRow("a", 1)]), .status(503))
+        #expect(try await device.push()?.status == .networkFailure)
+        #expect(transport.sent[1].target.hasPrefix("/tables/Todo?$filter=id"))
+        #expect(try await device.queue() == ["update a attempted"])
+        #expect(try await device.rows().count == 1)
+    }
+
     @Test(arguments: [404, 410])
     func anUpdateOfADeletedRowIsAConflict(status: Int) async throws {
         let device = try await edited(.fail)
-        transport.add(.status(status))
+        transport.add(.json(status, #"{"error":"It is not there.","code":"noSuchRow"}"#))
         let error = try #require(try await device.push()?.errors.first)
         #expect(error.statusCode == status)
         #expect(error.serverItem == nil)

@@ -156,6 +156,27 @@ private struct Timed: SyncRecord, Hashable {
         #expect(error.serverItem?["text"] == "new")
     }
 
+    /// A row that this device deletes and makes anew is nobody else's.
+    @Test(arguments: [false, true])
+    func withoutVersionARowMadeAnewDoesNotMeetItself(isPushed: Bool) async throws {
+        let device = try await Device(transport, conflicts: .serverWins, tables: [Plain.self])
+        try await device.seed([localRow("a", 1, text: "a", rank: 1)])
+        let table = try device.client.syncTable(Plain.self)
+        _ = try await table.read(id: "a")
+        try await table.delete(id: "a")
+        if isPushed {
+            transport.add(.status(204))
+            #expect(try await device.push() == nil)
+        }
+        var record = try await table.insert(Plain(id: "a", text: "b"))
+        record.text = "c"
+        try await table.update(record)
+        accept(3, text: "c", rank: nil)
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.last?.ifMatch == (isPushed ? nil : "\"v1\""))
+        #expect(transport.sent.last?.body?.contains("\"c\"") == true)
+    }
+
     /// Where nobody else changed the fields that differ, there is no conflict.
     @Test func withoutVersionOwnEditsAreNone() async throws {
         let device = try await Device(transport, tables: [Plain.self])

@@ -50,7 +50,8 @@ import TidelineTestKit
         try await device.todos().delete(id: "a")
         #expect(try await device.queue() == ["delete a"])
         let row = serverRow("a", 5, text: "mine")
-        transport.add(status == 200 ? .json(200, row) : .status(status))
+        let isGone = #"{"error":"It is not there.","code":"noSuchRow"}"#
+        transport.add(.json(status, status == 200 ? row : isGone))
         if status == 200 { transport.add(.status(204)) }
         #expect(try await device.push() == nil)
         #expect(try await device.queue().isEmpty)

@@ -214,11 +214,23 @@ import TidelineCore
         #expect(machine.settled([.completed]) == .look(one, .written))
         let found = machine.looked(PushAnswer(status: 200, item: row))
         #expect(settling(found) == [.accepted(.row(row))])
-        #expect(machine.settled([.completed]) == .look(two, .table))
-        let gone = machine.looked(PushAnswer(status: 200, isPage: true))
-        #expect(settling(gone) == [.accepted(.deleted(version: nil))])
+        #expect(machine.settled([.completed]) == .look(two, .gone))
+        let gone = machine.looked(PushAnswer(status: 404, isPage: true))
+        #expect(settling(gone) == [.conflict(.deleted(version: nil), wasRead: true)])
         #expect(slice(machine.settled([.completed]))?.after == 3)
         #expect(machine.completed == 3)
+    }
+
+    /// A 404 to the look at a row may be a gateway's: the table is asked for it.
+    @Test func aLookThatFindsNothingIsFollowedByOneAtTheTable() {
+        let one = operation(1)
+        var machine = machine(batches: false)
+        _ = machine.start(lastID: 1)
+        _ = machine.prepared(prepared(one))
+        #expect(machine.answered([failed(204)]) == .look(one, .written))
+        #expect(machine.looked(PushAnswer(status: 404)) == .look(one, .gone))
+        let found = machine.looked(PushAnswer(status: 404, isPage: true))
+        #expect(settling(found) == [.conflict(.deleted(version: nil), wasRead: true)])
     }
 
     /// The delete of an insert that may have arrived: its row is read before anything is sent.

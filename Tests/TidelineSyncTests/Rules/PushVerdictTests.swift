@@ -55,7 +55,7 @@ import TidelineCore
         ([302], .foreign, .retry, .retry, .retry),
         ([401], .none, .unauthorized, .unauthorized, .unauthorized),
         ([401], .row, .unauthorized, .unauthorized, .unauthorized),
-        ([404], .none, .rejected, conflictLost, .look(.table)),
+        ([404], .none, .rejected, .look(.gone), .look(.gone)),
         ([410], .none, .rejected, conflictLost, gone),
         ([404, 410], .foreign, .retry, .retry, .retry),
         ([404], .noTable, .rejected, .rejected, .rejected),
@@ -86,13 +86,16 @@ import TidelineCore
         }
     }
 
-    /// Goal: whatever comes, an operation is accepted only by 2xx, or as a delete by 404 and 410.
+    /// Goal: whatever comes, an operation is accepted only by 2xx, or as a delete by 410, or by a 404
+    /// that says so of the row.
     @Test func nothingElseIsSuccess() {
         for status in 100..<600 {
             for body in Body.allCases {
                 for kind in OperationKind.allCases {
                     guard case .accepted = Self.verdict(status, body, kind) else { continue }
-                    let isGone = kind == .delete && (status == 404 || status == 410)
+                    let isGone =
+                        kind == .delete
+                        && (status == 410 || status == 404 && body != .none && body != .foreign)
                     #expect((200..<300).contains(status) || isGone, "\(kind) \(status) \(body)")
                     #expect(isGone || body != .foreign, "\(kind) \(status) \(body)")
                 }
@@ -113,7 +116,9 @@ import TidelineCore
         (.written, PushAnswer(status: 200, item: row), .accepted(.row(row))),
         (.written, PushAnswer(status: 200, item: old), .conflict(.row(old))),
         (.written, PushAnswer(status: 200, item: tombstone), .accepted(ServerState(tombstone))),
-        (.written, PushAnswer(status: 404), .conflict(.deleted(version: nil))),
+        (.written, PushAnswer(status: 404), .look(.gone)),
+        (.written, PushAnswer(status: 404, lacksRow: true), .conflict(.deleted(version: nil))),
+        (.row, PushAnswer(status: 404, message: "x"), .look(.gone)),
         (.row, PushAnswer(status: 200, item: row), .conflict(.row(row))),
         (.row, PushAnswer(status: 410, item: tombstone), .conflict(ServerState(tombstone))),
         (.row, PushAnswer(status: 410), .conflict(.deleted(version: nil))),
@@ -122,9 +127,12 @@ import TidelineCore
         (.row, PushAnswer(status: 503), .retry),
         (.row, PushAnswer(status: 200), .retry),
         (.row, PushAnswer(status: 401), .unauthorized),
-        (.table, PushAnswer(status: 200, isPage: true), .accepted(.deleted(version: nil))),
-        (.table, PushAnswer(status: 404), .retry),
-        (.table, PushAnswer(status: 200), .retry),
+        (.gone, PushAnswer(status: 404, isPage: true), .conflict(.deleted(version: nil))),
+        (.gone, PushAnswer(status: 200, item: row, isPage: true), .conflict(.row(row))),
+        (.gone, PushAnswer(status: 200, item: old, isPage: true), .retry),
+        (.gone, PushAnswer(status: 404), .retry),
+        (.gone, PushAnswer(status: 403), .rejected),
+        (.gone, PushAnswer(status: 200), .retry),
     ]
 
     private static let old: Row = ["id": "a", "text": "base", "version": "v1"]

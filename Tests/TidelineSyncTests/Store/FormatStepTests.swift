@@ -175,6 +175,36 @@ import TidelineSQLite
         }
     }
 
+    /// What pulls told of the row meanwhile was not kept: it is read anew.
+    @Test func afterADamagedEntryTheTableIsReadAnew() async throws {
+        try await withTemporaryFile { path in
+            let list = { (version: Int) in
+                ScriptedTransport.Answer.json(
+                    200,
+                    """
+                    {"items":[\(serverRow("a", version, text: "v\(version)"))],\
+                    "@odata.deltaLink":"$deltatoken=d\(version)"}
+                    """,
+                    ["Preference-Applied": "odata.track-changes"]
+                )
+            }
+            let transport = ScriptedTransport([list(1)])
+            let device = try await Device(transport, store: SQLiteStore(path: path))
+            try await device.todos().pull(queryID: "all")
+            try await device.todos().update(id: "a") { $0.text = "mine" }
+            try Database(path: path).execute("UPDATE MS_TableOperations SET kind = 9 WHERE id = 1")
+            #expect(try await device.push()?.status == .operationErrors)
+            transport.add(list(5))
+            try await device.todos().pull(queryID: "all")
+            let error = try #require(try await device.context.operationErrors().first)
+            try await error.cancelOperationAndDiscardItem()
+            transport.add(list(5))
+            try await device.todos().pull(queryID: "all")
+            #expect(transport.sent.last?.query.contains("deltatoken") == false)
+            #expect(try await device.todos().read(id: "a")?.text == "v5")
+        }
+    }
+
     /// A queue entry that cannot be read is no end of the queue: it is named, and can be dropped.
     @Test(arguments: [
         "kind = NULL", "kind = 9", "state = NULL", "base = '{\"id\":'", "latest = 'x'",

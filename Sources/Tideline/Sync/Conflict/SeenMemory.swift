@@ -12,6 +12,8 @@ import TidelineCore
 enum SeenChange: Sendable {
     /// This device changed columns of a row that was in a state.
     case edited(RowKey, RowState, Row)
+    /// This device made the row anew.
+    case inserted(RowKey, Row)
     case accepted(RowKey, AcceptedPush)
     /// A record of a state has set columns of the stored row.
     case set(RowKey, [String], in: RowState, stored: RowState)
@@ -62,6 +64,9 @@ struct SeenMemory: Sendable {
         switch change {
         case .edited(let key, let state, let columns):
             if row(key, now: state).isHeld { self.change(key, state) { $0.edit(columns, state) } }
+        case .inserted(let key, let new):
+            let state = RowState(new)
+            if row(key, now: state).isHeld { self.change(key, state) { $0.insert(new) } }
         case .accepted(let key, let push):
             self.change(key, push.before) { $0.accept(push) }
         case .set(let key, let columns, let state, let stored):

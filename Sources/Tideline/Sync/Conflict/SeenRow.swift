@@ -56,6 +56,17 @@ struct SeenRow: Sendable {
         for (name, value) in changes where oldest?[name] != nil { oldest?[name] = value }
     }
 
+    /// This device itself made the row anew: nothing in it is anybody else's.
+    mutating func insert(_ new: Row) {
+        contested = .none
+        since = RowState(new).mark
+        oldestVersion = new.version
+        guard let names = oldest?.names else { return }
+        for name in names where !SystemColumn.names.contains(name) {
+            oldest?[name] = new[name] ?? .null
+        }
+    }
+
     /// The server accepted a push of this device.
     mutating func accept(_ push: AcceptedPush) {
         if let oldest {

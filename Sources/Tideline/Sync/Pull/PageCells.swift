@@ -152,9 +152,8 @@ package struct PageCells: Sendable {
     }
 
     /// Reads the answer once more, as something else.
-    func rows(_ read: (UnsafeBufferPointer<UInt8>) throws -> [Row]) -> [Row] {
-        // It was read before: it can be read.
-        bytes.withUnsafeBufferPointer { (try? read($0)) ?? [] }
+    func rows(_ read: (UnsafeBufferPointer<UInt8>) throws -> [Row]) rethrows -> [Row] {
+        try bytes.withUnsafeBufferPointer(read)
     }
 
     /// The bytes of each id, in order.

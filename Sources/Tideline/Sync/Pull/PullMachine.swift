@@ -4,7 +4,7 @@
 //
 //     start() -> { received(_:) | refused() | failed(_:) | waited() }* -> applied() -> … -> .finish
 //
-// While a page is stored, `ahead` is what will be asked next: the runner may ask it meanwhile.
+// `applied()`: the page was taken over; the next question may go out while it is stored.
 //
 // The first request of a query asks for everything and for a link to what changes after it. Where
 // the server gives one (delta), the pages of the list are followed by their links, then the changes:
@@ -95,13 +95,6 @@ package struct PullMachine: Sendable {
         requests += 1
         state = .asking(request, attempt: attempt)
         return request
-    }
-
-    /// What `applied()` will ask, if it will ask anything.
-    package var ahead: Action? {
-        guard case .applying(let next) = state else { return nil }
-        if case .finish = next { return nil }
-        return next
     }
 
     /// A page was read whole, `time` after it was asked for.

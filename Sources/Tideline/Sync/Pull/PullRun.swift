@@ -76,7 +76,7 @@ struct PullRun {
     private mutating func store(
         _ pages: [PullSteps.ReadyPage]
     ) async throws -> [PullSteps.ReadyPage] {
-        let (steps, isStored) = (steps, Flag())
+        let (steps, isStored) = (steps, StoreTurn())
         // Only the end of a reading looks at them.
         let met = pages.contains(where: \.step.isLast) ? seen : PulledIDs()
         async let stored = steps.apply(pages, met, isStored)
@@ -104,7 +104,7 @@ struct PullRun {
     }
 
     /// Reads pages until the store is ready for more, or there are enough.
-    private mutating func gather(until isStored: Flag) async throws -> [PullSteps.ReadyPage] {
+    private mutating func gather(until isStored: StoreTurn) async throws -> [PullSteps.ReadyPage] {
         var pages: [PullSteps.ReadyPage] = []
         var (rows, bytes) = (0, 0)
         let limits = engine.limits
@@ -126,8 +126,8 @@ struct PullRun {
     }
 }
 
-/// Whether something has happened.
-final class Flag: Sendable {
+/// Set when the pages that were handed over are in the store.
+final class StoreTurn: Sendable {
     private let state = Mutex(false)
 
     var isSet: Bool { state.withLock { $0 } }

@@ -215,7 +215,7 @@ struct PullSteps: Sendable {
     func apply(
         _ pages: [ReadyPage],
         _ seen: PulledIDs,
-        _ isStored: Flag
+        _ isStored: StoreTurn
     ) async throws -> [PageApply.Counts] {
         defer { isStored.set() }
         let now = engine.environment.now()

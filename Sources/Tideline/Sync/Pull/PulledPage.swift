@@ -157,8 +157,8 @@ package struct PulledPage: Sendable {
     }
 
     /// The rows of a page that was read as cells, as rows.
-    static func rows(of cells: PageCells, schema: TableSchema?) -> [Row] {
-        cells.rows { bytes in
+    static func rows(of cells: PageCells, schema: TableSchema?) throws -> [Row] {
+        try cells.rows { bytes in
             var page = PulledPage()
             var reader = JSONReader(bytes)
             try page.read(&reader, schema, nil)

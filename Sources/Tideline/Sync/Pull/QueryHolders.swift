@@ -40,8 +40,10 @@ extension QueueTransaction {
     func confirmHolders(of server: Row, _ table: String) throws {
         let id = Value.string(server.id)
         guard try held.taken(table) != 0, var stored = try held.inner.row(id: id, in: table),
-            let mask = HeldMask.bits(stored), mask != 0
+            let mask = HeldMask.bits(stored)
         else { return }
+        // Nobody held it any more while it had operations.
+        if mask == 0 { return try setHasUnheld(true, table) }
         var rest = mask
         for query in try held.holdingQueries(table, reader) where rest & query.bit != 0 {
             if let filter = query.filter, !matches(server, filter, table) { rest &= ~query.bit }

@@ -15,6 +15,8 @@ package struct PushAnswer: Sendable, Hashable {
     package var message: String?
     /// Whether the table is not there, or not at this path: nothing is said about the row.
     package var lacksTable: Bool
+    /// Whether it says of itself that the row is not there, or was deleted.
+    package var lacksRow: Bool
     /// Whether there is a body without a row: a portal's page, or a text.
     package var hasForeignBody: Bool
     /// Whether the server has seen the request before and does not know its outcome any more.
@@ -34,6 +36,7 @@ package struct PushAnswer: Sendable, Hashable {
         retryAfter: Duration? = nil,
         message: String? = nil,
         lacksTable: Bool = false,
+        lacksRow: Bool = false,
         hasForeignBody: Bool = false,
         wasRejectedAsRepeat: Bool = false,
         isPage: Bool = false,
@@ -44,11 +47,15 @@ package struct PushAnswer: Sendable, Hashable {
         self.retryAfter = retryAfter
         self.message = message
         self.lacksTable = lacksTable
+        self.lacksRow = lacksRow
         self.hasForeignBody = hasForeignBody
         self.wasRejectedAsRepeat = wasRejectedAsRepeat
         self.isPage = isPage
         self.outline = outline
     }
+
+    /// Whether a 404 or 410 is certainly said of the row.
+    fileprivate var isOfTheRow: Bool { status == 410 || item != nil || lacksRow || isPage }
 
     package enum Verdict: Sendable, Hashable {
         case accepted(ServerState)
@@ -79,17 +86,13 @@ package struct PushAnswer: Sendable, Hashable {
             // A proxy's page, while the server behind it is away.
             if hasForeignBody, message == nil { return .retry }
             if lacksTable { return .rejected }
-            // The words of a classic server are the same for a row and for a table.
-            if dialect == .classic, kind != .insert { return .look(.gone) }
-            switch kind {
-            case .delete:
-                // An empty 404 may be a gateway's that knows no such path.
-                let isBare = status == 404 && item == nil && message == nil
-                return isBare ? .look(.table) : .accepted(.deleted(version: nil))
-            case .update: return .conflict(item.map { ServerState($0) } ?? .deleted(version: nil))
             // Nothing can be gone that is not there yet: the table is missing.
-            case .insert: return .rejected
-            }
+            if kind == .insert { return .rejected }
+            // The words of a classic server are the same for a row and for a table, and a 404 may be a
+            // gateway's that knows no such path.
+            if dialect == .classic || !isOfTheRow { return .look(.gone) }
+            if kind == .delete { return .accepted(.deleted(version: nil)) }
+            return .conflict(item.map { ServerState($0) } ?? .deleted(version: nil))
         case 412 where wasRejectedAsRepeat:
             return .look(.row)
         case 409, 412:
@@ -112,9 +115,7 @@ package enum PushLook: Sendable, Hashable {
     case written
     /// The row: it tells whether the operation arrived.
     case row
-    /// The table: where it is, a row that is not found is gone.
-    case table
-    /// The row, which a classic server says is not there, or its table.
+    /// The row, in a list of its table: an answer said that it is not there, or its table.
     case gone
     /// The row, whose state a conflict did not tell.
     case unclear
@@ -123,15 +124,13 @@ package enum PushLook: Sendable, Hashable {
         case accepted(ServerState)
         case conflict(ServerState)
         case rejected
+        case look(PushLook)
         case retry
         case unauthorized
     }
 
     package func finding(_ answer: PushAnswer, _ operation: QueuedOperation) -> Finding {
         if answer.status == 401 { return .unauthorized }
-        if self == .table {
-            return answer.isPage ? .accepted(.deleted(version: nil)) : .retry
-        }
         if let item = answer.item, [200, 404, 410].contains(answer.status) {
             let state = ServerState(item)
             let isOld = item.version.map(OperationRequest.quoted) == operation.frozen?.ifMatch
@@ -147,7 +146,8 @@ package enum PushLook: Sendable, Hashable {
         else { return .retry }
         // Nothing is there that a conflict could be with.
         if self == .unclear { return .rejected }
-        return .conflict(.deleted(version: nil))
+        if answer.isOfTheRow { return .conflict(.deleted(version: nil)) }
+        return self == .gone ? .retry : .look(.gone)
     }
 }
 

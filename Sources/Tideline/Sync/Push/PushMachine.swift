@@ -290,6 +290,9 @@ package struct PushMachine: Sendable {
             return settle([PushSettling(operation, .conflict(server, wasRead: true), told)])
         case .rejected:
             return settle([PushSettling(operation, .rejected, told)])
+        case .look(let next):
+            looks.insert((operation, next), at: 0)
+            unclear[operation.id] = told
         case .unauthorized:
             stop = .unauthorized
         case .retry:

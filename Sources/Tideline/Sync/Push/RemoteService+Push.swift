@@ -76,22 +76,12 @@ extension RemoteService {
         _ schema: TableSchema?
     ) async throws -> PushAnswer {
         let (table, id) = (operation.table, operation.itemID)
-        if dialect == .classic { return try await row(id, among: table, schema) }
-        switch look {
-        case .row, .written, .gone, .unclear:
-            let answer = try await send { _ in
-                let url = try endpoint.url(table, id: id, query: "?__includedeleted=true")
-                return Request(method: "GET", url: url)
-            }
-            return answer.response.pushAnswer(schema, id: id)
-        case .table:
-            let response = try await send { _ in
-                Request(method: "GET", url: try endpoint.url(table, query: "?$top=1"))
-            }.response
-            var answer = response.pushAnswer(schema, id: id)
-            answer.isPage = response.status == 200 && PulledPage(response, schema: schema) != nil
-            return answer
+        if dialect == .classic || look == .gone { return try await row(id, among: table, schema) }
+        let answer = try await send { _ in
+            let url = try endpoint.url(table, id: id, query: "?__includedeleted=true")
+            return Request(method: "GET", url: url)
         }
+        return answer.response.pushAnswer(schema, id: id)
     }
 
     /// Looks a row up, deleted or not, by a list: a single read of it would be 404 also where the
@@ -110,10 +100,10 @@ extension RemoteService {
             return Request(method: "GET", url: try endpoint.url(table, query: "?" + text))
         }.response
         var answer = response.pushAnswer(schema, id: id)
-        answer.dialect = .classic
+        answer.dialect = dialect
         guard response.status == 200 else {
-            // Whatever it says, it is said of the table.
-            answer.lacksTable = response.status == 404
+            // Whatever a classic server says, it says of the table.
+            if dialect == .classic { answer.lacksTable = response.status == 404 }
             return answer
         }
         guard let page = PulledPage(response, schema: schema) else { return answer }
@@ -140,6 +130,7 @@ extension TransportResponse {
             retryAfter: retryAfter,
             message: isElsewhere ? nil : problem,
             lacksTable: code == "noSuchTable",
+            lacksRow: code == "noSuchRow" || code == "rowDeleted",
             hasForeignBody: item == nil && !body.isEmpty,
             wasRejectedAsRepeat: headers["Repeatability-Result"]?.lowercased() == "rejected",
             outline: item != nil && status < 300 ? nil : AnswerOutline(self)

@@ -25,7 +25,7 @@ extension SyncEngine {
         try await resolve(error) { queue, operation, seen in
             try queue.remove(operation)
             seen.note(.takenBack(operation.row))
-            // Of an entry that cannot be read nothing is known: the row stays as it is.
+            // Of an entry that cannot be read nothing is known: the row stays until it is read anew.
             if operation.damage != nil { return try queue.letGo(behind: operation) }
             switch operation.basis.lastKnown {
             case .row(let row):
@@ -47,8 +47,12 @@ extension SyncEngine {
         try await resolve(error) { queue, operation, seen in
             try queue.remove(operation)
             seen.note(.takenBack(operation.row))
-            let row = Self.item(item, operation, known: operation.basis.lastKnown?.row)
-            try queue.store.put([row], in: operation.table)
+            let (table, id) = (operation.table, Value.string(operation.itemID))
+            let known = operation.basis.lastKnown?.row
+            let local = operation.damage == nil ? nil : try queue.store.row(id: id, in: table)
+            try queue.store.put([Self.item(item, operation, known: known ?? local)], in: table)
+            if let known { try queue.confirmHolders(of: known, table) }
+            if operation.damage != nil { try queue.letGo(behind: operation) }
         }
     }
 
@@ -99,10 +103,14 @@ extension SyncEngine {
 }
 
 extension QueueTransaction {
-    /// What stands behind an entry that could not be read is measured against the version of the
-    /// local row; where there is none, against the empty one, which no row of the server has.
+    /// An entry that could not be read is gone: what pulls told of its row was not kept, so the
+    /// queries read anew.
+    ///
+    /// What stands behind it is measured against the version of the local row; where there is none,
+    /// against the empty one, which no row of the server has.
     fileprivate func letGo(behind unreadable: QueuedOperation) throws {
         let (table, id) = (unreadable.table, unreadable.itemID)
+        try resetCursors(table)
         guard var next = try reader.operations(table, id).first, next.frozen == nil,
             next.basis.base == nil, next.basisVersion == nil
         else { return }

@@ -9,7 +9,7 @@ struct LocalChanges {
     private var store: any LocalStoreWriter { queue.store }
 
     /// Stores a new row and queues its insert.
-    func insert(_ new: NewRow) throws -> Row {
+    func insert(_ new: NewRow, seen: SeenNotes) throws -> Row {
         if new.hasNewID { return try insertUnknown([new.row])[0] }
         let row = new.row
         let id = row.id
@@ -34,12 +34,16 @@ struct LocalChanges {
             throw SyncError.alreadyExists(table: table, id: id)
         }
         try store.put([new], in: table)
+        seen.note(.inserted(RowKey(table, id), new))
         return new
     }
 
     /// Stores new rows and queues their inserts, in order.
-    func insert(_ rows: [NewRow]) throws -> [Row] {
-        guard try areUnknown(rows) else { return try rows.map(insert) }
+    func insert(_ rows: [NewRow], seen: SeenNotes) throws -> [Row] {
+        guard try areUnknown(rows) else { return try rows.map { try insert($0, seen: seen) } }
+        for row in rows where !row.hasNewID {
+            seen.note(.inserted(RowKey(table, row.row.id), row.row))
+        }
         return try insertUnknown(rows.map(\.row))
     }
 
@@ -197,6 +201,7 @@ struct LocalChanges {
             try queue.append(delete)
         } else {
             try store.put([JSONRowReader.withoutDeleted(row)], in: table)
+            try queue.confirmHolders(of: row, table)
         }
     }
 

@@ -146,16 +146,16 @@ final class SyncEngine: Sendable {
 extension SyncEngine {
     func insert(_ row: Row, in table: String) async throws -> Row {
         let row = try NewRow(row, environment)
-        return try await transaction {
-            try LocalChanges(queue: $0, table: table).insert(row)
+        return try await noting {
+            try LocalChanges(queue: $0, table: table).insert(row, seen: $1)
         }
     }
 
     func insert(_ rows: [Row], in table: String) async throws -> [Row] {
         guard !rows.isEmpty else { return [] }
         let rows = try rows.map { try NewRow($0, environment) }
-        return try await transaction {
-            try LocalChanges(queue: $0, table: table).insert(rows)
+        return try await noting {
+            try LocalChanges(queue: $0, table: table).insert(rows, seen: $1)
         }
     }
 

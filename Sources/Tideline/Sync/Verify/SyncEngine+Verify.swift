@@ -143,8 +143,9 @@ private struct VerifySteps: Sendable {
     /// Whether a row of the same version holds something else here: a file that was damaged.
     private func isOther(_ row: Row, _ queue: QueueTransaction) throws -> Bool {
         guard let stored = try queue.store.row(id: .string(row.id), in: table) else { return true }
-        return row.contains { name, value in
-            name != SystemColumn.deleted && value != .null && stored[name] != value
+        let others: Set = [SystemColumn.deleted, HeldMask.name]
+        return Set(row.names + stored.names).subtracting(others).contains {
+            !RowMerge.same(row[$0], stored[$0])
         }
     }
 

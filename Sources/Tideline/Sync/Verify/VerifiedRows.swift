@@ -28,10 +28,11 @@ struct VerifiedRows {
             rows.append(VerifiedRow(id: row.id, version: row.version))
         }
         guard !pending.isEmpty else { return }
+        // The first operation of a row has what is known of it.
+        var met: Set<ItemKey> = []
         for operation in try reader.operations() where operation.table == table {
-            guard range.contains(operation.itemID),
-                let known = try reader.basis(table, operation.itemID)?.lastKnown?.row,
-                !rows.contains(where: { $0.id == operation.itemID })
+            guard range.contains(operation.itemID), met.insert(ItemKey(operation.itemID)).inserted,
+                let known = operation.basis.lastKnown?.row
             else { continue }
             rows.append(VerifiedRow(id: operation.itemID, version: known.version))
         }
