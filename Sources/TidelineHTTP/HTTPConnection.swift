@@ -131,6 +131,10 @@ final class HTTPConnection: @unchecked Sendable {
     }
 
     private static func parser(_ limits: HTTPLimits) -> RequestParser {
-        RequestParser(headBytesMax: limits.headerBytesMax, bodyBytesMax: limits.bodyBytesMax)
+        RequestParser(
+            headBytesMax: limits.headerBytesMax,
+            headFieldsMax: limits.headerFieldsMax,
+            bodyBytesMax: limits.bodyBytesMax
+        )
     }
 }

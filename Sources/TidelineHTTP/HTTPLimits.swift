@@ -16,6 +16,12 @@ public struct HTTPLimits: Sendable, Hashable {
     /// has the filter of its list, and the keys of a row, so it is longer than the request.
     public var headerBytesMax = 32 << 10
 
+    /// The most fields of a request head.
+    ///
+    /// One with more is answered with 431: each field costs more memory than its bytes, and is looked
+    /// through for each name that is asked for. Browsers behind proxies send some thirty.
+    public var headerFieldsMax = 100
+
     /// The most bytes of bodies that are held in memory at a time, for all connections.
     ///
     /// What would go beyond is answered with 503, so that many callers with large bodies do not

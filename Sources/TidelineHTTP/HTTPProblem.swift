@@ -33,6 +33,12 @@ enum HTTPProblem {
                 "Request Header Fields Too Large",
                 "The request head is larger than \(limits.headerBytesMax) bytes."
             )
+        case .tooManyFields:
+            answer(
+                431,
+                "Request Header Fields Too Large",
+                "The request head has more than \(limits.headerFieldsMax) fields."
+            )
         case .otherVersion:
             // 505 would fit, too, but a caller must not be able to make the server count a failure.
             answer(400, "Bad Request", "The server speaks HTTP/1.1 and HTTP/1.0.")

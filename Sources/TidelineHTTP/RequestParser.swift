@@ -43,6 +43,7 @@ package struct RequestParser: Sendable {
     package private(set) var isVersion10 = false
 
     let headBytesMax: Int
+    let headFieldsMax: Int
     let bodyBytesMax: Int
     var framing = Framing.chunkSize
     /// What has arrived of a line that has not ended.
@@ -50,14 +51,17 @@ package struct RequestParser: Sendable {
     /// The bytes of head, or of trailers, so far.
     var lineBytes = 0
 
+    /// The lines of fields so far, valid or not.
+    private var fields = 0
     private var expectsContinue = false
     private var check = FramingCheck()
     /// The first fault that does not keep the rest of the head from being read: the answer wants
     /// the name of the request, which is in a field.
     private var fault: RequestFault?
 
-    package init(headBytesMax: Int, bodyBytesMax: Int) {
+    package init(headBytesMax: Int, headFieldsMax: Int = .max, bodyBytesMax: Int) {
         self.headBytesMax = headBytesMax
+        self.headFieldsMax = headFieldsMax
         self.bodyBytesMax = bodyBytesMax
     }
 
@@ -201,6 +205,8 @@ package struct RequestParser: Sendable {
     }
 
     private mutating func field(_ line: UnsafeRawBufferPointer) {
+        fields += 1
+        if fields > headFieldsMax { return refuse(.tooManyFields) }
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else {
             if fault == nil { fault = .malformed("A header line has no colon.") }
             return
@@ -258,6 +264,7 @@ package enum RequestFault: Error, Equatable, Sendable {
     case malformed(String)
     case targetTooLong
     case headTooLarge
+    case tooManyFields
     case bodyTooLarge
     case otherVersion
     /// The rest of it did not come in time.

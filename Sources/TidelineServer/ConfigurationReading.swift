@@ -60,7 +60,8 @@ extension ServerConfiguration {
         let allowed = [
             "pageBytes", "rowBytes", "queryTime", "logBytes", "writeQueue", "mergeBases",
             "patchSteps", "changeDays", "changeScan", "ledgerDays", "ledgerBytes", "batchRequests",
-            "batchBytes", "batchAnswerBytes", "bodyBytes", "headerBytes", "connections",
+            "batchBytes", "batchAnswerBytes", "bodyBytes", "headerBytes", "headerFields",
+            "connections",
             "headerTime", "requestTime", "idleTime", "handlerTime",
             "answerTime", "drainTime", "lingerTime", "lingerBytes", "bodiesBytes",
             "answersBytes", "answerRate", "listeners", "eventsHeartbeat",
@@ -85,6 +86,7 @@ extension ServerConfiguration {
             case "patchSteps": Self.put(node.integer(1...100_000), &limits.patchSteps)
             case "bodyBytes": Self.put(node.integer(bytes), &http.bodyBytesMax)
             case "headerBytes": Self.put(node.integer(4096...(1 << 20)), &http.headerBytesMax)
+            case "headerFields": Self.put(node.integer(10...10_000), &http.headerFieldsMax)
             case "connections": Self.put(node.integer(1...1_000_000), &http.connectionsMax)
             case "headerTime": Self.put(node.seconds(), &http.headerTimeMax)
             case "requestTime": Self.put(node.seconds(), &http.requestTimeMax)

@@ -72,19 +72,22 @@ package final class SQLiteTableStore: TableStore {
 
     package func prepare(
         _ definitions: [TableDefinition],
+        filtered: Set<String>,
         isComplete: Bool
     ) async throws -> [TableDefinition] {
-        let (stored, steps, stamps) = try await writer.run { [now, path] database in
+        let (stored, steps, clocks) = try await writer.run { [now, path] database in
             try DatabaseError.naming(path) {
                 let (stored, steps) = try SchemaChange(database: database, now: now)
-                    .prepare(definitions, isComplete: isComplete)
-                let stamps = try stored.map {
-                    try database.integer(ServerSchema.readStamp, [.text($0.name)]) ?? 0
-                }
-                return (stored, steps, stamps)
+                    .prepare(definitions, filtered: filtered, isComplete: isComplete)
+                let clocks = try stored.map { try KnownClock.read($0.name, database) }
+                return (stored, steps, clocks)
             }
         }
-        for (table, stamp) in zip(stored, stamps) { head(of: table.name).ties.begin(after: stamp) }
+        for (table, clock) in zip(stored, clocks) {
+            let head = head(of: table.name)
+            head.ties.begin(after: clock.stamp)
+            head.clock.raiseHorizon(to: clock.horizon)
+        }
         for step in steps {
             log.write(step.isNotable ? .info : .debug, "tables", ["change": step.description])
         }
@@ -128,13 +131,18 @@ package final class SQLiteTableStore: TableStore {
     package func changes(_ request: ChangeRequest, in table: Table) async throws -> ChangePage {
         let read = ChangesRead(request, derived(table))
         let isSmall = request.rowsMax <= Self.smallRowsMax && !request.wantsCount
-        let begin = ReadBegin(isSmall ? .loop : .brief, of: request.caller)
+        let begin = ReadBegin(
+            isSmall ? .loop : .brief,
+            of: request.caller,
+            statement: read.knownText
+        )
         return try await reads.read(begin) { try read.run($0) }
     }
 
     package func digest(_ request: DigestRequest, in table: Table) async throws -> TableDigest {
         let read = DigestRead(request, derived(table))
-        return try await reads.read(ReadBegin(.brief, of: request.caller)) { try read.run($0) }
+        let begin = ReadBegin(.brief, of: request.caller, statement: read.knownText)
+        return try await reads.read(begin) { try read.run($0) }
     }
 
     package func image(
@@ -162,7 +170,8 @@ package final class SQLiteTableStore: TableStore {
                 BatchJob.Write(
                     operation: write.operation,
                     table: derived(write.table),
-                    repeatKey: write.repeatKey
+                    repeatKey: write.repeatKey,
+                    isRepeatOnly: write.isRepeatOnly
                 )
             }
         }
@@ -255,6 +264,9 @@ package final class SQLiteTableStore: TableStore {
             look.isUnderWay = false
         }
     }
+
+    /// How many statements begin where they were not too long, as the last ones of them were.
+    package var statementsKnownLong: Int { reads.costsKnown }
 
     package var writeQueueLength: Int { writer.queueLength }
 

@@ -75,6 +75,28 @@ extension TableStoreConformance {
                 try probe.expect(pages, whole, "in pages of \(rows), by \(scan)")
             }
         },
+        Check("where more is to be told than before, the horizon rises to the last stamp") {
+            probe in
+            let starts: [(owner: String?, filtered: Set<String>, rises: Bool)] = [
+                ("text", [], false), ("text", ["owned"], true), ("text", ["owned"], false),
+                ("text", [], false), (nil, [], false), ("text", [], true), (nil, [], false),
+                (nil, ["owned"], true),
+            ]
+            for (number, start) in starts.enumerated() {
+                try await probe.insert("r\(number)", Sample.text("ann"), in: Sample.owned)
+                let last = try await probe.store.clock(of: Sample.owned).stamp
+                var definitions = Sample.definitions
+                definitions[3].owner = start.owner
+                _ = try await probe.store.prepare(
+                    definitions,
+                    filtered: start.filtered,
+                    isComplete: false
+                )
+                let clock = try await probe.store.clock(of: Sample.owned)
+                try probe.expect(clock.stamp, last, "the stamp, start \(number)")
+                try probe.expect(clock.horizon == last, start.rises, "it rises, start \(number)")
+            }
+        },
     ]
 }
 

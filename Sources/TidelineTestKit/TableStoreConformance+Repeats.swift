@@ -113,6 +113,27 @@ extension TableStoreConformance {
             try probe.expect(old.row == nil, "the row is told")
             try probe.expect(try await probe.ids(), ["a", "b"], "the rows")
         },
+        Check("what is only a repeat is not done where its time has made it new") { probe in
+            var key = probe.key("early")
+            key.firstSent += 86_400_000_000
+            try probe.expect(try await probe.store.isNew(key), false, "a key of tomorrow")
+            probe.clock.move(days: 1)
+            var write = probe.write(.insert, "a", key)
+            write.isRepeatOnly = true
+            let batch = WriteBatch([WriteBatch.Group([write])])
+            guard case .refused(0, let outcome)? = try await probe.store.write(batch).first else {
+                throw probe.failure("a write that is only a repeat is done")
+            }
+            try probe.expect(outcome.decision, .outdated, "the decision")
+            try probe.expect(try await probe.ids(), [], "the rows")
+            try probe.expect(try await probe.store.isNew(key), "it is kept")
+            write.isRepeatOnly = false
+            let first = try await probe.write(write.operation, key: key)
+            try probe.expect(first.changesRow, "it is not done at all")
+            write.isRepeatOnly = true
+            let again = try await probe.store.write(WriteBatch([WriteBatch.Group([write])]))
+            try probe.expect(again.map(Probe.word), ["done"], "a repeat")
+        },
     ]
 }
 

@@ -27,7 +27,7 @@ package enum TableStoreConformance {
                 limits.ledgerDays = 30
                 let clock = Clock()
                 let store = try await stores(limits) { clock.now() }
-                _ = try await store.prepare(Sample.definitions, isComplete: false)
+                _ = try await store.prepare(Sample.definitions, filtered: [], isComplete: false)
                 do {
                     try await run(Probe(store: store, clock: clock, check: description))
                 } catch {

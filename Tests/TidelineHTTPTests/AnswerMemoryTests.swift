@@ -67,6 +67,20 @@ struct AnswerMemoryTests {
         #expect(memory.waiting == 0 && memory.held == 10)
         withExtendedLifetime(share) {}
     }
+
+    /// At whatever moment of its coming.
+    @Test func whoIsCancelledAsItComesDoesNotWait() async {
+        let memory = AnswerMemory(bytesMax: 10)
+        let share = memory.roomNow(for: 10)
+        for _ in 0..<2000 {
+            let task = Task { try await memory.room(for: 5) }
+            if Bool.random() { await Task.yield() }
+            task.cancel()
+            await #expect(throws: CancellationError.self) { try await task.value }
+        }
+        #expect(memory.waiting == 0 && memory.held == 10)
+        withExtendedLifetime(share) {}
+    }
 }
 
 struct SlowReaderTests {

@@ -15,7 +15,7 @@ struct RequestParserTests {
     }
 
     private static func parse(_ bytes: [UInt8], pieces: [Int]) -> Outcome {
-        var parser = RequestParser(headBytesMax: 4096, bodyBytesMax: 1000)
+        var parser = RequestParser(headBytesMax: 4096, headFieldsMax: 100, bodyBytesMax: 1000)
         var taken = 0
         var start = 0
         for end in pieces + [bytes.count] where end > start {
@@ -63,6 +63,14 @@ struct RequestParserTests {
                 #expect(single == whole, "\(example.name)")
             }
         }
+    }
+
+    @Test func countsTheFieldsOfAHead() {
+        func phase(_ fields: Int) -> RequestParser.Phase {
+            let lines = "Host: a\r\n" + String(repeating: "X:\r\n", count: fields - 1)
+            return Self.parse(Array("GET / HTTP/1.1\r\n\(lines)\r\n".utf8), pieces: []).phase
+        }
+        #expect(phase(100) == .complete && phase(101) == .refused(.tooManyFields))
     }
 
     @Test func stopsAtItsEnd() {

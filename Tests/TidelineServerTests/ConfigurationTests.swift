@@ -81,6 +81,7 @@ import TidelineServerCore
         (#"{"limits":{"pageBytes":-1}}"#, "limits.pageBytes: a whole number from"),
         (#"{"limits":{"page":1}}"#, "limits.page: this key is unknown"),
         (#"{"readers":1}"#, "readers: "), (#"{"limits":{"logBytes":9}}"#, "limits.logBytes: "),
+        (#"{"limits":{"headerFields":1}}"#, "limits.headerFields: a whole number from 10 to 10000"),
         (#"{"limits":{"queryTime":"1s"}}"#, "limits.queryTime: a number of seconds"),
         (#"{"log":{"level":"loud"}}"#, "log.level: one of 'error', 'warning', 'info', 'debug'"),
         (#"{"tables":{"__x":{}}}"#, "tables.__x: the table's name cannot be used"),

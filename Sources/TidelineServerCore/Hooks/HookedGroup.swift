@@ -40,6 +40,7 @@ struct HookedGroup: Sendable {
 
     /// Whether hooks have to run: a repeat is answered from the ledger.
     private func isNew(_ write: PreparedWrite) async throws -> Bool {
+        if write.write.isRepeatOnly { return false }
         guard let key = write.write.repeatKey else { return true }
         return try await service.store.isNew(key)
     }
@@ -48,9 +49,11 @@ struct HookedGroup: Sendable {
     private func attempt() async -> GroupOutcome? {
         let hooked = writes.map { HookedWrite(service, $0) }
         var operations: [WriteOperation] = []
+        var news: [Bool] = []
         for (place, write) in writes.enumerated() {
             do {
                 let isNew = try await isNew(write)
+                news.append(isNew)
                 operations.append(
                     isNew ? try await hooked[place].prepared(write.operation) : write.operation
                 )
@@ -60,9 +63,11 @@ struct HookedGroup: Sendable {
         }
         var resolved: Set<Int> = []
         while true {
-            let group = zip(operations, writes).map { operation, write in
-                var write = write.write
-                write.operation = operation
+            let group = writes.indices.map { place in
+                var write = writes[place].write
+                write.operation = operations[place]
+                // No hook has seen it.
+                write.isRepeatOnly = !news[place]
                 return write
             }
             let outcomes = await service.commit(
@@ -76,7 +81,7 @@ struct HookedGroup: Sendable {
                 }
                 return outcome
             case .refused(let place, let refused):
-                if refused.decision == .outdated { return nil }
+                if refused.decision == .outdated, writes[place].refusal == nil { return nil }
                 // A handler is asked once about each write.
                 guard resolved.insert(place).inserted else { return outcome }
                 do {

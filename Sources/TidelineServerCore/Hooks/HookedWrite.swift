@@ -54,7 +54,7 @@ struct HookedWrite: Sendable {
         guard let patch = attempt.patch else { return }
         let image = try await service.store.image(attempt.id, view: attempt.view, in: table)
         attempt.basis = image.map { .version($0.version) } ?? .absent
-        guard let image, let values = try patch.apply(to: image.allValues) else { return }
+        guard let image, let values = try? patch.apply(to: image.allValues) else { return }
         attempt.values = values
         attempt.patch = nil
         service.setOwner(&attempt, user, table)
@@ -124,6 +124,8 @@ struct HookedWrite: Sendable {
             next.conflict = .clientWins
         case .write(let row):
             next.conflict = .clientWins
+            // A patch whose tests fail was not carried out, and is not to be.
+            next.patch = nil
             next.values = try table.values(of: row, from: mine, attempt.fullValues(table))
             service.setOwner(&next, user, table)
             guard attempt.tableOperation != .delete else {
@@ -201,8 +203,12 @@ extension WriteOperation {
     }
 
     /// The values that it would leave in the row's columns; nil for those that it does not touch.
+    ///
+    /// There is one for each column, also of a write that came without values.
     package func fullValues(_ table: Table) -> [SQLValue?] {
-        guard kind == .replace else { return values }
+        guard kind == .replace else {
+            return table.columns.indices.map { values.indices.contains($0) ? values[$0] : nil }
+        }
         return zip(table.columns, values).map { $1 ?? $0.storedDefault }
     }
 }

@@ -151,38 +151,25 @@ extension TableService {
         _ table: Table,
         _ link: DeltaToken
     ) async throws -> ServerResponse {
-        let options = try ListOptions(call.parameters, generation: call.generation)
-        guard options.token == nil else { throw ServerError.notADeltaLink }
         let view = try await callerView(of: table, for: call.user, at: call.now)
         try await beforeRead(call, table, nil)
         let scope = scope(table, view)
         if let refusal = scope.refusal(of: link.scope) { throw refusal }
+        // Before it is known whether anything is new: a wrong link does not begin to be one later.
+        guard let plan = try plan(call, table, isTracked: true), plan.canTrackChanges,
+            plan.options.token == nil
+        else { throw ServerError.notADeltaLink }
         let known = try await store.clock(of: table)
         if known.stamp == link.stamp {
             await afterRead(call, table, nil, rows: 0)
             var links = ListLinks()
             // The link that was followed leads on.
             links.delta = call.parameters.linkAgain
-            let page = ListPlan.emptyPage(options, call.generation)
+            let page = ListPlan.emptyPage(plan.options, call.generation)
             var answer = listAnswer(call, table.name, page, links, known)
-            let size = call.head.preferences.pageSize
-            answer.applies(
-                call,
-                ListPlan.applied(size, table, call.generation),
-                tracksChanges: true
-            )
+            answer.applies(call, plan.pageSizeApplied, tracksChanges: true)
             return answer
         }
-        let plan = try ListPlan(
-            options,
-            table: table,
-            generation: call.generation,
-            pageSizeWanted: call.head.preferences.pageSize,
-            limits: settings.limits,
-            isDynamic: settings.dynamicSchema,
-            now: call.now
-        )
-        guard let plan, plan.canTrackChanges else { throw ServerError.notADeltaLink }
         var request = plan.changes(
             after: link.stamp,
             view: view.condition,

@@ -49,9 +49,10 @@ package struct ServerError: Error, Sendable {
         code: "noSuchTable"
     )
 
-    package static let noSuchRow = ServerError(404, "There is no such row.")
+    /// Its code tells a client that the row is gone, which no page of a proxy says.
+    package static let noSuchRow = ServerError(404, "There is no such row.", code: "noSuchRow")
 
-    package static let gone = ServerError(410, "The row was deleted.")
+    package static let gone = ServerError(410, "The row was deleted.", code: "rowDeleted")
 
     private static func linkIsOver(_ reason: String, code: String) -> ServerError {
         ServerError(

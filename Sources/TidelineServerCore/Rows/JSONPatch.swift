@@ -120,11 +120,14 @@ package struct JSONPatch: Sendable {
     /// The place of the member that a JSON Pointer names.
     private func place(_ pointer: String?, _ operation: Operation) throws -> Int {
         guard let pointer else { throw operation.fault("'path' or 'from' is missing") }
-        let name = String(pointer.dropFirst()).replacing("~1", with: "/").replacing("~0", with: "~")
-        guard pointer.utf8.first == UInt8(ascii: "/"), !pointer.dropFirst().contains("/") else {
+        // By bytes: what combines with '/' is no other character.
+        let slash = UInt8(ascii: "/")
+        let name = pointer.utf8.dropFirst()
+        guard pointer.utf8.first == slash, !name.contains(slash) else {
             throw operation.fault("a path is '/' and the name of a member of the row")
         }
-        guard let place = table.member(named: name) else {
+        // No column has '~' or '/' in its name, so no escape leads to one.
+        guard let place = table.member(named: String(decoding: name, as: UTF8.self)) else {
             throw operation.fault("a path names a member that the table has no column for")
         }
         return place

@@ -62,8 +62,12 @@ package struct TableService: Sendable {
             defaultAccess: hasAuthentication ? .authenticated : .anonymous,
             hooks: settings.hooks
         )
+        let filtered = Set(
+            settings.hooks.filter { $1.rowFilter != nil }.keys.map { $0.lowercased() }
+        )
         let stored = try await store.prepare(
             settings.tables,
+            filtered: filtered,
             isComplete: !settings.dynamicSchema
         )
         epoch = try await store.epoch()

@@ -13,11 +13,14 @@ package protocol TableStore: Sendable {
     ///
     /// - Parameters:
     ///   - tables: What is declared.
+    ///   - filtered: The tables, in lower case, of whose rows code says who sees them. Where more is
+    ///     to be told of a table than before, the horizon rises to its last stamp.
     ///   - isComplete: Whether a stored column that is not declared is refused.
     /// - Returns: every table of the database that was prepared once, with all its columns.
     /// - Throws: ``SchemaError`` for what would lose data; nothing is changed then.
     func prepare(
         _ tables: [TableDefinition],
+        filtered: Set<String>,
         isComplete: Bool
     ) async throws -> [TableDefinition]
 
@@ -57,7 +60,8 @@ package protocol TableStore: Sendable {
 
     /// Whether a write with this key is still to be done, as far as is committed by now.
     ///
-    /// When it is not, ``write(_:)`` answers it without doing it.
+    /// When it is not, ``write(_:)`` answers it without doing it, unless the time has made it new since:
+    /// ``WriteBatch/Write/isRepeatOnly`` keeps it from that.
     func isNew(_ key: RepeatKey) async throws -> Bool
 
     /// The name of the state of the database, another one after a restore from a backup.

@@ -61,8 +61,7 @@ package final class AnswerMemory: Sendable {
         }
         let share = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                let waiter = Waiter(id: id, bytes: bytes, continuation: continuation)
-                enqueue(waiter, isCancelled: Task.isCancelled)
+                enqueue(Waiter(id: id, bytes: bytes, continuation: continuation))
             }
         } onCancel: {
             let waiter = state.withLock { state in
@@ -75,9 +74,10 @@ package final class AnswerMemory: Sendable {
         throw ServerError.noRoomForAnswers
     }
 
-    private func enqueue(_ waiter: Waiter, isCancelled: Bool) {
+    private func enqueue(_ waiter: Waiter) {
         let (isRefused, share) = state.withLock { state -> (Bool, AnswerShare?) in
-            if isCancelled || state.waiters.count >= Self.waitersMax { return (true, nil) }
+            // Who is cancelled later finds the waiter here.
+            if Task.isCancelled || state.waiters.count >= Self.waitersMax { return (true, nil) }
             guard !state.waiters.isEmpty || !fits(waiter.bytes, state) else {
                 state.held += waiter.bytes
                 return (false, AnswerShare(self, waiter.bytes))

@@ -10,10 +10,13 @@ import TidelineCore
 final class PreparedWrite: Sendable {
     let call: TableCall
     let write: WriteBatch.Write
+    /// Why it is not done, where it can only be answered as a repeat.
+    let refusal: ServerError?
 
-    init(call: TableCall, write: WriteBatch.Write) {
+    init(call: TableCall, write: WriteBatch.Write, refusal: ServerError? = nil) {
         self.call = call
         self.write = write
+        self.refusal = refusal
     }
 
     var operation: WriteOperation { write.operation }
@@ -49,21 +52,64 @@ extension TableService {
         id: String?,
         grown: GrownTables = GrownTables()
     ) async throws -> PreparedWrite {
+        if id == Self.digestName { throw ServerError.methodNotAllowed(digestMethods(name)) }
         if let id { try Self.check(id: id) }
         try checkPermission(call, name, isRow: id != nil)
-        var write =
-            switch (call.request.method, id) {
-            case ("POST", nil): try insert(call, name, grown)
-            case ("PUT", _): try change(call, .replace, name, id, grown)
-            case ("DELETE", let id?): try remove(call, try table(named: name, grown), id)
-            case ("POST", let id?): try undelete(call, try table(named: name, grown), id)
-            default: try change(call, .merge, name, id, grown)
-            }
+        var write: WriteBatch.Write
+        do {
+            write = try requested(call, name, id, grown)
+        } catch let refusal as ServerError where [400, 413].contains(refusal.status) {
+            if let repeated = try await repeated(call, name, id, refusal) { return repeated }
+            throw refusal
+        }
         write.operation.view = try await view(of: write.table, for: call.user, at: call.now)
         write.operation.staysInView = write.table.hooks?.rowFilter != nil
         setOwner(&write.operation, call.user, write.table)
         write.repeatKey = try call.repeatKey(table: write.table.name, id: id)
         return PreparedWrite(call: call, write: write)
+    }
+
+    /// The write that the request asks for, by its verb and body.
+    private func requested(
+        _ call: TableCall,
+        _ name: String,
+        _ id: String?,
+        _ grown: GrownTables
+    ) throws -> WriteBatch.Write {
+        switch (call.request.method, id) {
+        case ("POST", nil): try insert(call, name, grown)
+        case ("PUT", _): try change(call, .replace, name, id, grown)
+        case ("DELETE", let id?): try remove(call, try table(named: name, grown), id)
+        case ("POST", let id?): try undelete(call, try table(named: name, grown), id)
+        default: try change(call, .merge, name, id, grown)
+        }
+    }
+
+    /// The repeat of a write whose body was taken when it was done, and would not be now; nil where
+    /// nothing is known of it.
+    private func repeated(
+        _ call: TableCall,
+        _ name: String,
+        _ id: String?,
+        _ refusal: ServerError
+    ) async throws -> PreparedWrite? {
+        guard let table = catalog.table(named: name),
+            let key = try? call.repeatKey(table: table.name, id: id),
+            try await !store.isNew(key)
+        else { return nil }
+        let kind: WriteOperation.Kind =
+            switch (call.request.method, id) {
+            case ("POST", nil): .insert
+            case ("PUT", _): .replace
+            case ("DELETE", _): .delete
+            case ("POST", _): .undelete
+            default: .merge
+            }
+        let operation = WriteOperation(kind, id: try id ?? call.repeatableID() ?? "")
+        var write = WriteBatch.Write(operation, in: table)
+        write.repeatKey = key
+        write.isRepeatOnly = true
+        return PreparedWrite(call: call, write: write, refusal: refusal)
     }
 
     private func insert(
@@ -171,6 +217,7 @@ extension TableService {
 
     /// The answer to a write by what became of it.
     func answer(_ write: PreparedWrite, _ outcome: WriteOutcome) throws -> ServerResponse {
+        if let refusal = write.refusal, outcome.repeatedID == nil { throw refusal }
         guard write.write.repeatKey != nil else { return try plainAnswer(write, outcome) }
         do {
             return try plainAnswer(write, outcome).accepted()

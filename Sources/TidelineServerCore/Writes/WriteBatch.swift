@@ -8,6 +8,10 @@ package struct WriteBatch: Sendable {
         package var table: Table
         /// What it is kept under, so that it is done once; nil for a write without a name.
         package var repeatKey: RepeatKey?
+        /// Whether it may only be answered as a repeat: where its key is new, it is outdated.
+        ///
+        /// What made the key known, forgotten or ahead may be over when the write is done.
+        package var isRepeatOnly = false
 
         package init(_ operation: WriteOperation, in table: Table) {
             self.operation = operation

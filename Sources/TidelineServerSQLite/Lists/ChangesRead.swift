@@ -15,6 +15,11 @@ struct ChangesRead {
         renderer = FilterRenderer(schema: table.table.definition.schema, dateUnit: .microseconds)
     }
 
+    /// What stands for the statements among those whose costs are known.
+    var knownText: String {
+        (request.wantsCount ? "count " : "changes ") + rows(upTo: nil).sql.text(for: .sqlite)
+    }
+
     /// Clock, changes and their number are of one state of the table.
     func run(_ database: Database) throws -> ChangePage {
         try database.snapshot {

@@ -13,12 +13,17 @@ struct DigestRead {
         self.request = request
     }
 
+    /// What stands for the statements among those whose costs are known.
+    var knownText: String { "digest " + statement.text(for: .sqlite) }
+
+    private var statement: SQL { "SELECT \"id\", \"version\"\(rows) ORDER BY \"id\"" }
+
     func run(_ database: Database) throws -> TableDigest {
         try database.snapshot {
             let count: SQL = "SELECT count(*)\(rows)"
             let total = try database.integer(count.text(for: .sqlite), count.bindings) ?? 0
             var builder = DigestBuilder(request, total: total)
-            let sql: SQL = "SELECT \"id\", \"version\"\(rows) ORDER BY \"id\""
+            let sql = statement
             let statement = try database.prepare(sql.text(for: .sqlite))
             defer { statement.reset() }
             try statement.bind(sql.bindings)

@@ -32,6 +32,9 @@ package struct ReadCosts {
 
     package init() {}
 
+    /// How many statements are remembered.
+    package var count: Int { known.count }
+
     /// The lane that the statement should begin in.
     package mutating func lane(of statement: String, at now: UInt64) -> ReadLane {
         guard known.count > 0, let found = known.value(statement) else { return .loop }

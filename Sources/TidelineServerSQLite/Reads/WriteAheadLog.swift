@@ -53,7 +53,7 @@ final class WriteAheadLog: Sendable {
         try writer.execute("PRAGMA journal_size_limit = \(bytesMax / 3)")
         writer.observeLog { [weak self] in self?.committed(pages: $0) }
         let thread = Thread { [self] in run(database) }
-        thread.name = "tideline-log"
+        thread.name = "tideline-wal"
         thread.start()
     }
 

@@ -14,12 +14,15 @@ struct SchemaChange {
     ///
     /// - Parameters:
     ///   - declared: The tables.
+    ///   - filtered: Those, in lower case, of whose rows code says who sees them; nil where nobody is
+    ///     about to write to them.
     ///   - isComplete: Whether stored columns that are not declared are not wanted.
     ///   - hasConsent: Whether stored values may be converted and removed.
     /// - Returns: All tables of the database, and what was done.
     /// - Throws: ``SchemaError`` for what needs consent and has none.
     func prepare(
         _ declared: [TableDefinition],
+        filtered: Set<String>? = nil,
         isComplete: Bool,
         hasConsent: Bool = false
     ) throws -> (tables: [TableDefinition], steps: [SchemaStep]) {
@@ -37,7 +40,12 @@ struct SchemaChange {
                 if let place { stored[place] = merged } else { stored.append(merged) }
             }
             // Also of tables that are not declared: files of older formats have no logs.
-            for table in stored { try ChangeLog.prepare(table, database) }
+            for table in stored {
+                try ChangeLog.prepare(table, database)
+                guard let filtered else { continue }
+                let isFiltered = filtered.contains(table.name.lowercased())
+                try LogScope(table, isFiltered: isFiltered).begin(table.name, database)
+            }
             return (stored, steps)
         }
     }
@@ -46,7 +54,7 @@ struct SchemaChange {
     ///
     /// - Returns: The table with all its columns, by the name that it has in the database.
     /// - Throws: ``SchemaError`` when others made a column of another type meanwhile.
-    func grow(_ table: TableDefinition) throws -> TableDefinition {
+    func grow(_ table: TableDefinition, isFiltered: Bool) throws -> TableDefinition {
         // Only this one: a caller may have made many, of many columns.
         let stored = try Self.storedTable(table.name, database)
         var table = table
@@ -56,7 +64,11 @@ struct SchemaChange {
         for step in steps where !step.onlyAdds {
             throw SchemaError("\(step.place): it was made with another type meanwhile.")
         }
-        return try bring(table, from: stored, by: steps)
+        let merged = try bring(table, from: stored, by: steps)
+        if stored == nil {
+            try LogScope(table, isFiltered: isFiltered).begin(table.name, database)
+        }
+        return merged
     }
 
     /// What `prepare` would do; changes nothing.

@@ -8,6 +8,7 @@ struct BatchJob: Sendable {
         let operation: WriteOperation
         let table: SQLiteTable
         let repeatKey: RepeatKey?
+        let isRepeatOnly: Bool
     }
 
     let batch: WriteBatch

@@ -15,7 +15,7 @@ extension RowWrites {
         do {
             return try database.savepoint {
                 let grown = try SchemaChange(database: database, now: now)
-                    .grow(table.table.definition)
+                    .grow(table.table.definition, isFiltered: table.log.takesUpdates)
                 let clock = try KnownClock.read(table.name, database)
                 table.head.clock.raiseHorizon(to: clock.horizon)
                 var outcome = try perform(operation, in: table)

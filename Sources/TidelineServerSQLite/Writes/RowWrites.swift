@@ -125,6 +125,7 @@ struct RowWrites {
         case .other: return .refused(.anotherRequest)
         case .forgotten: return .refused(.forgottenRequest)
         case .ahead: return .refused(.requestFromTheFuture)
+        case .new where write.isRepeatOnly: return WriteOutcome(.outdated)
         case .new: break
         }
         let outcome = try growAndPerform(write)

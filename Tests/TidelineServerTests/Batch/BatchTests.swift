@@ -6,6 +6,19 @@ import TidelineCore
 import TidelineServerCore
 
 @Suite struct BatchTests {
+    /// The path that is no row is none in a batch, either.
+    @Test(arguments: ["POST", "PATCH", "PUT", "DELETE"])
+    func writesToADigest(_ method: String) async throws {
+        let door = try await Door()
+        let path = "tables/TodoItem/$digest"
+        let body = method == "DELETE" ? nil : "{}"
+        let alone = await door.send(method, "/" + path, body)
+        let answer = await door.batch([BatchPart("1", method.lowercased(), path, body)])
+        #expect(alone.status == 405 && answer.partStatuses == [405])
+        #expect(answer.partBody(0)["detail"] as? String == alone.row["detail"] as? String)
+        #expect(answer.partHeaders(0)["allow"] == alone.headers["Allow"])
+    }
+
     private static let table = "/tables/TodoItem"
 
     private static func insert(

@@ -128,6 +128,39 @@ import TidelineServerCore
         #expect(patched.row["text"] as? String == "merged")
     }
 
+    /// The row that the handler was shown, given back whole, for writes that came without values.
+    @Test(arguments: ["DELETE", "POST", "PATCH"])
+    func theWholeRowInThePlaceOfAnyWrite(_ method: String) async throws {
+        let door = try await Self.door { conflict in
+            var row = conflict.mine
+            row["text"] = "both"
+            return .write(row)
+        }
+        let answer: ServerResponse
+        if method == "POST" {
+            let old = await door.send("GET", "/tables/TodoItem/a").headers["ETag"] ?? ""
+            _ = await door.send("DELETE", "/tables/TodoItem/a")
+            answer = await door.send(
+                "POST",
+                "/tables/TodoItem/a",
+                classic: true,
+                headers: ["If-Match": old]
+            )
+        } else {
+            let test = #"[{"op":"test","path":"/rank","value":9},{"op":"remove","path":"/rank"}]"#
+            answer = await Self.stale(
+                door,
+                method,
+                method == "PATCH" ? test : nil,
+                type: method == "PATCH" ? "application/json-patch+json" : "application/json"
+            )
+        }
+        #expect(answer.status == ["DELETE": 412, "POST": 201, "PATCH": 200][method])
+        #expect(answer.row["text"] as? String == "both" && answer.row["rank"] as? Int == 1)
+        let row = await door.send("GET", "/tables/TodoItem/a")
+        #expect(row.body == answer.body)
+    }
+
     @Test func thePolicyOfTheTableIsForWhatIsRefused() async throws {
         let door = try await Self.door(conflict: .clientWins) { _ in .refuse }
         let answer = await Self.stale(door, "PATCH", #"{"rank":2}"#)

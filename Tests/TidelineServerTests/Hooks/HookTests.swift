@@ -62,6 +62,25 @@ private struct Broken: Error {}
         #expect(patched.row["text"] as? String == "Z")
     }
 
+    /// A patch that cannot be carried out is refused in the order of a table without hooks.
+    @Test(arguments: [false, true])
+    func aPatchThatIsRefusedByContent(hasHook: Bool) async throws {
+        let door = try await Self.door { hooks in
+            guard hasHook else { return }
+            hooks.beforeWrite = { if $0.operation != .insert { Issue.record("the hook ran") } }
+        }
+        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"x"}"#)
+        let body = #"[{"op":"replace","path":"/complete","value":null}]"#
+        func status(_ id: String, _ tag: String? = nil) async -> Int {
+            var headers = Self.patch
+            if let tag { headers.append("If-Match", tag) }
+            return await door.send("PATCH", "/tables/TodoItem/\(id)", body, headers: headers).status
+        }
+        #expect(await status("none") == 404)
+        #expect(await status("a", "\"AAAA\"") == 412)
+        #expect(await status("a", "*") == 400)
+    }
+
     @Test func beforeAWriteRefusesIt() async throws {
         let door = try await Self.door { hooks in
             hooks.beforeWrite = { change in

@@ -279,6 +279,10 @@ extension ServerResponse {
             #expect(await status(wrong).0 == 400, "\(wrong.prefix(60))")
         }
         for query in ["&$skip=1", "&$skiptoken=WyJhIl0", "&$filter=rank eq now()", "&$top=0"] {
+            // Also where nothing is new.
+            let current = try #require(await door.send("GET", "/tables/TodoItem?" + link).deltaLink)
+            let last = String(try #require(current.split(separator: "=").last))
+            #expect(await status(last, query).0 == 400, "\(query)")
             await Self.patch(door, "a", #""rank":1"#)
             #expect(await status(token, query).0 == 400, "\(query)")
         }

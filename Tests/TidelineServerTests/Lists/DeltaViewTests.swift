@@ -105,6 +105,43 @@ import TidelineServerSQLite
         #expect(await door.send("GET", "/tables/TodoItem" + link).status == 401)
     }
 
+    /// Without the app's code a server writes past the log what its callers would have to be told.
+    @Test func linksFromBeforeAServerWithoutTheFilter() async throws {
+        try await withTemporaryDirectory { directory in
+            let clock = TestClock()
+            func open(isFiltered: Bool) async throws -> Door {
+                var hooks = TableHooks()
+                if isFiltered { hooks.rowFilter = { _ in "text eq 'red'" } }
+                return try await Door(
+                    path: directory + "/a.db",
+                    clock: clock,
+                    hooks: ["todoItem": hooks]
+                )
+            }
+            var door = try await open(isFiltered: true)
+            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"red"}"#)
+            let list = await door.send("GET", "/tables/TodoItem", headers: Self.tracked)
+            let link = "/tables/TodoItem?" + (try #require(list.deltaLink))
+            await door.store.stop()
+            door = try await open(isFiltered: false)
+            let moved = await door.send("PATCH", "/tables/TodoItem/a", #"{"text":"blue"}"#)
+            #expect(moved.status == 200)
+            await door.store.stop()
+            door = try await open(isFiltered: true)
+            let late = await door.send("GET", link)
+            #expect(late.status == 410 && late.code == "deltaExpired", "\(late.text)")
+            #expect(late.headers["Tideline-Horizon"] != nil)
+            let fresh = await door.send("GET", "/tables/TodoItem", headers: Self.tracked)
+            #expect(fresh.ids.isEmpty)
+            let next = "/tables/TodoItem?" + (try #require(fresh.deltaLink))
+            await door.store.stop()
+            // The same code once more has missed nothing.
+            door = try await open(isFiltered: true)
+            #expect(await door.send("GET", next).status == 200)
+            await door.store.stop()
+        }
+    }
+
     @Test(arguments: [true, false])
     func whatLeavesAFilterOfCodeIsTold(softDelete: Bool) async throws {
         let door = try await Self.teamed(softDelete: softDelete)

@@ -314,6 +314,29 @@ private struct Case: Sendable, CustomTestStringConvertible {
         }
     }
 
+    /// A page of a proxy has the status, too, but not the code.
+    @Test(arguments: [true, false], [true, false])
+    func rowsThatAreNotThereHaveACode(isClassic: Bool, isInBatch: Bool) async throws {
+        let door = try await Door()
+        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"dead"}"#)
+        _ = await door.send("DELETE", "/tables/TodoItem/dead")
+        for (id, gone) in [("none", "noSuchRow"), ("dead", isClassic ? "noSuchRow" : "rowDeleted")]
+        {
+            for method in ["GET", "PATCH", "PUT", "DELETE"] {
+                let answer = await Door.$usesBatches.withValue(isInBatch) {
+                    await door.send(
+                        method,
+                        "/tables/TodoItem/" + id,
+                        ["PATCH", "PUT"].contains(method) ? "{}" : nil,
+                        classic: isClassic
+                    )
+                }
+                #expect(answer.status == (gone == "noSuchRow" ? 404 : 410), "\(method) \(id)")
+                #expect(answer.code == gone, "\(method) \(id)")
+            }
+        }
+    }
+
     @Test(arguments: ["1.0", "2", "4.0.0", "x", "2.0.0.0", "2.x", "-2.0", "2..0", ""])
     func refusesOtherVersions(_ version: String) async throws {
         let answer = try await Door().send(

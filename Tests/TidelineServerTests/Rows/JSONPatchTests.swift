@@ -118,6 +118,7 @@ import TidelineServerCore
         (#"[{"op":"replace","path":"text","value":"y"}]"#, 400),
         (#"[{"op":"replace","path":"","value":{}}]"#, 400),
         (#"[{"op":"replace","path":"/","value":"y"}]"#, 400),
+        (#"[{"op":"replace","path":"/\u0301text","value":"y"}]"#, 400),
         (#"[{"op":"replace","path":"/other","value":"y"}]"#, 400),
         (#"[{"op":"replace","path":"/tags/b","value":"y"}]"#, 400),
         (#"[{"op":"replace","path":"/text","value":5}]"#, 400),
