@@ -43,6 +43,37 @@ import TidelineServerSQLite
 }
 
 @Suite struct RepeatedReadTests {
+    /// Digests and changes that were too long do not begin where they were, whether they ended or not.
+    @Test func whatWasTooLongIsRemembered() async throws {
+        try await withTemporaryDirectory { directory in
+            var limits = ServerLimits()
+            limits.queryTime = .seconds(1)
+            let door = try await Door(path: directory + "/long.db", limits: limits, readers: 2)
+            let list = await door.send(
+                "GET",
+                "/tables/TodoItem?$filter=matchesPattern(text,'(a|b)*c$')",
+                headers: ["Prefer": "odata.track-changes"]
+            )
+            let link = try #require(list.deltaLink)
+            let text = String(repeating: "abcde", count: 1000)
+            for _ in 0..<20 {
+                let made = await door.send("POST", "/tables/TodoItem", #"{"text":"\#(text)"}"#)
+                #expect(made.status == 201)
+            }
+            #expect(door.store.statementsKnownLong == 0)
+            for _ in 0..<2 {
+                let filter = "matchesPattern(text,'(a|b)*c$')"
+                let digest = await door.send("GET", "/tables/TodoItem/$digest?$filter=" + filter)
+                #expect([200, 400, 503].contains(digest.status))
+                #expect(door.store.statementsKnownLong == 1)
+            }
+            let changes = await door.send("GET", "/tables/TodoItem?" + link)
+            #expect([200, 400, 503].contains(changes.status))
+            #expect(door.store.statementsKnownLong == 2)
+            await door.store.stop()
+        }
+    }
+
     /// The limit of work for a brief read is that of one read: SQLite counts the steps of a statement
     /// over all its uses.
     @Test func briefReadsStayBrief() async throws {

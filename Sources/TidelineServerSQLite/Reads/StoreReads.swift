@@ -159,7 +159,16 @@ final class StoreReads: Sendable {
         guard !isStopped else { throw ServerError.stopping }
         try stop.check()
         if lane == .brief, queryTime > Self.briefTime {
-            return try readInTime(database, statement, stop, body)
+            let read = try BriefRead(database, within: Self.briefTime, stop: stop) { database in
+                guard !isStopped else { throw ServerError.stopping }
+                return try body(database)
+            }
+            switch read {
+            case .ended(let result): return result
+            case .tooLong: exceeded(.brief, statement)
+            case .interrupted: break
+            }
+            return nil
         }
         guard let writeAheadLog else { return nil }
         do {
@@ -175,32 +184,6 @@ final class StoreReads: Sendable {
             throw isStopped ? ServerError.stopping : Self.refusal(database)
         }
         throw isStopped ? ServerError.stopping : ServerError.queryTooSlow
-    }
-
-    /// Reads on a reader as a brief read; nil when it took too long.
-    ///
-    /// The log may have ended it with the long reads: then it is tried once more, and nothing was
-    /// learned about its time.
-    private func readInTime<Result>(
-        _ database: Database,
-        _ statement: String,
-        _ stop: QueryStop,
-        _ body: (Database) throws -> Result
-    ) throws -> Result? {
-        for _ in 0..<2 {
-            let end = QueryStart().adding(Self.briefTime)
-            do {
-                return try database.limitTime(Self.briefTime, stop: stop) { try body(database) }
-            } catch let error as SQLiteError where error.isInterrupt {
-                try stop.check()
-                guard !isStopped else { throw ServerError.stopping }
-                guard QueryStart().nanoseconds < end else {
-                    exceeded(.brief, statement)
-                    return nil
-                }
-            }
-        }
-        return nil
     }
 
     /// Why a query has no answer whose time is over.

@@ -1,0 +1,69 @@
+// BriefReadTests: reads that are interrupted by their time, and by others.
+
+import Testing
+import TidelineSQLite
+import TidelineServerSQLite
+
+@Suite struct BriefReadTests {
+    private static let long = """
+        WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1000000)
+        SELECT count(*) FROM numbers
+        """
+
+    /// Ends like a statement that the log interrupts.
+    private static func interrupted(_ database: Database) throws -> Int64? {
+        try database.limitTime(.zero) { try database.integer(long) }
+    }
+
+    @Test func whatOthersInterruptIsTriedOnceMore() throws {
+        let database = try Database(path: ":memory:")
+        var tries = 0
+        let read = try BriefRead(database, within: .seconds(60), stop: QueryStop()) { database in
+            tries += 1
+            return tries == 1 ? try Self.interrupted(database) : 5
+        }
+        guard case .ended(5) = read else {
+            Issue.record("\(read)")
+            return
+        }
+        #expect(tries == 2)
+    }
+
+    @Test func whatIsInterruptedEachTimeIsNotTakenForLong() throws {
+        let database = try Database(path: ":memory:")
+        var tries = 0
+        let read = try BriefRead(database, within: .seconds(60), stop: QueryStop()) { database in
+            tries += 1
+            return try Self.interrupted(database)
+        }
+        guard case .interrupted = read else {
+            Issue.record("\(read)")
+            return
+        }
+        #expect(tries == 2)
+    }
+
+    @Test func whatTakesTooLongIsNotTriedAgain() throws {
+        let database = try Database(path: ":memory:")
+        var tries = 0
+        let read = try BriefRead(database, within: .milliseconds(1), stop: QueryStop()) {
+            database in
+            tries += 1
+            return try database.integer(Self.long)
+        }
+        guard case .tooLong = read else {
+            Issue.record("\(read)")
+            return
+        }
+        #expect(tries == 1)
+    }
+
+    @Test func whoseCallerHasLeftEnds() throws {
+        let database = try Database(path: ":memory:")
+        let stop = QueryStop()
+        stop.set()
+        #expect(throws: CancellationError.self) {
+            _ = try BriefRead(database, within: .seconds(60), stop: stop, Self.interrupted)
+        }
+    }
+}
