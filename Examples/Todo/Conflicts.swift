@@ -9,10 +9,10 @@ struct Conflicts {
         let errors = try await context.operationErrors()
         for error in errors {
             Terminal.say(
-                "\(short(error.itemID))  \(error.kind) rejected (\(error.statusCode ?? 0))"
+                "\(short(error.itemID))  \(error.kind) \(outcome(error))"
             )
             Terminal.say("  server: \(error.message)")
-            Terminal.say("  mine:   \(error.item.map(describe) ?? "deleted")")
+            Terminal.say("  mine:   \(error.item.map(describe) ?? absent(error))")
             Terminal.say("  theirs: \(theirs(error))")
         }
         if errors.isEmpty {
@@ -22,6 +22,14 @@ struct Conflicts {
                 "Settle with 'todo conflicts keep-mine ID' or 'todo conflicts take-theirs ID'."
             )
         }
+    }
+
+    private func outcome(_ error: TableOperationError) -> String {
+        error.statusCode.map { "rejected (\($0))" } ?? "not sent"
+    }
+
+    private func absent(_ error: TableOperationError) -> String {
+        error.kind == .delete ? "deleted" : "not on this device"
     }
 
     private func theirs(_ error: TableOperationError) -> String {
@@ -46,7 +54,10 @@ struct Conflicts {
             Terminal.say("mine is kept already; 'todo sync' sends it")
             return
         }
-        try await error.updateOperationAndRetry(with: error.item ?? Row())
+        guard let mine = error.item ?? (error.kind == .delete ? Row() : nil) else {
+            throw Mistake(message: "there is no item of mine to keep. \(error.message)")
+        }
+        try await error.updateOperationAndRetry(with: mine)
         Terminal.say("kept mine; 'todo sync' sends it")
     }
 

@@ -93,6 +93,26 @@ import TidelineTestKit
         #expect(transport.sent.map(\.query) == [Self.all, Self.since(9), Self.all, Self.since(4)])
     }
 
+    /// A link of another epoch is refused without a word of the new one: the reading tells that.
+    @Test func aLinkOfAnotherEpochIsReadAnew() async throws {
+        let transport = ScriptedTransport()
+        let device = try await Device(transport)
+        func list(_ epoch: String, _ id: String) -> ScriptedTransport.Answer {
+            .json(
+                200,
+                #"{"items":[\#(serverRow(id, 1))],"@odata.deltaLink":"$deltatoken=\#(epoch)"}"#,
+                ["Tideline-Epoch": epoch, "Preference-Applied": "odata.track-changes"]
+            )
+        }
+        transport.add(
+            list("e1", "a"),
+            ScriptedTransport.Answer.json(410, #"{"error":"Anew.","code":"epochChanged"}"#),
+            list("e2", "b")
+        )
+        for _ in 0..<2 { try await device.todos().pull(queryID: "all") }
+        #expect(try await device.rows().map(\.id) == ["b"])
+    }
+
     @Test func theEpochMayChangeBetweenTwoPages() async throws {
         let transport = ScriptedTransport()
         let device = try await Device(transport)

@@ -99,12 +99,24 @@ import TidelineCore
 
     @Test func aMissingTableParksAnInsertUnderEveryPolicy() async throws {
         for policy in [ConflictPolicy.fail, .serverWins, .clientWins] {
-            let transport = ScriptedTransport([.json(404, #"{"error":"no such table"}"#)])
+            let answer = #"{"error":"There is no such table.","code":"noSuchTable"}"#
+            let transport = ScriptedTransport([.json(404, answer)])
             let device = try await Device(transport, conflicts: policy)
             try await device.todos().insert(Todo(id: "a", text: "mine"))
             #expect(try await device.push()?.status == .operationErrors)
             #expect(try await device.todos().read(id: "a")?.text == "mine")
         }
+    }
+
+    /// A gateway's 404 is no answer of a table: the insert goes through when the server is back.
+    @Test func aForeign404DoesNotParkAnInsert() async throws {
+        let answer = #"{"statusCode":404,"message":"Resource not found"}"#
+        let transport = ScriptedTransport(Array(repeating: .json(404, answer), count: 20))
+        let device = try await Device(transport)
+        try await device.todos().insert(Todo(id: "a", text: "mine"))
+        #expect(try await device.push()?.status == .networkFailure)
+        #expect(try await device.context.operationErrors().isEmpty)
+        #expect(try await device.queue() == ["insert a attempted"])
     }
 
     /// A table that the server lost says nothing about its rows.

@@ -55,7 +55,7 @@ import TidelineCore
         ([302], .foreign, .retry, .retry, .retry),
         ([401], .none, .unauthorized, .unauthorized, .unauthorized),
         ([401], .row, .unauthorized, .unauthorized, .unauthorized),
-        ([404], .none, .rejected, .look(.gone), .look(.gone)),
+        ([404], .none, .look(.gone), .look(.gone), .look(.gone)),
         ([410], .none, .rejected, conflictLost, gone),
         ([404, 410], .foreign, .retry, .retry, .retry),
         ([404], .noTable, .rejected, .rejected, .rejected),

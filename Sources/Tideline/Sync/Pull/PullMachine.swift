@@ -193,6 +193,8 @@ package struct PullMachine: Sendable {
             guard isFollowingChanges, !hasBegunAnew else {
                 return finish(.rejected(status: status))
             }
+            // It may be for another epoch, which the next answer tells.
+            epoch = nil
             return beginAnew()
         default:
             return finish(.rejected(status: status))

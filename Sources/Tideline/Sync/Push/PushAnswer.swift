@@ -86,11 +86,12 @@ package struct PushAnswer: Sendable, Hashable {
             // A proxy's page, while the server behind it is away.
             if hasForeignBody, message == nil { return .retry }
             if lacksTable { return .rejected }
-            // Nothing can be gone that is not there yet: the table is missing.
-            if kind == .insert { return .rejected }
             // The words of a classic server are the same for a row and for a table, and a 404 may be a
             // gateway's that knows no such path.
-            if dialect == .classic || !isOfTheRow { return .look(.gone) }
+            if dialect == .datasync, !isOfTheRow { return .look(.gone) }
+            // Nothing can be gone that is not there yet: the table is missing.
+            if kind == .insert { return .rejected }
+            if dialect == .classic { return .look(.gone) }
             if kind == .delete { return .accepted(.deleted(version: nil)) }
             return .conflict(item.map { ServerState($0) } ?? .deleted(version: nil))
         case 412 where wasRejectedAsRepeat:

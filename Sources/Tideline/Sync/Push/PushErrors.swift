@@ -58,7 +58,7 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
                 + firstMessages
         case .unauthorized: "The server wants a sign-in. Sign in and push again."
         case .cancelled: "The push was cancelled. Push again to go on."
-        case .storeFailure: "The store on the device failed: \(cause.map { "\($0)" } ?? "unknown")."
+        case .storeFailure: (cause as? SyncError)?.message ?? "The store on the device failed."
         default: "\(reason) Nothing is lost; push again later."
         }
     }

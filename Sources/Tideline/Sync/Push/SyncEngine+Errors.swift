@@ -14,7 +14,12 @@ extension SyncEngine {
                     let operation = try reader.operation(id)
                 else { return nil }
                 let schema = catalog.schema(operation.table)
-                let error = StoredError(row: row, operation: operation, schema: schema)
+                var error = StoredError(row: row, operation: operation, schema: schema)
+                // Of an operation that could not be sent, or an error that cannot be read.
+                if error.item == nil, operation.kind != .delete {
+                    let id = Value.string(operation.itemID)
+                    error.item = try reader.store.row(id: id, in: operation.table)
+                }
                 return (error, operation.basis.lastKnown)
             }
         }

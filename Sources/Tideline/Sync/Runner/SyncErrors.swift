@@ -117,7 +117,8 @@ extension SyncError {
     }
 
     package static func storeFailure(_ cause: any Error) -> SyncError {
-        var error = SyncError(.storeFailure, "The store on the device failed: \(cause)")
+        let text = (cause as? SyncError)?.message ?? "\(cause)"
+        var error = SyncError(.storeFailure, "The store on the device failed: \(text)")
         error.cause = cause
         return error
     }

@@ -127,11 +127,14 @@ private struct VerifySteps: Sendable {
                 versions.keys.contains(ItemKey($0)) && !local.pending.contains(ItemKey($0))
             }
             found.surplus = surplus.count
-            guard repair, !wrong.isEmpty || !surplus.isEmpty else { return found }
+            // What the server never gave a version may be the only copy: it stays.
+            let known = Set(local.rows.filter { $0.version != nil }.map { ItemKey($0.id) })
+            let leaving = surplus.filter { known.contains(ItemKey($0)) }
+            guard repair, !wrong.isEmpty || !leaving.isEmpty else { return found }
             let page = try PageApply(queue: queue, table: table, hold: hold)
             try page.replace(wrong)
-            try page.release(surplus, bits: bit ?? -1)
-            found.repaired = wrong.count + surplus.count
+            try page.release(leaving, bits: bit ?? -1)
+            found.repaired = wrong.count + leaving.count
             return found
         }
         result.missing += found.missing
