@@ -226,11 +226,12 @@ struct HTTPDeadlineTests {
 
     @Test func lateAnswerOfASlowHandlerIsDropped() async throws {
         var limits = HTTPLimits()
-        limits.handlerTimeMax = .seconds(1)
+        // Long enough for the short ones on a busy machine.
+        limits.handlerTimeMax = .seconds(3)
         try await withServer(
             limits: limits,
             handler: { request in
-                let delay = request.path == "/stubborn" ? 3 : 0.05
+                let delay = request.path == "/stubborn" ? 5 : 0.05
                 await withCheckedContinuation { continuation in
                     DispatchQueue.global().asyncAfter(deadline: .now() + delay) {
                         continuation.resume()
@@ -266,6 +267,7 @@ struct HTTPDrainTests {
     @Test func requestUnderWayIsFinishedAndTheRestRefused() async throws {
         let (isOpen, gate) = AsyncStream<Void>.makeStream()
         let (entered, enter) = AsyncStream<Void>.makeStream()
+        let (idle, isIdle) = AsyncStream<Void>.makeStream()
         let server = HTTPServer(host: "127.0.0.1", port: 0, limits: HTTPLimits()) { request in
             if request.path == "/slow" {
                 enter.finish()
@@ -277,6 +279,7 @@ struct HTTPDrainTests {
         async let idleEnd = blocking {
             let client = try RawClient(port: port)
             #expect(try client.ask(get("/")).status == 200)
+            isIdle.finish()
             return try client.answer() == nil
         }
         async let slow = blocking {
@@ -286,6 +289,7 @@ struct HTTPDrainTests {
             return answer
         }
         for await _ in entered {}
+        for await _ in idle {}
         async let drained: Void = server.drain()
         async let drainedAgain: Void = server.drain()
         let wasRefused = try await blocking {
