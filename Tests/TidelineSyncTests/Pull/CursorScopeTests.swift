@@ -24,8 +24,9 @@ import TidelineTestKit
     }
 
     /// The same store in front of another server: nothing that server has is left out, and nothing
-    /// stays that it does not have.
-    @Test func anotherEndpointIsPulledAnew() async throws {
+    /// stays that it does not have; also where it took the place of the former one.
+    @Test(arguments: [false, true])
+    func anotherServerIsPulledAnew(atTheSameAddress: Bool) async throws {
         let (one, two) = (try await makeServer(), try await makeServer())
         let store = MemoryStore()
         let urls = try ["http://localhost:1", "http://localhost:2"].map {
@@ -41,7 +42,8 @@ import TidelineTestKit
 
         let first = try await Device(one.transport, store: store, endpoint: urls[0])
         try await first.todos().pull(queryID: "all")
-        let second = try await Device(two.transport, store: store, endpoint: urls[1])
+        let url = urls[atTheSameAddress ? 0 : 1]
+        let second = try await Device(two.transport, store: store, endpoint: url)
         try await second.todos().pull(queryID: "all")
         #expect(try await second.todos().read().map(\.id).sorted() == ["early"])
     }
