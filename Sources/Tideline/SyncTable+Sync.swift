@@ -80,7 +80,8 @@ extension SyncTable {
     ///
     /// Proves that device and server hold the same rows in the same versions, and finds what
     /// differs where they do not; changes since the last pull differ, too. Rows with pending
-    /// operations count with the state that the server gave last.
+    /// operations count with the state that the server gave last. Values that something else changed
+    /// in the store's file, under an unchanged version, are not looked for.
     ///
     /// ```swift
     /// let result = try await todos.verify(queryID: "openItems", repair: true)
@@ -88,7 +89,7 @@ extension SyncTable {
     ///
     /// - Parameters:
     ///   - queryID: The id of a pull; nil compares the whole table.
-    ///   - repair: Brings what differs, and removes what the server does not have.
+    ///   - repair: Brings what differs, and removes what the server does not have any more.
     /// - Returns: What was found, and how much of it was repaired.
     /// - Throws: ``SyncError`` as ``pull(queryID:)``, or with code `invalidQueryID` for an id that was
     ///   never pulled.
