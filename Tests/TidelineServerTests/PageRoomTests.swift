@@ -89,4 +89,66 @@ import TidelineServerSQLite
         #expect(meter.held.withLock { $0.last ?? 0 } > 600_000)
         #expect(meter.traffic.answers.held == 0)
     }
+
+    /// Queries that find nothing need no room, whether anybody has read their table or not.
+    @Test(.timeLimit(.minutes(2)), arguments: [false, true])
+    func slowListsHoldUpNobody(isRead: Bool) async throws {
+        try await withTemporaryDirectory { directory in
+            let other = TableDefinition("Other", columns: Door.todo.schema.columns)
+            let door = try await Door(
+                [Door.todo, other],
+                path: directory + "/a.db",
+                traffic: ServerTraffic(answersBytesMax: 8 << 20)
+            )
+            let text = String(repeating: "ab", count: 5000)
+            for number in 0..<200 {
+                let row = #"{"id":"\#(number)","text":"\#(text)"}"#
+                #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
+            }
+            for number in 0..<20 {
+                let row = #"{"id":"\#(number)","text":"\#(text)"}"#
+                #expect(await door.send("POST", "/tables/Other", row).status == 201)
+            }
+            if isRead { _ = await door.send("GET", "/tables/TodoItem?$top=2") }
+            let ended = ServerTraffic.Counter()
+            let reads = (0..<8).map { _ in
+                Task {
+                    _ = await door.send("GET", CancelledWorkTests.slow + "&$top=1000")
+                    ended.add()
+                }
+            }
+            try await Task.sleep(for: .milliseconds(200))
+            for target in ["/tables/Other?$top=2", "/tables/Other", "/tables/TodoItem?$top=2"] {
+                #expect(await door.send("GET", target).status == 200)
+            }
+            #expect(ended.current == 0)
+            for read in reads { read.cancel() }
+            for read in reads { await read.value }
+            await door.store.stop()
+        }
+    }
+
+    /// A page that has rows when there is no room is made when there is some.
+    @Test(.timeLimit(.minutes(2)))
+    func aLargePageWaitsForRoom() async throws {
+        let traffic = ServerTraffic()
+        let door = try await Door(traffic: traffic)
+        let tracks: HTTPFields = ["Prefer": "odata.track-changes"]
+        let list = await door.send("GET", "/tables/TodoItem", headers: tracks)
+        let link = try #require(list.deltaLink)
+        let text = String(repeating: "x", count: 60_000)
+        for number in 0..<10 {
+            let row = #"{"id":"\#(number)","text":"\#(text)"}"#
+            #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
+        }
+        for target in ["/tables/TodoItem?$top=10", "/tables/TodoItem?" + link] {
+            var others: AnswerShare? = traffic.answers.count(1 << 30)
+            async let page = door.send("GET", target)
+            while traffic.answers.waiting == 0 { await Task.yield() }
+            withExtendedLifetime(others) {}
+            others = nil
+            #expect(await page.rows.count == 10)
+        }
+        #expect(traffic.answers.held == 0)
+    }
 }

@@ -40,6 +40,8 @@ package struct ChangeRequest: Sendable {
     package var wantsCount = false
     /// The bytes before the first change.
     package var opening: [UInt8] = []
+    /// Where the page takes room as it grows; nil when it has all that it may need.
+    package var room: PageRoom?
 
     package init(after: Int64, rowsMax: Int, bytesMax: Int) {
         self.after = after

@@ -47,10 +47,11 @@ extension TableService {
             plan.request.includesDeleted = call.includesDeleted
             plan.request.kept = nil
         }
-        let room = try await room(forPageOf: plan.request.rowsMax, in: table)
-        let page = try await store.list(plan.request, in: table)
+        let (page, share) = try await makePage(of: plan.request.rowsMax, in: table) { room in
+            plan.request.room = room
+            return try await store.list(plan.request, in: table)
+        }
         table.pageSize.made(rows: page.rows, bytes: page.bytes.count)
-        room.ends()
         await afterRead(call, table, nil, rows: page.rows)
         // Behind the page: what was forgotten before it was read is told.
         let clock = try await store.clock(of: table)
@@ -67,7 +68,7 @@ extension TableService {
             links.delta = tracking.map { call.parameters.link($0.token(.changes)) }
         }
         var answer = listAnswer(call, table.name, page, links, clock)
-        answer.share = room.share
+        answer.share = share
         answer.applies(call, plan.pageSizeApplied, tracksChanges: tracking != nil)
         return answer
     }
@@ -176,10 +177,11 @@ extension TableService {
             limits: settings.limits
         )
         request.caller = call.caller
-        let room = try await room(forPageOf: request.rowsMax, in: table)
-        var page = try await store.changes(request, in: table)
+        var (page, share) = try await makePage(of: request.rowsMax, in: table) { room in
+            request.room = room
+            return try await store.changes(request, in: table)
+        }
         table.pageSize.made(rows: page.rows, bytes: page.bytes.count)
-        room.ends()
         guard page.clock.horizon <= link.stamp else {
             throw ServerError.deltaExpired(page.clock)
         }
@@ -196,7 +198,7 @@ extension TableService {
         page.bytes = []
         let list = ListPage(bytes: bytes, rows: page.rows, count: page.count)
         var answer = listAnswer(call, table.name, list, links, page.clock)
-        answer.share = room.share
+        answer.share = share
         answer.applies(call, plan.pageSizeApplied, tracksChanges: true)
         return answer
     }

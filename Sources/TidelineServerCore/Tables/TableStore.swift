@@ -190,6 +190,8 @@ package struct ListRequest: Sendable {
     /// Where a database keeps what it makes of this request, when the same one may come again: it
     /// is the same in everything but the state of the database.
     package var kept: KeptRendering?
+    /// Where the page takes room as it grows; nil when it has all that it may need.
+    package var room: PageRoom?
 
     package init() {}
 }

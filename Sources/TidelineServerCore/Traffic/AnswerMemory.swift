@@ -53,7 +53,6 @@ package final class AnswerMemory: Sendable {
     /// - Throws: ``ServerError/noRoomForAnswers`` when too many wait, `CancellationError` when the
     ///   caller's time is over.
     package func room(for bytes: Int) async throws -> AnswerShare {
-        if Self.isGiven { return count(0) }
         if let share = roomNow(for: bytes) { return share }
         let id = state.withLock { state in
             state.nextID += 1
@@ -144,74 +143,5 @@ package final class AnswerShare: Sendable {
     package func resize(to count: Int) {
         let before = bytes.exchange(count, ordering: .relaxed)
         if before != count { memory.change(by: count - before) }
-    }
-}
-
-/// What a page holds of the memory for answers; none for a small one.
-struct PageRoom {
-    var share: AnswerShare?
-    /// The place among the pages of tables that nobody has read.
-    fileprivate var turn: AnswerShare?
-
-    /// The page is made: its table is known now.
-    func ends() { turn?.resize(to: 0) }
-}
-
-extension TableService {
-    /// Room for a page, before it is made.
-    ///
-    /// Each row of a table that nobody has read may be the largest, and many may ask before the first
-    /// of them is answered. So few such pages are made at a time, and the others wait for these only:
-    /// when their turn comes they know what they need. Who reads a small table never waits for the
-    /// callers of a large one.
-    func room(forPageOf rows: Int, in table: Table) async throws -> PageRoom {
-        if table.pageSize.likelyBytes(ofRows: rows) == nil, !AnswerMemory.isGiven {
-            let bytes = min(
-                PageSize.product(rows, settings.limits.rowBytes),
-                settings.limits.pageBytes
-            )
-            if bytes <= AnswerMemory.smallBytes { return PageRoom() }
-            let turn = try await settings.traffic.firstPages.room(for: bytes)
-            if table.pageSize.likelyBytes(ofRows: rows) == nil {
-                return PageRoom(share: settings.traffic.answers.count(bytes), turn: turn)
-            }
-        }
-        let bytes = table.pageSize.likelyBytes(ofRows: rows) ?? settings.limits.pageBytes
-        if rows <= Self.smallPageRows, bytes <= AnswerMemory.smallBytes { return PageRoom() }
-        let share = try await settings.traffic.answers.room(
-            for: min(bytes, settings.limits.pageBytes)
-        )
-        return PageRoom(share: share)
-    }
-
-    /// Pages of so many rows are made without asking for room, unless the rows are large.
-    private static let smallPageRows = 100
-}
-
-/// How large the rows of a table's pages are.
-///
-/// Room is taken while a page waits for its turn at the database, and others wait for the room: so it
-/// is what the page will need, and not the most that it could be.
-final class PageSize: Sendable {
-    /// Zero while no page with rows was read.
-    private let rowBytes = Atomic<Int>(0)
-
-    /// What a page of so many rows will likely have, with a quarter to spare; nil when no page was
-    /// read.
-    func likelyBytes(ofRows rows: Int) -> Int? {
-        let each = rowBytes.load(ordering: .relaxed)
-        guard each > 0 else { return nil }
-        return Self.product(rows, each + each / 4 + 1)
-    }
-
-    /// Takes note of a page; large rows are remembered for some more pages.
-    func made(rows: Int, bytes: Int) {
-        guard rows > 0 else { return }
-        let before = rowBytes.load(ordering: .relaxed)
-        rowBytes.store(max(bytes / rows, before - before / 8, 1), ordering: .relaxed)
-    }
-    static func product(_ rows: Int, _ bytes: Int) -> Int {
-        let product = rows.multipliedReportingOverflow(by: bytes)
-        return product.overflow ? .max : product.partialValue
     }
 }

@@ -5,8 +5,6 @@ import Synchronization
 package final class ServerTraffic: Sendable {
     /// The answers that were made and not yet taken.
     package let answers: AnswerMemory
-    /// The pages that are made of tables that nobody has read since the start.
-    let firstPages = AnswerMemory(bytesMax: 16 << 20)
     /// Which tables changed, for those who listen.
     package let events = EventBoard()
     /// Streams of events that are open.

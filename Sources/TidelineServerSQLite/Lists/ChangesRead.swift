@@ -80,6 +80,7 @@ struct ChangesRead {
         json.append(request.opening)
         var rows = 0
         var last: Int64?
+        var roomEnd = request.room?.begin() ?? .max
         /// A row may have left a view more than once.
         var told: Set<String> = []
         var hasWritten = try written.step()
@@ -110,6 +111,9 @@ struct ChangesRead {
             if rows > 0, json.count - request.opening.count > request.bytesMax {
                 json.cut(to: start)
                 return ChangePage(bytes: json.bytes, rows: rows, next: last, clock: clock)
+            }
+            if let room = request.room, json.count > roomEnd {
+                roomEnd = try room.more(for: json.count)
             }
             rows += 1
             last = min(stampOfWritten, stampOfLeft)

@@ -101,6 +101,7 @@ struct ListRead {
         var version: Int64?
         var last: Int64?
         var hasMore = false
+        var roomEnd = request.room?.begin() ?? .max
         while try statement.step() {
             if rows == request.rowsMax {
                 hasMore = true
@@ -113,6 +114,9 @@ struct ListRead {
                 json.cut(to: end)
                 hasMore = true
                 break
+            }
+            if let room = request.room, json.count > roomEnd {
+                roomEnd = try room.more(for: json.count)
             }
             rows += 1
             if request.tie != nil { last = statement.integer(made.keyPlaces[0]) }

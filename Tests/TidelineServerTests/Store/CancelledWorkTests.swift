@@ -9,7 +9,7 @@ import TidelineServerSQLite
 
 @Suite struct CancelledWorkTests {
     /// Takes a minute or so on the rows below, and finds none.
-    private static let slow: String = {
+    static let slow: String = {
         let patterns = (0..<60).map { "matchesPattern(text,'(a|b)*c\($0)')" }
         return "/tables/TodoItem?$filter=" + patterns.joined(separator: " or ")
     }()
