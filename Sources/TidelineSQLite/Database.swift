@@ -32,6 +32,8 @@ package final class Database: @unchecked Sendable {
     private var statements = GenerationCache<String, Statement>(countMax: statementsMax)
     private var logObserver: LogObserver?
     private let deadline = QueryDeadline()
+    /// Whether commits wait for the disk.
+    private var flushes = true
 
     /// Opens a file, or makes it; WAL, `synchronous=FULL`.
     package init(path: String, mode: Mode = .readWrite, busyMilliseconds: Int32 = 5000) throws {
@@ -175,11 +177,12 @@ package final class Database: @unchecked Sendable {
         isFlushed: Bool,
         _ body: () throws -> Result
     ) throws -> Result {
-        if isFlushed { return try transaction(body) }
-        try execute("PRAGMA synchronous = NORMAL")
-        let result = Swift.Result { try transaction(body) }
-        try execute("PRAGMA synchronous = FULL")
-        return try result.get()
+        // Set when it changes, and before what depends on it.
+        if isFlushed != flushes {
+            try execute("PRAGMA synchronous = \(isFlushed ? "FULL" : "NORMAL")")
+            flushes = isFlushed
+        }
+        return try transaction(body)
     }
 
     /// Runs `body` on one state of the database; it only reads.

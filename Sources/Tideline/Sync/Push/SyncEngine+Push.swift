@@ -162,7 +162,7 @@ extension SyncEngine {
         let results = try await noting { queue, seen in
             let settlement = Settlement(queue: queue)
             // No two answers are to one row, so that none changes what another finds.
-            let queued = try queue.reader.operations(besides: outcomes.map(\.0))
+            let queued = try queue.reader.operations(ofRowsOf: outcomes.map(\.0))
             return try outcomes.map { sent, outcome in
                 let operations = queued[sent.row] ?? []
                 return try settlement.settle(sent, outcome, among: operations, seen: seen)

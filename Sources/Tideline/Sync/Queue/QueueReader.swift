@@ -31,7 +31,7 @@ struct QueueReader {
     }
 
     /// The operations of the rows that some operations are for, in order: two at most for each.
-    func operations(besides some: [QueuedOperation]) throws -> [RowKey: [QueuedOperation]] {
+    func operations(ofRowsOf some: [QueuedOperation]) throws -> [RowKey: [QueuedOperation]] {
         var result: [RowKey: [QueuedOperation]] = [:]
         for (table, some) in Dictionary(grouping: some, by: \.table) {
             for start in stride(from: 0, to: some.count, by: Self.rowsAtOnce) {

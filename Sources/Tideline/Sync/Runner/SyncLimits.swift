@@ -53,7 +53,7 @@ public struct SyncLimits: Sendable, Hashable {
 
     /// How many rows of a pull are stored in one transaction, where pages come faster than that.
     ///
-    /// A local change waits for no more than these.
+    /// A local change waits for no more than these and the page that passes them.
     public var storedRowsMax = 16_000
 
     /// How many bytes of answers a pull stores in one transaction, if they are more than one page.
