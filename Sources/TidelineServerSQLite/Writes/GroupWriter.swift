@@ -23,9 +23,8 @@ final class GroupWriter: Sendable {
     }
 
     private struct State {
-        var queue: [Work] = []
-        /// How many writes are in the queue; a task counts as one.
-        var waiting = 0
+        /// A task counts as one write.
+        var queue = WriteQueue<Work>()
         /// Whether a round of the purge is to begin at once.
         var isPurgeNew = false
         var isStopped = false
@@ -68,17 +67,32 @@ final class GroupWriter: Sendable {
 
     /// Writes; returns after the commit.
     ///
-    /// Dropped when its task is cancelled before it is begun.
+    /// Dropped when its task is cancelled before it is begun; its place is free at once.
     func write(
         _ batch: WriteBatch,
         _ groups: [[BatchJob.Write]]
     ) async throws -> [GroupOutcome] {
-        try await untilCancelled { stop in
+        let ticket = WriteTicket()
+        return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { answer in
-                let job = BatchJob(batch: batch, groups: groups, answer: answer, stop: stop)
-                enqueue(.batch(job), count: batch.count, answer)
+                let job = BatchJob(
+                    batch: batch,
+                    groups: groups,
+                    answer: answer,
+                    stop: ticket.stop
+                )
+                enqueue(.batch(job), count: batch.count, answer, ticket)
             }
+        } onCancel: {
+            drop(ticket)
         }
+    }
+
+    /// Nobody waits for the write: it leaves the queue, unless it was taken.
+    private func drop(_ ticket: WriteTicket) {
+        ticket.stop.set()
+        let work = state.withLock { $0.queue.remove(ticket.place.load(ordering: .relaxed)) }
+        if case .batch(let job) = work { job.answer.resume(throwing: CancellationError()) }
     }
 
     /// Runs `body` alone on the writing connection.
@@ -96,7 +110,8 @@ final class GroupWriter: Sendable {
     private func enqueue<Result>(
         _ work: Work,
         count: Int,
-        _ answer: CheckedContinuation<Result, any Error>
+        _ answer: CheckedContinuation<Result, any Error>,
+        _ ticket: WriteTicket? = nil
     ) {
         let wasRunInline = inlineDatabase.withLock { database -> Bool in
             guard let database else { return false }
@@ -104,17 +119,20 @@ final class GroupWriter: Sendable {
             return true
         }
         if wasRunInline { return }
-        var refusal: ServerError?
+        var refusal: (any Error)?
         var isFirst = false
         state.withLock { state in
             if state.isStopped {
-                refusal = .stopping
-            } else if state.waiting >= limits.writeQueue {
-                refusal = .tooManyWrites
+                refusal = ServerError.stopping
+            } else if let ticket, ticket.stop.isSet {
+                // Who leaves later finds the write in the queue.
+                refusal = CancellationError()
+            } else if state.queue.writes >= limits.writeQueue {
+                refusal = ServerError.tooManyWrites
             } else {
                 isFirst = state.queue.isEmpty
-                state.queue.append(work)
-                state.waiting += count
+                let place = state.queue.append(work, count: count)
+                ticket?.place.store(place, ordering: .relaxed)
             }
         }
         if let refusal { answer.resume(throwing: refusal) }
@@ -127,7 +145,7 @@ final class GroupWriter: Sendable {
     }
 
     /// How many writes wait.
-    var queueLength: Int { state.withLock { $0.waiting } }
+    var queueLength: Int { state.withLock { $0.queue.writes } }
 
     /// Ends the thread after what is queued already.
     func stop() {
@@ -141,12 +159,8 @@ final class GroupWriter: Sendable {
         while true {
             _ = wake.wait(timeout: DispatchTime(uptimeNanoseconds: schedule.due))
             let (queue, isStopped, isPurgeNew) = state.withLock { state in
-                defer {
-                    state.queue = []
-                    state.waiting = 0
-                    state.isPurgeNew = false
-                }
-                return (state.queue, state.isStopped, state.isPurgeNew)
+                defer { state.isPurgeNew = false }
+                return (state.queue.takeAll(), state.isStopped, state.isPurgeNew)
             }
             perform(queue, database)
             if isStopped { return }

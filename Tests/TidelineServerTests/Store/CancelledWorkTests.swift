@@ -4,6 +4,7 @@ import Foundation
 import Synchronization
 import Testing
 import TidelineCore
+import TidelineSQLite
 import TidelineServerCore
 import TidelineServerSQLite
 
@@ -47,6 +48,35 @@ import TidelineServerSQLite
             #expect(await write.value.status == 503)
             #expect(await door.send("GET", "/tables/TodoItem/a").status == 404)
             #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+            await door.store.stop()
+        }
+    }
+
+    /// Writes that nobody waits for keep no place from those of others.
+    @Test(.timeLimit(.minutes(2)))
+    func writesOfWhoeverHasLeftFreeTheQueue() async throws {
+        try await withTemporaryDirectory { directory in
+            var limits = ServerLimits()
+            limits.writeQueue = 10
+            let door = try await Door(path: directory + "/a.db", limits: limits)
+            let holder = try Database(path: directory + "/a.db", mode: .existing)
+            try holder.execute("BEGIN IMMEDIATE")
+            var writes: [Task<Int, Never>] = []
+            // The writer takes the first ones, and waits for the lock with them.
+            while door.store.writeQueueLength < 10 {
+                writes.append(
+                    Task { await door.send("POST", "/tables/TodoItem", #"{"text":"left"}"#).status }
+                )
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 503)
+            for write in writes { write.cancel() }
+            #expect(door.store.writeQueueLength == 0)
+            try holder.execute("ROLLBACK")
+            #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
+            var dropped = 0
+            for write in writes where await write.value == 503 { dropped += 1 }
+            #expect(dropped >= 10)
             await door.store.stop()
         }
     }
