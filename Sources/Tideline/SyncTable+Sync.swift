@@ -80,8 +80,8 @@ extension SyncTable {
     ///
     /// Proves that device and server hold the same rows in the same versions, and finds what
     /// differs where they do not; changes since the last pull differ, too. Rows with pending
-    /// operations count with the state that the server gave last. Values that something else changed
-    /// in the store's file, under an unchanged version, are not looked for.
+    /// operations count with the state that the server gave last. A value that something else changed
+    /// in the file of a ``SQLiteStore`` counts as different, also under an unchanged version.
     ///
     /// ```swift
     /// let result = try await todos.verify(queryID: "openItems", repair: true)

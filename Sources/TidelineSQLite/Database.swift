@@ -157,7 +157,18 @@ package final class Database: @unchecked Sendable {
     package var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
 
     /// Runs `body` in one transaction: committed when it returns, undone when it throws.
-    package func transaction<Result>(_ body: () throws -> Result) throws -> Result {
+    ///
+    /// Without `isFlushed` the commit does not wait for the disk. A flush takes every earlier
+    /// transaction along: what was not flushed is safe when the next one is.
+    package func transaction<Result>(
+        isFlushed: Bool = true,
+        _ body: () throws -> Result
+    ) throws -> Result {
+        // Set when it changes, and before what depends on it.
+        if isFlushed != flushes {
+            try execute("PRAGMA synchronous = \(isFlushed ? "FULL" : "NORMAL")")
+            flushes = isFlushed
+        }
         try prepare("BEGIN IMMEDIATE").run()
         do {
             let result = try body()
@@ -167,22 +178,6 @@ package final class Database: @unchecked Sendable {
             if isInTransaction { try? prepare("ROLLBACK").run() }
             throw error
         }
-    }
-
-    /// Runs `body` in one transaction, which waits for the disk or not.
-    ///
-    /// A flush of the log takes every earlier transaction along: what was not flushed is safe when the
-    /// next one is.
-    package func transaction<Result>(
-        isFlushed: Bool,
-        _ body: () throws -> Result
-    ) throws -> Result {
-        // Set when it changes, and before what depends on it.
-        if isFlushed != flushes {
-            try execute("PRAGMA synchronous = \(isFlushed ? "FULL" : "NORMAL")")
-            flushes = isFlushed
-        }
-        return try transaction(body)
     }
 
     /// Runs `body` on one state of the database; it only reads.

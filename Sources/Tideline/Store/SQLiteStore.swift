@@ -96,9 +96,7 @@ public final class SQLiteStore: LocalStore {
         let built: [SQLiteTable]
         do {
             built = try await writer.run { database in
-                try database.transaction(isFlushed: true) {
-                    try SQLiteStoreSchema.makeTables(schemas, in: database)
-                }
+                try database.transaction { try SQLiteStoreSchema.makeTables(schemas, in: database) }
             }
         } catch let error as SQLiteError {
             throw SyncError.store(error, at: path)

@@ -57,6 +57,20 @@ enum SQLiteStoreSQL {
         return sql
     }
 
+    /// The checksum, the id and these columns of the rows that match and have a checksum.
+    static func checksums(_ filter: Filter?, _ table: SQLiteTable, columns: String) throws -> SQL {
+        let checksum = Identifier(SQLiteTable.checksum)
+        var sql: SQL = """
+            SELECT \(checksum), "id", \(SQL(verbatim: columns))
+            FROM \(Identifier(table.schema.name))
+            WHERE \(checksum) IS NOT NULL
+            """
+        if let filter = try checked(filter, table) {
+            sql.append(" AND (\(renderer(table).condition(filter)))")
+        }
+        return sql
+    }
+
     static func stored(_ value: Value) -> SQLValue {
         switch value {
         case .null: .null

@@ -14,6 +14,7 @@ struct SQLiteTable: Sendable {
     let selectList: String
     let selectByID: String
     let deleteByID: String
+    let setMaskByID: String
     let hasExtra: Bool
     /// What each column holds as it came.
     let cells: [CellKind]
@@ -21,6 +22,8 @@ struct SQLiteTable: Sendable {
     let forms: [CellForm]
     /// The place of the mask that says which queries hold a row.
     let mask: Int?
+    /// The columns in the checksum of a row, in their order; nil for the mask.
+    let checked: [RowChecksum.Column?]
     /// The names of a row without the mask.
     let unmaskedLayout: RowLayout
 
@@ -38,15 +41,22 @@ struct SQLiteTable: Sendable {
         forms = columns.map { CellForm($0.type) }
         mask = columns.firstIndex { $0.name == HeldMask.name }
         unmaskedLayout = RowLayout(columns.map(\.name).filter { $0 != HeldMask.name })
+        checked = columns.map {
+            $0.name == HeldMask.name ? nil : RowChecksum.Column($0.name, StorageClass($0.type))
+        }
         var names = columns.map { Identifier($0.name).quoted }
         if hasExtra { names.append(Self.extraColumn) }
         selectList = names.joined(separator: ", ")
         let table = Identifier(schema.name).quoted
         selectByID = "SELECT \(selectList) FROM \(table) WHERE \"id\" = ?1"
         deleteByID = "DELETE FROM \(table) WHERE \"id\" = ?1"
+        setMaskByID = """
+            UPDATE \(table) SET \(Identifier(HeldMask.name).quoted) = ?2 WHERE "id" = ?1
+            """
+        if hasExtra { names.append(Identifier(Self.checksum).quoted) }
         let marks = names.indices.map { "?\($0 + 1)" }.joined(separator: ", ")
         insert = """
-            INSERT OR REPLACE INTO \(table) (\(selectList))
+            INSERT OR REPLACE INTO \(table) (\(names.joined(separator: ", ")))
             VALUES (\(marks))
             """
     }
@@ -63,6 +73,15 @@ struct SQLiteTable: Sendable {
 
     /// Members that the schema does not know, as a JSON object.
     static let extraColumn = "\"__extra\""
+
+    /// The column of the checksum of a row; null where it cannot be told.
+    static let checksum = "__checksum"
+
+    static let extraChecked = RowChecksum.Column("__extra", .text)
+
+    /// The places of the unknown members and of the checksum among the values of `insert`.
+    var extraPlace: Int32 { Int32(columns.count + 1) }
+    var checksumPlace: Int32 { Int32(columns.count + 2) }
 }
 
 enum SQLiteStoreSchema {
@@ -168,7 +187,10 @@ enum SQLiteStoreSchema {
         let known = try ColumnMoves.columns(of: table, in: database)
         if known.isEmpty {
             var columns = table.columns.map(declaration)
-            if table.hasExtra { columns.append("\(SQLiteTable.extraColumn) TEXT") }
+            if table.hasExtra {
+                columns.append("\(SQLiteTable.extraColumn) TEXT")
+                columns.append(checksumDeclaration)
+            }
             try database.execute(
                 """
                 CREATE TABLE \(name) (
@@ -185,13 +207,16 @@ enum SQLiteStoreSchema {
                 moves.hasGained = true
                 continue
             }
-            if column.name != SystemColumn.id, type != storageClass(column.type) {
+            if column.name != SystemColumn.id, type != StorageClass(column.type).rawValue {
                 moves.changed.append(column)
             }
         }
         // A table of the original has none.
         if table.hasExtra, known["__extra"] == nil {
             try database.execute("ALTER TABLE \(name) ADD COLUMN \(SQLiteTable.extraColumn) TEXT")
+        }
+        if table.hasExtra, known[SQLiteTable.checksum] == nil {
+            try database.execute("ALTER TABLE \(name) ADD COLUMN \(checksumDeclaration)")
         }
         try moves.run(in: database)
     }
@@ -203,15 +228,10 @@ enum SQLiteStoreSchema {
                 ? "\(name) INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL"
                 : "\(name) TEXT PRIMARY KEY NOT NULL"
         }
-        return "\(name) \(storageClass(column.type))"
+        return "\(name) \(StorageClass(column.type).rawValue)"
     }
 
-    private static func storageClass(_ type: ColumnType) -> String {
-        switch type {
-        case .string, .decimal, .date, .time, .guid, .json, .enumeration: "TEXT"
-        case .integer, .boolean, .dateTime: "INTEGER"
-        case .number: "REAL"
-        case .binary: "BLOB"
-        }
+    private static var checksumDeclaration: String {
+        "\(Identifier(SQLiteTable.checksum).quoted) INTEGER"
     }
 }

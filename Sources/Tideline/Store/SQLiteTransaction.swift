@@ -14,7 +14,7 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
         self.tables = tables
     }
 
-    private func table(_ name: String) throws -> SQLiteTable {
+    func table(_ name: String) throws -> SQLiteTable {
         guard let table = tables[name] else {
             throw SyncError.unknownTable(name, known: tables.keys.filter { !$0.hasPrefix("MS_") })
         }
@@ -99,13 +99,33 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
             }
         }
         guard table.hasExtra else { return }
-        let extra = Int32(table.columns.count + 1)
         for name in plan.extras { rest[name] = row[name] }
+        var checksum = checksum(values, plan)
         if rest.count == 0 {
-            statement.bindNull(extra)
+            statement.bindNull(table.extraPlace)
         } else {
-            statement.bind(extra, text: RowText.json(rest).text)
+            var text = RowText.json(rest).text
+            text.withUTF8 { bytes in
+                checksum.add(text: bytes, SQLiteTable.extraChecked)
+                statement.bind(table.extraPlace, utf8: bytes)
+            }
         }
+        statement.bind(table.checksumPlace, checksum)
+    }
+
+    /// The checksum of the values that are bound to columns.
+    private func checksum(_ values: [Value], _ plan: PutPlan) -> RowChecksum {
+        var checksum = RowChecksum()
+        for (index, source) in plan.sources.enumerated() {
+            guard let source, let column = plan.table.checked[index] else { continue }
+            switch values[source] {
+            case let value where !plan.table.cells[index].holds(value): break
+            case .integer(let value): checksum.add(integer: value, column)
+            case .string(var text): text.withUTF8 { checksum.add(text: $0, column) }
+            case let value: checksum.add(SQLiteStoreSQL.stored(value), column)
+            }
+        }
+        return checksum
     }
 
     func put(_ page: PageCells, bits: Int64, in table: String) throws {
@@ -113,23 +133,28 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
         let statement = try database.prepare(table.insert)
         // What is bound points into the page.
         defer { statement.clearBindings() }
-        var places: [(index: Int32, cell: Int)] = []
+        var places: [(index: Int32, cell: Int, checked: RowChecksum.Column)] = []
         for (index, column) in table.columns.enumerated() {
             if column.name == HeldMask.name {
                 statement.bind(Int32(index + 1), integer: bits)
-            } else if let place = page.columns.firstIndex(of: column.name) {
-                places.append((Int32(index + 1), place))
+            } else if let place = page.columns.firstIndex(of: column.name),
+                let checked = table.checked[index]
+            {
+                places.append((Int32(index + 1), place, checked))
             } else {
                 statement.bindNull(Int32(index + 1))
             }
         }
-        if table.hasExtra { statement.bindNull(Int32(table.columns.count + 1)) }
+        if table.hasExtra { statement.bindNull(table.extraPlace) }
         try page.withBytes { bytes, copies in
             for row in 0..<page.rowCount {
                 let first = row * page.columns.count
-                for (index, place) in places {
-                    Self.bind(page.cells[first + place], statement, index, bytes, copies)
+                var checksum = RowChecksum()
+                for (index, place, checked) in places {
+                    let cell = page.cells[first + place]
+                    Self.bind(cell, statement, index, bytes, copies, &checksum, checked)
                 }
+                if table.hasExtra { statement.bind(table.checksumPlace, checksum) }
                 try statement.run()
             }
         }
@@ -141,7 +166,9 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
         _ statement: Statement,
         _ index: Int32,
         _ bytes: UnsafeBufferPointer<UInt8>,
-        _ copies: UnsafeBufferPointer<UInt8>
+        _ copies: UnsafeBufferPointer<UInt8>,
+        _ checksum: inout RowChecksum,
+        _ checked: RowChecksum.Column
     ) {
         @inline(__always)
         func part(_ bytes: UnsafeBufferPointer<UInt8>) -> UnsafeBufferPointer<UInt8> {
@@ -150,12 +177,20 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
         }
         switch cell.kind {
         case .null: statement.bindNull(index)
-        case .integer: statement.bind(index, integer: cell.payload)
+        case .integer:
+            checksum.add(integer: cell.payload, checked)
+            statement.bind(index, integer: cell.payload)
         case .real:
-            statement.bind(index, real: Double(bitPattern: UInt64(bitPattern: cell.payload)))
-        case .text: statement.bind(index, lent: part(bytes))
-        case .copiedText: statement.bind(index, lent: part(copies))
-        case .copiedBlob: statement.bind(index, lentBlob: part(copies))
+            let real = Double(bitPattern: UInt64(bitPattern: cell.payload))
+            checksum.add(real: real, checked)
+            statement.bind(index, real: real)
+        case .text, .copiedText:
+            let text = part(cell.kind == .text ? bytes : copies)
+            checksum.add(text: text, checked)
+            statement.bind(index, lent: text)
+        case .copiedBlob:
+            checksum.add(blob: part(copies), checked)
+            statement.bind(index, lentBlob: part(copies))
         }
     }
 
@@ -199,6 +234,25 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
 extension SQLiteTransaction: UnmaskedReader {
     func unmaskedRows(_ query: TableQuery, in table: String) throws -> [Row] {
         try rows(query, in: table, isMasked: false)
+    }
+}
+
+extension SQLiteTransaction: MaskWriting {
+    func setMask(_ bits: Int64, ofRow id: Value, in table: String) throws {
+        let statement = try database.prepare(try self.table(table).setMaskByID)
+        statement.bind(1, SQLiteStoreSQL.stored(id))
+        statement.bind(2, integer: bits)
+        try statement.run()
+    }
+}
+
+extension Statement {
+    fileprivate func bind(_ index: Int32, _ checksum: RowChecksum) {
+        if let value = checksum.value {
+            bind(index, integer: value)
+        } else {
+            bindNull(index)
+        }
     }
 }
 

@@ -58,6 +58,39 @@ import TidelineTestKit
         }
     }
 
+    /// Values that something else changed under versions that stayed, also where nothing else
+    /// differs; a row that has an operation is not judged.
+    @Test func aChangedValueUnderTheSameVersionIsFoundAndRepaired() async throws {
+        try await withTemporaryFile { path in
+            let server = try await server(700)
+            let device = try await Device(server.transport, store: SQLiteStore(path: path))
+            try await device.todos().pull(queryID: "all")
+            try await device.todos().pull(queryID: "part", where: { $0.rank >= 600 })
+            let before = try await device.rows()
+            do {
+                let database = try Database(path: path)
+                try database.execute("UPDATE Todo SET text = 'y' WHERE id IN ('r301', 'r5')")
+                try database.execute("UPDATE Todo SET complete = 1 WHERE id = 'r650'")
+            }
+            let found = try await device.todos().verify(queryID: "all")
+            #expect(found.different == 3 && found.missing == 0 && found.surplus == 0)
+            #expect(try await device.todos().verify(queryID: "part").different == 1)
+            let repaired = try await device.todos().verify(queryID: "all", repair: true)
+            #expect(repaired.repaired == 3)
+            #expect(repaired.requests < 15)
+            #expect(try await device.todos().verify(queryID: "all").isEqual)
+            #expect(try await device.todos().verify(queryID: "part").isEqual)
+            #expect(try await device.rows() == before)
+            try await device.todos().update(id: "r7") { $0.rank = 8 }
+            do {
+                let database = try Database(path: path)
+                try database.execute("UPDATE Todo SET text = 'y' WHERE id = 'r7'")
+            }
+            #expect(try await device.todos().verify(queryID: "all", repair: true).isEqual)
+            #expect(try await device.todos().read(id: "r7")?.rank == 8)
+        }
+    }
+
     @Test func changesSinceTheLastPullAreDifferences() async throws {
         let server = try await server(20)
         let device = try await Device(server.transport)

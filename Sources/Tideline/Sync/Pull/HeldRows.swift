@@ -59,6 +59,24 @@ protocol UnmaskedReader: LocalStoreReader {
     func unmaskedRows(_ query: TableQuery, in table: String) throws -> [Row]
 }
 
+/// A store that changes the mask of a row and nothing else of it.
+protocol MaskWriting: LocalStoreWriter {
+    /// Sets the mask of a row that is there.
+    func setMask(_ bits: Int64, ofRow id: Value, in table: String) throws
+}
+
+extension LocalStoreWriter {
+    /// Gives a row that is there another mask.
+    func setMask(_ bits: Int64, of row: Row, in table: String) throws {
+        if let store = self as? any MaskWriting {
+            return try store.setMask(bits, ofRow: row["id"] ?? .null, in: table)
+        }
+        var row = row
+        row[HeldMask.name] = .integer(bits)
+        try put([row], in: table)
+    }
+}
+
 /// Reading without masks.
 struct HeldRowsReader: LocalStoreReader {
     let inner: any LocalStoreReader
@@ -86,8 +104,14 @@ struct HeldRowsReader: LocalStoreReader {
     }
 }
 
+extension HeldRowsReader: ChecksumReader {
+    func changedIDs(_ filter: Filter?, in table: String) throws -> [String] {
+        try (inner as? any ChecksumReader)?.changedIDs(filter, in: table) ?? []
+    }
+}
+
 /// Writing without masks, within one transaction.
-final class HeldRows: LocalStoreWriter {
+final class HeldRows: LocalStoreWriter, ChecksumReader {
     let inner: any LocalStoreWriter
     private let reader: HeldRowsReader
     private var takenBits: [String: Int64] = [:]
@@ -106,6 +130,10 @@ final class HeldRows: LocalStoreWriter {
 
     func count(_ filter: Filter?, in table: String) throws -> Int {
         try reader.count(filter, in: table)
+    }
+
+    func changedIDs(_ filter: Filter?, in table: String) throws -> [String] {
+        try reader.changedIDs(filter, in: table)
     }
 
     func put(_ rows: [Row], in table: String) throws {

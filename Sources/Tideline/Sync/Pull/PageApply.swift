@@ -152,15 +152,14 @@ struct PageApply {
 
     /// Takes bits off a row's mask; a row without any leaves, unless it has pending operations.
     private func release(_ id: Value, _ bits: Int64, _ counts: inout Counts) throws {
-        guard var row = try store.row(id: id, in: table) else { return }
+        guard let row = try store.row(id: id, in: table) else { return }
         let mask = HeldMask.bits(row) ?? 0
         let rest = mask & ~bits
         counts.isWritten = true
         if rest == 0, !pending.contains(ItemKey(id.text ?? "")) {
             counts.removed += try store.delete(ids: [id], in: table)
         } else if rest != mask || row[HeldMask.name] == .null {
-            row[HeldMask.name] = .integer(rest)
-            try store.put([row], in: table)
+            try store.setMask(rest, of: row, in: table)
         }
     }
 
@@ -174,12 +173,9 @@ struct PageApply {
     ) throws {
         counts.isWritten = true
         if removal == .changed { return try release(key, bit, &counts) }
-        if var stored = try store.row(id: key, in: table), removal == nil {
+        if let stored = try store.row(id: key, in: table), removal == nil {
             let mask = HeldMask.bits(stored) ?? 0
-            if mask & bit == 0 {
-                stored[HeldMask.name] = .integer(mask | bit)
-                try store.put([stored], in: table)
-            }
+            if mask & bit == 0 { try store.setMask(mask | bit, of: stored, in: table) }
         }
         let server = removal == .deleted ? .deleted(version: nil) : ServerState(row)
         var basis = try queue.reader.basis(table, id) ?? RowBasis()

@@ -39,7 +39,7 @@ extension QueueTransaction {
     /// Takes off the bits of the queries that the server's row does not match.
     func confirmHolders(of server: Row, _ table: String) throws {
         let id = Value.string(server.id)
-        guard try held.taken(table) != 0, var stored = try held.inner.row(id: id, in: table),
+        guard try held.taken(table) != 0, let stored = try held.inner.row(id: id, in: table),
             let mask = HeldMask.bits(stored)
         else { return }
         // Nobody held it any more while it had operations.
@@ -49,8 +49,7 @@ extension QueueTransaction {
             if let filter = query.filter, !matches(server, filter, table) { rest &= ~query.bit }
         }
         guard rest != mask else { return }
-        stored[HeldMask.name] = .integer(rest)
-        try held.inner.put([stored], in: table)
+        try held.inner.setMask(rest, of: stored, in: table)
         if rest == 0 { try setHasUnheld(true, table) }
     }
 

@@ -109,22 +109,23 @@ private struct VerifySteps: Sendable {
         let hold = hold ?? QueryHold(number: QueryHold.withoutID, formerBits: nil)
         let found = try await engine.transaction { [table, bit, repair] queue in
             let local = try VerifiedRows(queue.reader, table, bit: bit, range)
-            var versions: [ItemKey: String?] = [:]
-            for row in local.rows { versions[ItemKey(row.id)] = row.version }
+            var here: [ItemKey: VerifiedRow] = [:]
+            for row in local.rows { here[ItemKey(row.id)] = row }
             var found = VerifyResult()
             var wrong: [Row] = []
             for row in rows where !local.pending.contains(ItemKey(row.id)) {
-                let version = versions.removeValue(forKey: ItemKey(row.id))
-                if version == nil {
+                guard let known = here.removeValue(forKey: ItemKey(row.id)) else {
                     found.missing += 1
                     wrong.append(row)
-                } else if try version != row.version || isOther(row, queue) {
+                    continue
+                }
+                if try known.isChanged || known.version != row.version || isOther(row, queue) {
                     found.different += 1
                     wrong.append(row)
                 }
             }
             let surplus = local.rows.map(\.id).filter {
-                versions.keys.contains(ItemKey($0)) && !local.pending.contains(ItemKey($0))
+                here.keys.contains(ItemKey($0)) && !local.pending.contains(ItemKey($0))
             }
             found.surplus = surplus.count
             // What the server never gave a version may be the only copy: it stays.

@@ -1,0 +1,186 @@
+// RowChecksum: what tells later that a row of the file is still as the store wrote it.
+//
+// The digests of a comparison with the server are of ids and versions. A value that something else
+// changed in the file, under the same version, shows in the checksum beside the row only.
+
+import TidelineCore
+import TidelineSQLite
+
+/// The sum over the cells of one row, as SQLite stores them.
+///
+/// Without regard to the order of the columns, and to those without a value: a column that the
+/// table gains changes nothing.
+struct RowChecksum {
+    private var sum: UInt64 = 0
+    /// False when a cell is of another class than its column, so that SQLite may store another one.
+    private var isKnown = true
+
+    /// The checksum; nil where it cannot be told beforehand.
+    var value: Int64? { isKnown ? Int64(bitPattern: sum) : nil }
+
+    /// A column in checksums: its name without regard to case, and what SQLite stores in it as it is.
+    struct Column {
+        fileprivate let seed: UInt64
+        fileprivate let storage: StorageClass
+
+        init(_ name: String, _ storage: StorageClass) {
+            seed = RowChecksum.hash(Array(name.lowercased().utf8), seed: 0)
+            self.storage = storage
+        }
+    }
+
+    @inline(__always)
+    mutating func add(integer: Int64, _ column: Column) {
+        switch column.storage {
+        case .integer, .blob: mix(UInt64(bitPattern: integer), column, kind: 1)
+        case .real: add(real: Double(integer), column)
+        case .text: isKnown = false
+        }
+    }
+
+    /// A number without a fraction counts as the integer that SQLite makes of it.
+    @inline(__always)
+    mutating func add(real: Double, _ column: Column) {
+        guard column.storage != .text, !real.isNaN else {
+            isKnown = false
+            return
+        }
+        if let integer = Int64(exactly: real) {
+            mix(UInt64(bitPattern: integer), column, kind: 1)
+        } else {
+            mix(real.bitPattern, column, kind: 2)
+        }
+    }
+
+    @inline(__always)
+    mutating func add(text: UnsafeBufferPointer<UInt8>, _ column: Column) {
+        guard column.storage == .text || column.storage == .blob else {
+            isKnown = false
+            return
+        }
+        mix(Self.hash(text, seed: column.seed), column, kind: 3)
+    }
+
+    mutating func add(blob: UnsafeBufferPointer<UInt8>, _ column: Column) {
+        mix(Self.hash(blob, seed: column.seed), column, kind: 4)
+    }
+
+    /// What a bound value becomes in the file.
+    mutating func add(_ value: SQLValue, _ column: Column) {
+        switch value {
+        case .null: break
+        case .integer(let value): add(integer: value, column)
+        case .real(let value): add(real: value, column)
+        case .text(var text): text.withUTF8 { add(text: $0, column) }
+        case .blob(let data): Array(data).withUnsafeBufferPointer { add(blob: $0, column) }
+        case .program: isKnown = false
+        }
+    }
+
+    /// A cell that was read: SQLite stored it, of whatever class it is.
+    mutating func add(stored cell: StatementCell, _ column: Column) {
+        switch cell.kind {
+        case .null: break
+        case .integer: mix(UInt64(bitPattern: cell.integer), column, kind: 1)
+        case .real:
+            if let integer = Int64(exactly: cell.real) {
+                mix(UInt64(bitPattern: integer), column, kind: 1)
+            } else {
+                mix(cell.real.bitPattern, column, kind: 2)
+            }
+        case .text: mix(Self.hash(cell.utf8, seed: column.seed), column, kind: 3)
+        case .blob:
+            mix(Self.hash(cell.blob.bindMemory(to: UInt8.self), seed: column.seed), column, kind: 4)
+        }
+    }
+
+    @inline(__always)
+    private mutating func mix(_ word: UInt64, _ column: Column, kind: UInt64) {
+        sum &+= Self.step(Self.step(column.seed, kind), word)
+    }
+
+    /// Multiplies and folds; the constant is the odd one next to 2^64 divided by the golden ratio.
+    @inline(__always)
+    private static func step(_ hash: UInt64, _ word: UInt64) -> UInt64 {
+        let product = (hash ^ word).multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
+        return product.high ^ product.low ^ (word &* 0xD6E8_FEB8_6659_FD93)
+    }
+
+    @inline(__always)
+    private static func hash(_ bytes: UnsafeBufferPointer<UInt8>, seed: UInt64) -> UInt64 {
+        let raw = UnsafeRawBufferPointer(bytes)
+        var hash = step(seed, UInt64(raw.count))
+        var place = 0
+        while place &+ 8 <= raw.count {
+            hash = step(hash, raw.loadUnaligned(fromByteOffset: place, as: UInt64.self))
+            place &+= 8
+        }
+        var last: UInt64 = 0
+        while place < raw.count {
+            last = last << 8 | UInt64(raw[place])
+            place &+= 1
+        }
+        return step(hash, last)
+    }
+
+    private static func hash(_ bytes: [UInt8], seed: UInt64) -> UInt64 {
+        bytes.withUnsafeBufferPointer { hash($0, seed: seed) }
+    }
+}
+
+/// The declared type of a column of the file: what SQLite stores in it without making it another.
+enum StorageClass: String {
+    case text = "TEXT"
+    case integer = "INTEGER"
+    case real = "REAL"
+    case blob = "BLOB"
+
+    init(_ type: ColumnType) {
+        self =
+            switch type {
+            case .string, .decimal, .date, .time, .guid, .json, .enumeration: .text
+            case .integer, .boolean, .dateTime: .integer
+            case .number: .real
+            case .binary: .blob
+            }
+    }
+}
+
+/// A store that can tell which rows something else changed.
+package protocol ChecksumReader: LocalStoreReader {
+    /// The ids of the rows, of those that match, whose values are not those that were stored.
+    func changedIDs(_ filter: Filter?, in table: String) throws -> [String]
+}
+
+extension SQLiteTransaction: ChecksumReader {
+    func changedIDs(_ filter: Filter?, in name: String) throws -> [String] {
+        let table = try self.table(name)
+        guard table.hasExtra else { return [] }
+        // Also the columns that the model does not have any more.
+        let columns = try storedColumns(of: table)
+        let list = columns.map { Identifier($0).quoted }.joined(separator: ", ")
+        let places = columns.map { RowChecksum.Column($0, .blob) }
+        let sql = try SQLiteStoreSQL.checksums(filter, table, columns: list)
+        let statement = try database.prepare(sql.text(for: .sqlite))
+        defer { statement.reset() }
+        try statement.bind(sql.bindings)
+        var changed: [String] = []
+        while try statement.step() {
+            var checksum = RowChecksum()
+            for (index, column) in places.enumerated() {
+                checksum.add(stored: statement.cell(Int32(index + 2)), column)
+            }
+            if checksum.value != statement.cell(0).integer { changed.append(statement.text(1)) }
+        }
+        return changed
+    }
+
+    private func storedColumns(of table: SQLiteTable) throws -> [String] {
+        let statement = try database.prepare("SELECT name FROM pragma_table_info(?1)")
+        defer { statement.reset() }
+        try statement.bind([.text(table.schema.name)])
+        var names: [String] = []
+        while try statement.step() { names.append(statement.text(0)) }
+        return names.filter { $0 != HeldMask.name && $0 != SQLiteTable.checksum }
+    }
+}
