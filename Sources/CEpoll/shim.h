@@ -1,4 +1,4 @@
-// epoll and eventfd for Swift, whose Glibc module leaves these headers out.
+// epoll, eventfd and options of malloc for Swift, whose Glibc module leaves these headers out.
 
 #ifndef TIDELINE_CEPOLL_SHIM_H
 #define TIDELINE_CEPOLL_SHIM_H
@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <malloc.h>
 #include <linux/sockios.h>
 
 // Macros in the header are enumerators of a type that Swift does not count with.
@@ -26,6 +27,16 @@ static inline int tideline_epoll_set(int epoll, int change, int descriptor, unsi
 static inline int tideline_untaken(int socket) {
     int count = 0;
     return ioctl(socket, SIOCOUTQ, &count) == 0 ? count : 0;
+}
+
+/// Takes blocks of so many bytes and more from the system one by one, and gives them back so; does
+/// nothing where malloc has no such options.
+static inline void tideline_map_blocks(int bytes) {
+#ifdef M_MMAP_THRESHOLD
+    mallopt(M_MMAP_THRESHOLD, bytes);
+    // What stays free at the end of a pool; the default is for blocks of an eighth of the size.
+    mallopt(M_TRIM_THRESHOLD, 2 * bytes);
+#endif
 }
 
 /// A descriptor by which other threads wake an event loop.

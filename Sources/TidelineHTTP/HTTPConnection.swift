@@ -36,9 +36,8 @@ final class HTTPConnection: @unchecked Sendable {
         var share: AnswerShare?
         /// Bytes that were sent and let go.
         var dropped = 0
-        /// How much the peer had taken at a moment since when its pace counts; nil as long as the
-        /// system took all that it was given.
-        var pace: (taken: Int, since: ContinuousClock.Instant)?
+        /// How the peer takes it; nil as long as the system took all that it was given.
+        var pace: ReadPace?
 
         var left: Int { head.count + body.count - sent }
     }
@@ -69,8 +68,9 @@ final class HTTPConnection: @unchecked Sendable {
     var isGone = false
     /// Whether the peer that has sent its last was asked whether it still reads.
     var wasAsked = false
-    /// The bytes of the body under way, as the worker has counted them.
-    var bodyBytes = 0
+    /// The bytes of the request under way, and of what came behind it, as the worker has counted
+    /// them.
+    var heldBytes = 0
     /// Bytes that were read together with a request; those from `unreadStart` on are behind it.
     var unread: [UInt8] = []
     var unreadStart = 0

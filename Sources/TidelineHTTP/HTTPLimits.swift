@@ -22,16 +22,19 @@ public struct HTTPLimits: Sendable, Hashable {
     /// through for each name that is asked for. Browsers behind proxies send some thirty.
     public var headerFieldsMax = 100
 
-    /// The most bytes of bodies that are held in memory at a time, for all connections.
+    /// The most bytes of bodies and large heads that are held in memory at a time, for all
+    /// connections.
     ///
-    /// What would go beyond is answered with 503, so that many callers with large bodies do not
-    /// take the memory of the machine.
+    /// What would go beyond is answered with 503, so that many callers with large requests do not
+    /// take the memory of the machine. The first 4 KiB of a request are not counted.
     public var bodiesBytesMax = 256 << 20
 
     /// The most bytes of answers that are held in memory at a time, for all connections.
     ///
-    /// Where there is no room the making of a large answer waits. While half of it is taken, callers
-    /// that read more slowly than ``answerRateMin`` are cut, those with the most to read first.
+    /// Where there is no room the making of a large answer waits, and callers that have read nothing
+    /// for a second are cut, those first that have stood still for the longest time. While half of
+    /// it is taken, callers that read more slowly than ``answerRateMin`` are cut, those with the most
+    /// to read first.
     public var answersBytesMax = 64 << 20
 
     /// The bytes per second that a caller has to read while memory for answers is short.

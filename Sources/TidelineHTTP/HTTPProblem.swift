@@ -20,7 +20,7 @@ enum HTTPProblem {
                 "The body is larger than \(limits.bodyBytesMax) bytes."
             )
         case .noMemory:
-            answer(503, "Service Unavailable", "Too many large bodies arrive at once. Try again.")
+            answer(503, "Service Unavailable", "Too many large requests arrive at once. Try again.")
         case .targetTooLong:
             answer(
                 414,

@@ -24,7 +24,8 @@ extension HTTPWorker {
             contentLength: hasNoBody || answer.stream != nil ? nil : answer.body.count,
             connection
         )
-        _ = hold(0, for: connection)
+        // What came behind the request stays.
+        _ = hold(connection.unread.count, for: connection)
         connection.turn += 1
         connection.task = nil
         connection.phase = .answering
@@ -96,7 +97,7 @@ extension HTTPWorker {
         } else {
             output.share = traffic.answers.count(bytes)
         }
-        if output.pace == nil { output.pace = (taken(output, socket), now) }
+        if output.pace == nil { output.pace = ReadPace(taken: taken(output, socket), now: now) }
     }
 
     /// How many bytes of the answer the peer's system has taken.
@@ -104,21 +105,51 @@ extension HTTPWorker {
         output.dropped + output.sent - Int(tideline_untaken(socket))
     }
 
-    /// Whether the peer has been too slow for a while; asked while memory is short.
-    func readsSlowly(_ connection: HTTPConnection) -> Bool {
-        guard let output = connection.output, let pace = output.pace else { return false }
-        let time = now - pace.since
-        guard time >= Self.paceTime else { return false }
-        let count = taken(output, connection.socket)
-        if Double(count - pace.taken) < Double(limits.answerRateMin) * (time / .seconds(1)) {
-            return true
-        }
-        connection.output?.pace = (count, now)
-        return false
+    // MARK: - Callers that do not read
+
+    /// Takes note of how the peer takes its answer; false when nothing waits for it.
+    func lookAtPace(_ connection: HTTPConnection) -> Bool {
+        guard let output = connection.output, output.pace != nil else { return false }
+        connection.output?.pace?.look(
+            taken: taken(output, connection.socket),
+            now: now,
+            rateMin: limits.answerRateMin
+        )
+        return true
     }
 
-    /// How long the pace of a peer is measured before it counts.
-    private static let paceTime: Duration = .seconds(2)
+    /// Ends connections whose peers hold memory for answers and do not read, or too slowly.
+    ///
+    /// Where somebody waits for room, those go first that have taken nothing for the longest time. Who
+    /// takes a little goes only while memory is short without them, those first that hold the most.
+    func cut(_ waiting: [HTTPConnection]) {
+        let answers = traffic.answers
+        let idle = waiting.filter { $0.output?.pace?.isIdle(now: now) == true }
+        var isCut = false
+        for connection in idle.sorted(by: Self.goesBefore) where answers.isWanted {
+            cut(connection)
+            isCut = true
+        }
+        // What became free is used first.
+        if isCut && !answers.isWanted { return }
+        let slow = waiting.filter { $0.output?.pace?.isSlow == true }
+        for connection in slow.sorted(by: { $0.bytesLeft > $1.bytesLeft }) where answers.isShort {
+            cut(connection)
+        }
+    }
+
+    private func cut(_ connection: HTTPConnection) {
+        guard connection.phase == .answering else { return }
+        traffic.slowReaders.add()
+        end(connection)
+    }
+
+    private static func goesBefore(_ one: HTTPConnection, _ other: HTTPConnection) -> Bool {
+        guard let pace = one.output?.pace, let others = other.output?.pace else { return false }
+        return pace.hasWaitedLonger(than: others)
+    }
+
+    // MARK: - Sending
 
     /// Head and body in one call, so that they leave in one packet where they fit.
     private static func write(
@@ -156,6 +187,7 @@ extension HTTPWorker {
             return
         }
         connection.unread = []
+        _ = hold(0, for: connection)
         connection.phase = .lingering
         connection.deadline = now + limits.lingerTimeMax
         shutdown(connection.socket, Int32(SHUT_WR))

@@ -15,6 +15,7 @@ extension HTTPWorker {
         guard traffic.listeners.current < listenersMax else {
             return send(named(HTTPProblem.tooManyListeners, connection), on: connection)
         }
+        keepShort(connection.socket)
         let listener = stream.listener(openFeed())
         traffic.listeners.add()
         listeners += 1
@@ -25,6 +26,7 @@ extension HTTPWorker {
         connection.task = nil
         connection.phase = .streaming
         connection.forgetRequest(limits)
+        _ = hold(0, for: connection)
         connection.wholeDeadline =
             now + (stream.lasts.map { Duration.microseconds($0) } ?? Self.withoutEnd)
         connection.deadline = min(now + limits.eventsHeartbeat, connection.wholeDeadline)
@@ -34,6 +36,17 @@ extension HTTPWorker {
             sent: 0
         )
         acceptIfPossible()
+    }
+
+    /// What the system holds for a listener that does not read.
+    ///
+    /// An event that it takes is told, however late it is read; what waits here is told once for each
+    /// table.
+    private static let listenerBufferBytes: Int32 = 16 << 10
+
+    private func keepShort(_ socket: Int32) {
+        var bytes = Self.listenerBufferBytes
+        setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, socklen_t(MemoryLayout<Int32>.size))
     }
 
     /// Longer than a process lives.

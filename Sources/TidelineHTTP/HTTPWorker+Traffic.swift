@@ -84,7 +84,9 @@ extension HTTPWorker {
     private func parse(_ connection: HTTPConnection, _ bytes: UnsafeRawBufferPointer) -> Int {
         let count = connection.parser.take(bytes)
         connection.keepTime(now: now, limits: limits)
-        guard hold(connection.parser.request.body.count, for: connection) else {
+        // What is behind the request waits as long as it does.
+        let held = connection.parser.heldBytes + bytes.count - count
+        guard hold(held, for: connection) else {
             refuse(connection, .noMemory)
             return count
         }

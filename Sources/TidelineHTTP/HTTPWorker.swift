@@ -31,7 +31,7 @@ final class HTTPWorker: @unchecked Sendable {
     var handlersRunning = 0
     /// What a read fills; nothing is kept in it from one read to the next.
     let input = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
-    /// The bytes of the bodies of all requests under way.
+    /// The bytes of all requests under way, but for what a usual head has.
     private var bodiesBytes = 0
     private var bodiesBytesMax = 0
     /// The head of an answer while it is sent.
@@ -157,11 +157,16 @@ final class HTTPWorker: @unchecked Sendable {
         acceptIfPossible()
     }
 
-    /// Counts the bytes of a body; false if they are too many with those of the others.
+    /// What a usual head has is not counted, so that small requests have an answer while others hold
+    /// all the memory that there is for bodies.
+    private static let freeBytes = 4 << 10
+
+    /// Counts the bytes of a request; false if they are too many with those of the others.
     func hold(_ bytes: Int, for connection: HTTPConnection) -> Bool {
-        let isMore = bytes > connection.bodyBytes
-        bodiesBytes += bytes - connection.bodyBytes
-        connection.bodyBytes = bytes
+        let bytes = max(0, bytes - Self.freeBytes)
+        let isMore = bytes > connection.heldBytes
+        bodiesBytes += bytes - connection.heldBytes
+        connection.heldBytes = bytes
         return !isMore || bodiesBytes <= bodiesBytesMax
     }
 
@@ -245,12 +250,12 @@ final class HTTPWorker: @unchecked Sendable {
         isExhausted = false
         acceptIfPossible()
         let isShort = traffic.answers.isShort
-        var slow: [HTTPConnection] = []
+        var waiting: [HTTPConnection] = []
         for connection in connections.values {
             switch connection.phase {
             case .handling where connection.isEnding: askWhetherGone(connection)
-            case .answering where isShort:
-                if readsSlowly(connection) { slow.append(connection) }
+            case .answering:
+                if lookAtPace(connection), isShort { waiting.append(connection) }
             default: break
             }
             guard connection.deadline <= now else { continue }
@@ -263,15 +268,6 @@ final class HTTPWorker: @unchecked Sendable {
             default: end(connection)
             }
         }
-        cut(slow)
-    }
-
-    /// Ends connections, those that hold the most first, until there is memory for answers again.
-    private func cut(_ slow: [HTTPConnection]) {
-        for connection in slow.sorted(by: { $0.bytesLeft > $1.bytesLeft }) {
-            guard traffic.answers.isShort else { return }
-            traffic.slowReaders.add()
-            end(connection)
-        }
+        cut(waiting)
     }
 }

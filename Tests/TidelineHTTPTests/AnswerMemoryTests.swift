@@ -32,12 +32,13 @@ struct AnswerMemoryTests {
         withExtendedLifetime(alone) {}
     }
 
-    @Test func whoWaitsGetsRoomInTurn() async throws {
+    /// Who came last does not wait until all are cut that came before and do not read.
+    @Test func roomGoesByTurnsToTheFirstAndTheLast() async throws {
         let memory = AnswerMemory(bytesMax: 1000)
         var first = memory.roomNow(for: 900)
         let (turns, turn) = AsyncStream<Int>.makeStream()
         try await withThrowingTaskGroup(of: Void.self) { group in
-            for number in 0..<3 {
+            for number in 0..<5 {
                 group.addTask {
                     let share = try await memory.room(for: 900)
                     turn.yield(number)
@@ -53,7 +54,7 @@ struct AnswerMemoryTests {
         turn.finish()
         var order: [Int] = []
         for await number in turns { order.append(number) }
-        #expect(first == nil && order == [0, 1, 2])
+        #expect(first == nil && order == [0, 4, 1, 3, 2])
         #expect(memory.held == 0 && memory.waiting == 0)
     }
 
@@ -125,6 +126,48 @@ struct SlowReaderTests {
         }
         await server.drain()
         #expect(traffic.answers.held == 0)
+    }
+
+    /// Who wants room gets that of the caller that has stood still for the longest time.
+    @Test func whoStandsStillTheLongestIsCutFirst() async throws {
+        // Of each, the system takes a few megabytes.
+        let sizes = ["/first": 32 << 20, "/second": 48 << 20]
+        let traffic = ServerTraffic(answersBytesMax: 180 << 20)
+        let server = HTTPServer(
+            host: "127.0.0.1",
+            port: 0,
+            limits: HTTPLimits(),
+            loops: 1,
+            ids: RequestIDs(prefix: "a"),
+            traffic: traffic,
+            refused: { _, _ in },
+            handler: { request in
+                if let size = sizes[request.path] {
+                    return ServerResponse(status: 200, body: [UInt8](repeating: 0x61, count: size))
+                }
+                // There is room for it beside one of the two, whichever it is.
+                let share = try? await traffic.answers.room(for: 120 << 20)
+                return ServerResponse(status: share == nil ? 503 : 200, body: [1])
+            }
+        )
+        let port = try server.start()
+        try await blocking {
+            func stall(_ path: String, beside held: Int) throws -> RawClient {
+                let client = try RawClient(port: port, receiveBuffer: 4096)
+                try client.send(get(path))
+                while traffic.answers.held <= held { usleep(10_000) }
+                return client
+            }
+            let first = try stall("/first", beside: 0)
+            // What its system takes is taken.
+            usleep(1_500_000)
+            let second = try stall("/second", beside: 32 << 20)
+            #expect(try RawClient(port: port).ask(get("/large")).status == 200)
+            #expect(traffic.slowReaders.current == 1)
+            #expect(traffic.answers.held > 32 << 20)
+            withExtendedLifetime((first, second)) {}
+        }
+        await server.drain()
     }
 
     /// A slow caller is no reason to cut it as long as there is memory.

@@ -306,6 +306,55 @@ struct HTTPServerTests {
         }
     }
 
+    /// Heads that never end are held in memory, too; small requests are answered meanwhile.
+    @Test func headsOfAllCallersAreBounded() async throws {
+        var limits = HTTPLimits()
+        limits.headerBytesMax = 30_000
+        limits.bodyBytesMax = 1000
+        limits.bodiesBytesMax = 60_000
+        try await withServer(limits: limits, loops: 1) { port in
+            let head = "GET / HTTP/1.1\r\nHost: a\r\nX: " + String(repeating: "x", count: 28_000)
+            let callers = try (0..<2).map { _ in
+                let caller = try RawClient(port: port)
+                try caller.send(head)
+                return caller
+            }
+            // They are all read before somebody else is.
+            for _ in 0..<20 { #expect(try RawClient(port: port).ask(get("/")).status == 200) }
+            let third = try RawClient(port: port)
+            try third.send(head)
+            #expect(try third.answer()?.status == 503)
+            #expect(try RawClient(port: port).ask(get("/")).status == 200)
+            for caller in callers { #expect(try caller.ask("\r\n\r\n").status == 200) }
+            #expect(try RawClient(port: port).ask(head + "\r\n\r\n").status == 200)
+        }
+    }
+
+    /// What waits behind a request is held in memory as long as that.
+    @Test func whatIsSentAheadIsBounded() async throws {
+        var limits = HTTPLimits()
+        limits.bodyBytesMax = 1000
+        limits.bodiesBytesMax = 60_000
+        try await withServer(
+            limits: limits,
+            loops: 1,
+            handler: { request in
+                if request.path == "/slow" { try? await Task.sleep(for: .seconds(1)) }
+                return ServerResponse(status: 200)
+            },
+            body: { port in
+                let ahead = String(repeating: get("/"), count: 1500)
+                let first = try RawClient(port: port)
+                try first.send(get("/slow") + ahead)
+                #expect(try RawClient(port: port).ask(get("/")).status == 200)
+                let second = try RawClient(port: port)
+                try second.send(get("/slow") + ahead)
+                #expect(try second.answer()?.status == 503)
+                for _ in 0...1500 { #expect(try first.answer()?.status == 200) }
+            }
+        )
+    }
+
     @Test func connectionsOverTheLimitWait() async throws {
         var limits = HTTPLimits()
         limits.connectionsMax = 2

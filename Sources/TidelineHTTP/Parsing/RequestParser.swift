@@ -50,6 +50,8 @@ package struct RequestParser: Sendable {
     var line: [UInt8] = []
     /// The bytes of head, or of trailers, so far.
     var lineBytes = 0
+    /// The bytes of the whole head, once it has ended.
+    private var headBytes = 0
 
     /// The lines of fields so far, valid or not.
     private var fields = 0
@@ -58,6 +60,9 @@ package struct RequestParser: Sendable {
     /// The first fault that does not keep the rest of the head from being read: the answer wants
     /// the name of the request, which is in a field.
     private var fault: RequestFault?
+
+    /// How much of the caller's is in memory: head, body, and what of a line has arrived.
+    package var heldBytes: Int { headBytes + lineBytes + request.body.count }
 
     package init(headBytesMax: Int, headFieldsMax: Int = .max, bodyBytesMax: Int) {
         self.headBytesMax = headBytesMax
@@ -241,6 +246,7 @@ package struct RequestParser: Sendable {
     private mutating func finishHead() {
         check.finish(isVersion11: !isVersion10)
         if let fault = fault ?? check.problem.map(RequestFault.malformed) { return refuse(fault) }
+        headBytes = lineBytes
         lineBytes = 0
         if check.isChunked {
             framing = .chunkSize
@@ -269,6 +275,6 @@ package enum RequestFault: Error, Equatable, Sendable {
     case otherVersion
     /// The rest of it did not come in time.
     case tooSlow
-    /// Others hold all the memory that there is for bodies.
+    /// Others hold all the memory that there is for requests.
     case noMemory
 }

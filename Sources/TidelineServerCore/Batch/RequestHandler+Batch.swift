@@ -11,6 +11,7 @@ extension RequestHandler {
     func batch(_ request: ServerRequest, user: User?) async throws -> ServerResponse {
         guard request.method == "POST" else { throw ServerError.methodNotAllowed("POST") }
         let head = RequestHead(request.headers)
+        try Self.checkNames(head)
         try Self.checkType(head)
         let envelope = try BatchReader.read(
             request.body,
@@ -58,6 +59,11 @@ extension RequestHandler {
         return try await service.settings.traffic.answers.room(
             for: min(bytes, limits.batchAnswerBytes)
         )
+    }
+
+    /// A batch has no name of its own: whoever sends one counts on what is not so.
+    private static func checkNames(_ head: RequestHead) throws {
+        guard head.repeatability == RepeatKey.Fields() else { throw ServerError.namedBatch }
     }
 
     private static func checkType(_ head: RequestHead) throws {

@@ -4,7 +4,7 @@ import Dispatch
 import Foundation
 import Synchronization
 
-final class GzipThreads: Sendable {
+package final class GzipThreads: Sendable {
     /// Up to this size an answer is compressed on its event loop: that takes less than a
     /// millisecond, and a change of threads and back is not worth it.
     static let bytesMin = 32 << 10
@@ -14,13 +14,31 @@ final class GzipThreads: Sendable {
         DispatchQueue(label: "tideline-gzip-\($0)")
     }
     private let next = Atomic<Int>(0)
+    private let code: @Sendable ([UInt8]) -> [UInt8]?
 
-    /// The bytes as one gzip member, or nil when it would be no smaller.
-    func gzip(_ bytes: [UInt8]) async -> [UInt8]? {
+    package init(code: @escaping @Sendable ([UInt8]) -> [UInt8]? = ContentCoding.gzip) {
+        self.code = code
+    }
+
+    /// The bytes as one gzip member, or nil when it would be no smaller, or nobody waits for it any
+    /// more when it is its turn.
+    package func gzip(_ bytes: [UInt8]) async -> [UInt8]? {
         let turn = next.wrappingAdd(1, ordering: .relaxed).oldValue
         let queue = queues[Int(UInt(bitPattern: turn) % UInt(queues.count))]
-        return await withCheckedContinuation { continuation in
-            queue.async { continuation.resume(returning: ContentCoding.gzip(bytes)) }
+        let isGivenUp = GivenUp()
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                queue.async { [code] in
+                    let small = isGivenUp.value.load(ordering: .relaxed) ? nil : code(bytes)
+                    continuation.resume(returning: small)
+                }
+            }
+        } onCancel: {
+            isGivenUp.value.store(true, ordering: .relaxed)
         }
+    }
+
+    private final class GivenUp: Sendable {
+        let value = Atomic(false)
     }
 }

@@ -2,7 +2,9 @@
 //
 // An answer counts from the moment its making begins until the last of it is with the system, on
 // all event loops together. Where there is no room, the making of a large answer waits: nobody is
-// refused for the slowness of others, as long as the event loops cut those who do not read.
+// refused for the slowness of others, as long as the event loops cut those who do not read. Room
+// that becomes free goes by turns to who waits the longest and to who came last: else somebody who
+// reads would wait until all are cut that came before and do not.
 
 import Synchronization
 
@@ -21,6 +23,8 @@ package final class AnswerMemory: Sendable {
         var held = 0
         /// In the order of their coming.
         var waiters: [Waiter] = []
+        /// Whether it is the turn of who came last.
+        var isTurnOfLast = false
         var nextID: UInt64 = 0
     }
 
@@ -39,6 +43,9 @@ package final class AnswerMemory: Sendable {
 
     /// Whether so much is held that those who do not read have to go.
     package var isShort: Bool { state.withLock { $0.held >= bytesMax / 2 || !$0.waiters.isEmpty } }
+
+    /// Whether somebody waits for room.
+    package var isWanted: Bool { state.withLock { !$0.waiters.isEmpty } }
 
     /// The most that wait for room; more are refused.
     private static let waitersMax = 1000
@@ -113,13 +120,16 @@ package final class AnswerMemory: Sendable {
     fileprivate func change(by bytes: Int) {
         let ready = state.withLock { state in
             state.held += bytes
-            var count = 0
-            while count < state.waiters.count, fits(state.waiters[count].bytes, state) {
-                state.held += state.waiters[count].bytes
-                count += 1
+            var ready: [Waiter] = []
+            while let waiter = state.isTurnOfLast ? state.waiters.last : state.waiters.first,
+                fits(waiter.bytes, state)
+            {
+                state.held += waiter.bytes
+                state.waiters.remove(at: state.isTurnOfLast ? state.waiters.count - 1 : 0)
+                state.isTurnOfLast.toggle()
+                ready.append(waiter)
             }
-            defer { state.waiters.removeFirst(count) }
-            return Array(state.waiters[..<count])
+            return ready
         }
         for waiter in ready {
             waiter.continuation.resume(returning: AnswerShare(self, waiter.bytes))

@@ -143,6 +143,12 @@ extension ServerError {
         ServerError(400, message, headers: [field: "rejected"], code: "repeatability")
     }
 
+    /// Its requests are done one by one, so each is repeated by itself.
+    static let namedBatch = repeatability(
+        "Repeatability-Request-ID and Repeatability-First-Sent are not for a batch: each request of "
+            + "it carries its own, among its 'headers'."
+    )
+
     /// The name was given to another request before.
     package static let anotherRequest = ServerError(
         400,

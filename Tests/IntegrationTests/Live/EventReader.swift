@@ -27,8 +27,14 @@ final class EventReader {
     private(set) var lastID: String?
 
     /// Asks, and reads the head of the answer.
-    init(_ port: Int, _ target: String, _ headers: String = "", version: String = "1.1") throws {
-        connection = try RawConnection(port: port)
+    init(
+        _ port: Int,
+        _ target: String,
+        _ headers: String = "",
+        version: String = "1.1",
+        receiveBuffer: Int32? = nil
+    ) throws {
+        connection = try RawConnection(port: port, receiveBuffer: receiveBuffer)
         try connection.send("GET \(target) HTTP/\(version)\r\nHost: a\r\n\(headers)\r\n")
         head = try text(upTo: "\r\n\r\n") ?? ""
         status = head.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0

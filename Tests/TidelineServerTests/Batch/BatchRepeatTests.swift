@@ -52,6 +52,22 @@ import TidelineServerSQLite
         #expect(await door.send("GET", "/tables/TodoItem").rows.count == 1)
     }
 
+    /// Nothing of a batch is known by a name of the batch, so nobody is to count on it.
+    @Test(arguments: [
+        ["Repeatability-Request-ID"], ["Repeatability-First-Sent"],
+        ["Repeatability-Request-ID", "Repeatability-First-Sent"],
+    ])
+    func aBatchHasNoNameOfItsOwn(_ names: [String]) async throws {
+        let door = try await Door()
+        var headers: HTTPFields = [:]
+        for name in names { headers.append(name, try #require(Self.named("all")[name])) }
+        let answer = await door.batch(Self.parts(), headers: headers)
+        #expect(answer.status == 400 && answer.row["code"] as? String == "repeatability")
+        #expect(answer.error.contains("each request of it carries its own"))
+        #expect(answer.headers["Repeatability-Result"] == "rejected")
+        #expect(await door.send("GET", "/tables/TodoItem").rows.isEmpty)
+    }
+
     /// The connection broke behind the first of two batches of one queue.
     @Test func whatWasDoneOfABatchIsNotDoneAgain() async throws {
         let door = try await Door()

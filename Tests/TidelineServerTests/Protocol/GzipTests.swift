@@ -70,4 +70,24 @@ private final class Turns: Sendable {
         // The few steps of the way through the handler are turns, too.
         #expect((turns.count > 50) == (size > 100_000), "\(turns.count) turns")
     }
+
+    /// What nobody waits for any more is not compressed when it is its turn.
+    @Test func answersOfCallersThatLeftAreNotCompressed() async {
+        let coded = Mutex(0)
+        let gate = DispatchSemaphore(value: 0)
+        let threads = GzipThreads { bytes in
+            coded.withLock { $0 += 1 }
+            gate.wait()
+            return bytes
+        }
+        let count = max(1, ProcessInfo.processInfo.activeProcessorCount / 2)
+        let stay = (0..<count).map { _ in Task { await threads.gzip([1]) } }
+        while coded.withLock({ $0 }) < count { await Task.yield() }
+        let leave = (0..<count).map { _ in Task { await threads.gzip([2]) } }
+        for task in leave { task.cancel() }
+        for _ in 0..<2 * count { gate.signal() }
+        for task in leave { #expect(await task.value == nil) }
+        for task in stay { #expect(await task.value == [1]) }
+        #expect(coded.withLock { $0 } == count)
+    }
 }
