@@ -75,7 +75,7 @@ struct Commands {
             }
         }
         if count == 0 { Terminal.say(all ? "no items" : "nothing to do") }
-        for misfit in misfits { Terminal.warn("an item is not shown. \(misfit.message)") }
+        for misfit in misfits { Terminal.warn("an item is not shown. \(misfit.words)") }
     }
 
     private func sync(_ todos: SyncTable<TodoItem>) async throws {
@@ -139,6 +139,9 @@ struct Commands {
         let explanation = try await client.syncContext.explain(table: name, id: found)
         Terminal.say(found)
         for reason in explanation.reasons { Terminal.say("  \(reason)") }
+        if explanation.has(.parked) || explanation.has(.damaged) {
+            Terminal.say("  See 'todo conflicts' for what can be done.")
+        }
     }
 
     /// The id that begins so.

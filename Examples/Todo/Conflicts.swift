@@ -9,9 +9,9 @@ struct Conflicts {
         let errors = try await context.operationErrors()
         for error in errors {
             Terminal.say(
-                "\(short(error.itemID))  \(error.kind) \(outcome(error))"
+                "\(short(Self.name(error)))  \(error.kind) \(outcome(error))"
             )
-            Terminal.say("  server: \(error.message)")
+            Terminal.say("  server: \(Self.reason(error))")
             Terminal.say("  mine:   \(error.item.map(describe) ?? absent(error))")
             Terminal.say("  theirs: \(theirs(error))")
         }
@@ -22,6 +22,29 @@ struct Conflicts {
                 "Settle with 'todo conflicts keep-mine ID' or 'todo conflicts take-theirs ID'."
             )
         }
+    }
+
+    /// What the conflict is called here: an entry that does not say its item has an id of its own.
+    private static func name(_ error: TableOperationError) -> String {
+        error.itemID.isEmpty ? error.id : error.itemID
+    }
+
+    /// What happened, in words of this program.
+    static func reason(_ error: TableOperationError) -> String {
+        guard error.statusCode == nil else { return error.message }
+        let what =
+            if error.table != TodoItem.tableName {
+                "It belongs to no list that this program knows."
+            } else if error.itemID.isEmpty {
+                "The store does not say any more which item it is for."
+            } else if error.item == nil, error.kind != .delete {
+                "The item is not on this device."
+            } else {
+                "What the store has of it cannot be read whole."
+            }
+        let id = short(name(error))
+        return "The \(error.kind) '\(id)' cannot be sent. \(what) Drop it with 'todo conflicts "
+            + "take-theirs \(id) --discard' and make the change again."
     }
 
     private func outcome(_ error: TableOperationError) -> String {
@@ -55,9 +78,13 @@ struct Conflicts {
             return
         }
         guard let mine = error.item ?? (error.kind == .delete ? Row() : nil) else {
-            throw Mistake(message: "there is no item of mine to keep. \(error.message)")
+            throw Mistake(message: "there is no item of mine to keep. \(Self.reason(error))")
         }
-        try await error.updateOperationAndRetry(with: mine)
+        do {
+            try await error.updateOperationAndRetry(with: mine)
+        } catch let failure as SyncError where error.statusCode == nil && failure.cause == nil {
+            throw Mistake(message: "mine cannot be kept as it is. \(Self.reason(error))")
+        }
         Terminal.say("kept mine; 'todo sync' sends it")
     }
 
@@ -73,21 +100,21 @@ struct Conflicts {
         if let lost, !discards {
             throw Mistake(
                 message: """
-                    There is no item of theirs to take. \(error.message) Nothing was changed: \
+                    There is no item of theirs to take. \(Self.reason(error)) Nothing was changed: \
                     this is the only copy of '\(lost)'. Mend it with 'todo edit', or drop it for \
                     good with 'todo conflicts take-theirs \(id) --discard'.
                     """
             )
         }
         try await error.cancelOperationAndDiscardItem()
-        Terminal.say(lost.map { "dropped \(short(error.itemID))  \($0)" } ?? "took theirs")
+        Terminal.say(lost.map { "dropped \(short(Self.name(error)))  \($0)" } ?? "took theirs")
     }
 
     /// The conflict whose id begins so; nil when its item only waits to be sent.
     private func find(_ id: String) async throws -> TableOperationError? {
-        let matches = try await context.operationErrors().filter { $0.itemID.hasPrefix(id) }
-        if let exact = matches.first(where: { $0.itemID == id }) ?? matches.first,
-            matches.count == 1 || exact.itemID == id
+        let matches = try await context.operationErrors().filter { Self.name($0).hasPrefix(id) }
+        if let exact = matches.first(where: { Self.name($0) == id }) ?? matches.first,
+            matches.count == 1 || Self.name(exact) == id
         {
             return exact
         }

@@ -74,6 +74,12 @@ struct Options {
                 message: "'\(address)' is no server URL. Give one like http://127.0.0.1:8080."
             )
         }
+        guard url.user() == nil, url.password() == nil, url.query() == nil, url.fragment() == nil
+        else {
+            throw UsageError(
+                message: "a server URL has no name, password, query or fragment. Leave them out."
+            )
+        }
         server = url
         command = try Self.command(words)
     }

@@ -26,13 +26,13 @@ struct Todo {
             "\(text(of: error.rejected))\n\(text(of: error.pull))"
         case let error as PushError where error.status == .operationErrors:
             """
-            The server rejected \(error.errors.count == 1 ? "a change" : "some changes"). \
-            \(error.errors.map(\.message).joined(separator: " ")) See 'todo conflicts'.
+            \(error.summary) \
+            \(error.errors.map(Conflicts.reason).joined(separator: " ")) See 'todo conflicts'.
             """
         case let error as PushError: error.description
         case let error as SyncError where error.code == .insecureEndpoint:
             "\(error.message) Here: --allow-insecure-endpoint."
-        case let error as SyncError: error.message
+        case let error as SyncError: error.words
         default: "\(error)"
         }
     }
@@ -41,6 +41,27 @@ struct Todo {
         let text = Terminal.printable(message, keepingLines: true)
         FileHandle.standardError.write(Data("todo: \(text)\n".utf8))
         exit(code)
+    }
+}
+
+extension PushError {
+    /// What became of the changes that were not taken.
+    fileprivate var summary: String {
+        let isRejected = errors.contains { $0.statusCode != nil }
+        switch (errors.count, isRejected) {
+        case (1, true): return "The server rejected a change."
+        case (1, false): return "A change cannot be sent."
+        case (_, true): return "The server rejected some changes."
+        case (_, false): return "Some changes cannot be sent."
+        }
+    }
+}
+
+extension SyncError {
+    /// What happened, and what can be done here: the SDK's own remedies are calls in Swift.
+    var words: String {
+        guard code == .rowDoesNotFit, let end = message.range(of: ". ") else { return message }
+        return message[..<end.lowerBound] + ". 'todo rm' removes it from all devices."
     }
 }
 

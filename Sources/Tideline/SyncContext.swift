@@ -116,7 +116,9 @@ public actor SyncContext {
         try await engine().read { try $0.operations().map(\.pending) }
     }
 
-    /// The operations that the server rejected and nobody has settled; durable.
+    /// The operations that the server rejected, or that cannot be sent, and nobody has settled.
+    ///
+    /// They are durable. Operations of a table that the app does not name are among them.
     public func operationErrors() async throws -> [TableOperationError] {
         try await engine().operationErrors()
     }

@@ -40,6 +40,34 @@ import Tideline
         #expect(Self.code(url, allowsInsecure: true) == (code == .insecure ? nil : code))
     }
 
+    /// A request may have a query; the address that requests are made from may not.
+    @Test(arguments: [
+        "https://h.example/x?a=b", "https://h.example?", "https://h.example/#top",
+        "http://127.0.0.1:8080/?key=secret#x",
+    ])
+    func anEndpointHasNoQuery(_ text: String) throws {
+        let url = try #require(URL(string: text))
+        #expect(Self.code(url, allowsInsecure: false) == nil)
+        let error = #expect(throws: TransportError.self) {
+            try EndpointRules.check(endpoint: url, allowsInsecure: false)
+        }
+        #expect(error?.code == .invalidRequest)
+        #expect(error?.message.contains("query or a fragment") == true)
+        #expect(error?.message.contains("secret") == false)
+    }
+
+    /// The other rules hold for endpoints too.
+    @Test(arguments: addresses)
+    func checksEndpoints(_ text: String, _ code: TransportError.Code?) throws {
+        let url = try #require(URL(string: text))
+        do {
+            try EndpointRules.check(endpoint: url, allowsInsecure: false)
+            #expect(code == nil)
+        } catch {
+            #expect(error.code == code)
+        }
+    }
+
     /// What belongs to one server is known again however its address is written.
     static let spellings: [(String, String, Bool)] = [
         ("https://a.example", "HTTPS://A.Example:443/", true),

@@ -26,8 +26,8 @@ extension Placeholder where T: Decodable {
             }
         }
         let decoder = PlaceholderDecoder()
-        let made = try? T(from: decoder)
-        guard let value = made ?? firstCase(type) ?? zeroBits(type) else { return nil }
+        let decoded = try? T(from: decoder)
+        guard let value = decoded ?? firstCase(type) ?? zeroBits(type) else { return nil }
         return Placeholder(value: value, scalar: decoder.scalar, isNullable: decoder.isNullable)
     }
 

@@ -31,6 +31,25 @@ package enum EndpointRules {
         }
     }
 
+    /// Checks that an address may be that of a server: requests put their paths and queries behind it.
+    ///
+    /// - Parameters:
+    ///   - url: An absolute URL.
+    ///   - allowsInsecure: Whether plain http may leave this machine.
+    /// - Throws: ``TransportError`` with code `insecure` or `invalidRequest`.
+    package static func check(endpoint url: URL, allowsInsecure: Bool) throws(TransportError) {
+        try check(url, allowsInsecure: allowsInsecure)
+        // In text that is a URL these two stand nowhere else.
+        guard !url.absoluteString.contains(where: { $0 == "?" || $0 == "#" }) else {
+            throw .invalidRequest(
+                """
+                The endpoint has a query or a fragment (what follows '?' or '#'), which no request \
+                could keep. Write it as https://host/path.
+                """
+            )
+        }
+    }
+
     /// Whether two addresses have the same scheme, host and port.
     package static func sameOrigin(_ one: URL, _ other: URL) -> Bool {
         guard let oneHost = one.host()?.lowercased(), !oneHost.isEmpty,

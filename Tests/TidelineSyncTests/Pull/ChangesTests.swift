@@ -133,6 +133,48 @@ import TidelineTestKit
         #expect(try await ids(device) == ["b"])
     }
 
+    /// A server that tells no changes any more: what it answers to the link is no part of them.
+    @Test func aServerThatStopsTellingChangesIsPulledByTime() async throws {
+        let device = try await Device(transport)
+        transport.add(
+            Self.changes([serverRow("a", 1), serverRow("b", 1)], delta: "$deltatoken=d1"),
+            page([serverRow("b", 1)]),
+            page([serverRow("b", 1), serverRow("c", 2)]),
+            page([serverRow("c", 2)])
+        )
+        try await device.todos().pull(queryID: "all")
+        let result = try await device.todos().pull(queryID: "all")
+        #expect(result.requests == 2 && result.removed == 1)
+        #expect(try await ids(device) == ["b", "c"])
+        try await device.todos().pull(queryID: "all")
+        #expect(transport.sent.last?.query.contains("updatedAt ge") == true)
+        #expect(transport.unused == 0)
+    }
+
+    /// Twice in one pull is an error that says what came; the next pull is not stuck in it.
+    @Test func linksThatAreMissingTwiceAreAnError() async throws {
+        let device = try await Device(transport)
+        transport.add(
+            Self.changes([serverRow("a", 1)], next: "$deltatoken=l1"),
+            Self.changes([serverRow("b", 2)]),
+            Self.changes([serverRow("a", 1)], next: "$deltatoken=l1"),
+            Self.changes([serverRow("b", 2)])
+        )
+        let error = await #expect(throws: SyncError.self) {
+            try await device.todos().pull(queryID: "all")
+        }
+        #expect(error?.code == .badResponse)
+        for words in ["'Todo'", "neither a next link nor a delta link", "without a query id"] {
+            #expect(error?.message.contains(words) == true, "\(words)")
+        }
+        transport.add(
+            Self.changes([serverRow("b", 2)]),
+            Self.changes([serverRow("b", 2)], delta: "$deltatoken=d1")
+        )
+        try await device.todos().pull(queryID: "all")
+        #expect(try await ids(device) == ["b"])
+    }
+
     // MARK: - Several queries
 
     @Test func aRowStaysAsLongAsAQueryHoldsIt() async throws {

@@ -122,10 +122,22 @@ import Tideline
         #expect(later.requests == 1)
     }
 
-    @Test func aPageWithoutAnyLinkIsNone() {
+    /// What came may not be all: everything is read anew, once.
+    @Test func aPageOfChangesWithoutAnyLinkStartsOverOnce() {
         var machine = PullMachine(isIncremental: true, position: .link("d1"), limits: limits)
         _ = machine.start()
-        #expect(machine.received(tracked(3)) == .finish(.badPage))
+        #expect(machine.received(tracked(3)) == .request(from: nil))
+        #expect(machine.received(tracked(5, next: "n1")) == link("n1", first: true))
+        #expect(machine.applied() == .follow("n1"))
+        #expect(machine.received(tracked(2)) == .finish(.missingLink))
+    }
+
+    /// A server that says that it tells changes and never does is pulled by time.
+    @Test func aListWithoutAnyLinkTellsNoChanges() {
+        var machine = PullMachine(isIncremental: true, limits: limits)
+        _ = machine.start()
+        #expect(machine.received(tracked(3)) == step(3, first: true, last: true))
+        #expect(machine.applied() == .finish(nil))
     }
 
     @Test(arguments: [400, 410])

@@ -39,9 +39,9 @@ import TidelineCore
         let known = ServerState.deleted(version: "v3")
         for pulled in [gone, known] {
             let update = Self.sent(.update, pulled, isRepeat: true)
-            #expect(ServerState.settled(Self.row(2), update) == pulled)
+            #expect(ServerState.newest(after: Self.row(2), to: update) == pulled)
             let insert = Self.sent(.insert, pulled, isRepeat: true, ifMatch: nil)
-            #expect(ServerState.settled(Self.row(2), insert) == pulled)
+            #expect(ServerState.newest(after: Self.row(2), to: insert) == pulled)
         }
     }
 
@@ -50,35 +50,36 @@ import TidelineCore
             for hasTime in [false, true] {
                 let revived = Self.row(3, hasTime: hasTime)
                 let operation = Self.sent(.delete, revived, isRepeat: true)
-                #expect(ServerState.settled(answer, operation) == revived)
+                #expect(ServerState.newest(after: answer, to: operation) == revived)
             }
         }
     }
 
     @Test func theLaterRowCountsByItsTime() {
         let operation = Self.sent(.update, Self.row(3), isRepeat: true)
-        #expect(ServerState.settled(Self.row(2), operation) == Self.row(3))
-        #expect(ServerState.settled(Self.row(4), operation) == Self.row(4))
+        #expect(ServerState.newest(after: Self.row(2), to: operation) == Self.row(3))
+        #expect(ServerState.newest(after: Self.row(4), to: operation) == Self.row(4))
     }
 
     /// What the operation was based on, and its own row, are not later than its answer.
     @Test func theAnswerCountsOverWhatItIsBasedOn() {
         let pulled = Self.row(1, hasTime: false)
         let operation = Self.sent(.update, pulled, isRepeat: true)
-        #expect(ServerState.settled(Self.row(2), operation) == Self.row(2))
+        #expect(ServerState.newest(after: Self.row(2), to: operation) == Self.row(2))
         let own = Self.sent(.update, Self.row(2, hasTime: false), isRepeat: true)
-        #expect(ServerState.settled(Self.row(2), own) == Self.row(2))
+        #expect(ServerState.newest(after: Self.row(2), to: own) == Self.row(2))
         let tombstone = ServerState.deleted(version: "v1")
         let revival = Self.sent(.update, tombstone, isRepeat: true)
-        #expect(ServerState.settled(Self.row(2), revival) == Self.row(2))
+        #expect(ServerState.newest(after: Self.row(2), to: revival) == Self.row(2))
     }
 
     /// The answer to a first attempt is never stored.
     @Test func theAnswerToAFirstAttemptCounts() {
         let operation = Self.sent(.update, .deleted(version: nil), isRepeat: false)
-        #expect(ServerState.settled(Self.row(2), operation) == Self.row(2))
+        #expect(ServerState.newest(after: Self.row(2), to: operation) == Self.row(2))
         #expect(
-            ServerState.settled(Self.row(2), Self.sent(.update, nil, isRepeat: true)) == Self.row(2)
+            ServerState.newest(after: Self.row(2), to: Self.sent(.update, nil, isRepeat: true))
+                == Self.row(2)
         )
     }
 }

@@ -77,6 +77,34 @@ import TidelineCore
         Self.expect(try #require(error?.message), words, "the request to table 'Todo'")
     }
 
+    /// A server without digests is named as such: nobody has asked for a pull.
+    @Test(arguments: [404, 405, 501])
+    func verifyNeedsAServerWithDigests(status: Int) {
+        let error = Self.verifyError(TransportResponse(status: status))
+        #expect(error.statusCode == status)
+        for words in ["has no $digest for 'Todo' (\(status))", "verify needs a Tideline server"] {
+            #expect(error.message.contains(words), "\(error.message)")
+        }
+        #expect(!error.message.contains("refused"))
+    }
+
+    @Test func otherAnswersToVerifySpeakOfIt() {
+        let refused = TransportResponse(status: 403, body: Array(#"{"error":"Not yours."}"#.utf8))
+        let message = Self.verifyError(refused).message
+        #expect(message.contains("refused the verification of 'Todo' (403): Not yours."))
+        let failed = Self.verifyError(TransportResponse(status: 503)).message
+        #expect(failed.contains("answered the verification of 'Todo' with status 503"))
+    }
+
+    private static func verifyError(_ response: TransportResponse) -> SyncError {
+        SyncError.verifyFailed(
+            .rejected(status: response.status),
+            table: "Todo",
+            answer: AnswerOutline(response),
+            server: "http://localhost"
+        )
+    }
+
     private static func expect(_ message: String, _ words: [String], _ what: String) {
         for word in words + ["http://localhost answered \(what)"] {
             #expect(message.contains(word), "\(word) in: \(message)")

@@ -171,6 +171,25 @@ import TidelineTestKit
         }
     }
 
+    /// A server may write the system columns in other letters: the place to go on from is found all
+    /// the same, and the row of the boundary is known again.
+    @Test(arguments: [("updatedAt", "version"), ("UpdatedAt", "Version"), ("UPDATEDAT", "VERSION")])
+    func aCursorIsFoundInAnyCase(updatedAt: String, version: String) async throws {
+        let device = try await Device(transport, tables: [Plain.self])
+        let row = serverRow("a", 5).replacing("\"updatedAt\"", with: "\"\(updatedAt)\"")
+            .replacing("\"version\"", with: "\"\(version)\"")
+        transport.add(page([row]), page([row]))
+        let plain = try device.client.syncTable(Plain.self)
+        #expect(try await plain.pull(queryID: "all").applied == 1)
+        #expect(try await plain.pull(queryID: "all").applied == 0)
+        let cursor = "updatedAt ge \(stamp(5))"
+        #expect(transport.sent.last?.query.contains(cursor) == true)
+        try await plain.update(id: "a") { $0.text = "mine" }
+        transport.add(.json(200, serverRow("a", 6, text: "mine")))
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.last?.ifMatch == "\"v5\"")
+    }
+
     @Test func tablesThatDifferOnlyInCaseAreRefused() async throws {
         await #expect(throws: SyncError.self) {
             try await Device(transport, tables: [Todo.self, Capital.self])

@@ -157,6 +157,9 @@ import TidelineSQLite
     @Test func aWriteIsSyncedToTheDisk() async throws {
         try await withTemporaryFile { path in
             _ = try SQLiteStore(path: path)
+            // In its head a file says that it has a write-ahead log: 2 to write, 2 to read.
+            let head = try Data(contentsOf: URL(filePath: path)).prefix(20)
+            #expect(Array(head.suffix(2)) == [2, 2])
             let database = try Database(path: path)
             #expect(try database.integer("PRAGMA synchronous") == 2)
             #expect(try database.integer("PRAGMA user_version") == 2)

@@ -29,6 +29,21 @@ import TidelineTestKit
         #expect(await code { try await device.todos().pull(queryID: nil) } == .insecureEndpoint)
     }
 
+    /// Requests put their paths behind the endpoint: a query there would be lost, or in their way.
+    @Test(arguments: ["https://example.com/x?key=secret", "https://example.com/#top"])
+    func anEndpointWithAQueryIsRefused(_ text: String) async throws {
+        let device = try await Device(transport, endpoint: try #require(URL(string: text)))
+        try await device.todos().insert(Todo(id: "a"))
+        let error = await #expect(throws: SyncError.self) {
+            try await device.todos().pull(queryID: nil)
+        }
+        #expect(error?.code == .badRequest)
+        #expect(error?.message.contains("query or a fragment") == true)
+        #expect(error?.message.contains("secret") == false)
+        #expect(try await device.queue() == ["insert a"])
+        #expect(transport.sent.isEmpty)
+    }
+
     // MARK: - Rows that do not fit
 
     private func misfit() async throws -> Device {

@@ -48,9 +48,9 @@ package enum ServerState: Sendable, Hashable {
     /// The answer to a repeat may be the one that was stored for the first attempt, and the row
     /// another one since. Where that cannot be seen the pull's state counts: if the answer is the
     /// later one, the next pull brings it.
-    package static func settled(
-        _ answer: ServerState,
-        _ operation: QueuedOperation
+    package static func newest(
+        after answer: ServerState,
+        to operation: QueuedOperation
     ) -> ServerState {
         guard let pulled = operation.basis.latest, operation.outcomeUnknown else {
             return later(operation.basis.latest, answer)

@@ -29,6 +29,8 @@ package struct PullMachine: Sendable {
         case tooManyPages
         /// The pull had begun anew, and once more the server knew nothing of what it gave before.
         case changingServer
+        /// The pull had begun anew, and once more a page of changes led nowhere.
+        case missingLink
     }
 
     package enum Action: Sendable, Hashable {
@@ -118,7 +120,9 @@ package struct PullMachine: Sendable {
             // one that has dropped tombstones since the cursor cannot tell what is gone.
             if page.tracksChanges || isLater(page.horizon, than: from) { return beginAnew() }
         }
-        if isFollowingChanges || request == .request(from: nil) && page.tracksChanges {
+        // A list that leads nowhere tells no changes, whatever it says.
+        let isTracked = page.tracksChanges && (page.nextLink ?? page.deltaLink) != nil
+        if isFollowingChanges || request == .request(from: nil) && isTracked {
             return followChanges(page)
         }
         return followTime(page)
@@ -133,7 +137,10 @@ package struct PullMachine: Sendable {
             position = .link(link)
             return apply(then: .follow(link))
         }
-        guard let link = page.deltaLink else { return finish(.badPage) }
+        guard let link = page.deltaLink else {
+            // What came may not be all: a server that tells no changes any more answers so.
+            return hasBegunAnew ? finish(.missingLink) : beginAnew()
+        }
         position = .link(link)
         return apply(then: nil)
     }

@@ -90,12 +90,6 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
-    /// The rows with their masks.
-    var held: HeldRows {
-        guard let held = store as? HeldRows else { return HeldRows(store) }
-        return held
-    }
-
     /// Removes a row that left every query while its operation was pending.
     func removeUnheld(_ id: String, _ table: String) throws {
         guard let row = try held.inner.row(id: .string(id), in: table), HeldMask.bits(row) == 0

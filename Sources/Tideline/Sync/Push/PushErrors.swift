@@ -34,7 +34,8 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
         public static let storeFailure = Self(.storeFailure)
         /// The task was cancelled.
         public static let cancelled = Self(.cancelled)
-        /// The server rejected operations; they are parked and stand in `errors`.
+        /// The server rejected operations, or some cannot be sent; they wait for the app and stand
+        /// in `errors`.
         public static let operationErrors = Self(.operationErrors)
 
         /// The name of the status.
@@ -43,7 +44,7 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
 
     /// Why the push ended.
     public var status: Status
-    /// The rejected operations, those of earlier pushes too.
+    /// The operations that wait for the app, those of earlier pushes too.
     public var errors: [TableOperationError]
     /// How many operations the server accepted before.
     public var completed: Int
@@ -54,12 +55,20 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
     public var description: String {
         switch status {
         case .operationErrors:
-            "The server rejected \(errors.count) operation(s). Settle each with one of its actions: "
-                + firstMessages
+            "\(whatWaits). Settle each with one of its actions: " + firstMessages
         case .unauthorized: "The server wants a sign-in. Sign in and push again."
         case .cancelled: "The push was cancelled. Push again to go on."
         case .storeFailure: (cause as? SyncError)?.message ?? "The store on the device failed."
         default: "\(reason) Nothing is lost; push again later."
+        }
+    }
+
+    private var whatWaits: String {
+        switch errors.count(where: { $0.statusCode != nil }) {
+        case 0: "\(errors.count) operation(s) cannot be sent"
+        case errors.count: "The server rejected \(errors.count) operation(s)"
+        case let rejected:
+            "The server rejected \(rejected) operation(s), \(errors.count - rejected) cannot be sent"
         }
     }
 
@@ -83,7 +92,8 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
     }
 }
 
-/// An operation that the server rejected.
+/// An operation that the server rejected, or that cannot be sent: its entry is damaged, its row is
+/// gone, or the app does not name its table.
 ///
 /// It is durable: after a restart ``SyncContext/operationErrors()`` returns it again, and its
 /// actions still work. One of them, or a new edit of the row, releases the operation.
@@ -128,6 +138,9 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
 
     /// Drops the operation and puts the last known server row back, or deletes the row where there
     /// is none; ``serverCopy`` says which.
+    ///
+    /// Where the entry of the operation is damaged, or the app does not name its table, only the
+    /// operation goes: the row stays until the next pull, which reads the table anew.
     public func cancelOperationAndDiscardItem() async throws {
         try await engine.discard(self)
     }

@@ -110,7 +110,7 @@ struct PushPreparation {
         }
         if slice.blocked.contains(operation.row) { return .passed }
         // Operations of a table that the app no longer names wait until it names it again.
-        guard queue.catalog.schema(operation.table) != nil else { return .passed }
+        guard queue.catalog.names(tableOf: operation) else { return .passed }
         guard result.operations.count < slice.rows, !rows.contains(operation.row) else {
             return .full
         }

@@ -84,7 +84,8 @@ struct Settlement {
         }
         let newest =
             mayBeStored
-            ? ServerState.settled(server, operation) : ServerState.later(basis.latest, server)
+            ? ServerState.newest(after: server, to: operation)
+            : ServerState.later(basis.latest, server)
         guard let later else { return try apply(newest, operation.table, operation.itemID) }
         basis = RowBasis(base: server.row, latest: newest == server ? nil : newest)
         try moveUp(later, behind: operation, server, basis)

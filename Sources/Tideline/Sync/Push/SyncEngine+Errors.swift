@@ -4,26 +4,8 @@ import TidelineCore
 
 extension SyncEngine {
     func operationErrors() async throws -> [TableOperationError] {
-        let catalog = catalog
-        let stored = try await read { reader in
-            var query = TableQuery()
-            query.order = [SortKey(column: "operationId")]
-            return try reader.store.rows(query, in: SystemTables.errors).compactMap {
-                row -> (StoredError, ServerState?)? in
-                guard case .integer(let id) = row["operationId"],
-                    let operation = try reader.operation(id)
-                else { return nil }
-                let schema = catalog.schema(operation.table)
-                var error = StoredError(row: row, operation: operation, schema: schema)
-                // Of an operation that could not be sent, or an error that cannot be read.
-                if error.item == nil, operation.kind != .delete {
-                    let id = Value.string(operation.itemID)
-                    error.item = try reader.store.row(id: id, in: operation.table)
-                }
-                return (error, operation.basis.lastKnown)
-            }
-        }
-        return stored.map { TableOperationError($0, known: $1, engine: self) }
+        let errors = try await read { try $0.errors() }
+        return errors.map { TableOperationError($0, known: $1, engine: self) }
     }
 
     func discard(_ error: TableOperationError) async throws {
@@ -31,7 +13,10 @@ extension SyncEngine {
             try queue.remove(operation)
             seen.note(.takenBack(operation.row))
             // Of an entry that cannot be read nothing is known: the row stays until it is read anew.
-            if operation.damage != nil { return try queue.letGo(behind: operation) }
+            // The rows of a table that the app does not name cannot be reached.
+            guard operation.damage == nil, queue.catalog.names(tableOf: operation) else {
+                return try queue.letGo(behind: operation)
+            }
             switch operation.basis.lastKnown {
             case .row(let row):
                 // While it was not here nothing kept what queries told of it: they read anew.
@@ -50,6 +35,8 @@ extension SyncEngine {
 
     func cancel(_ error: TableOperationError, _ item: Row) async throws {
         try await resolve(error) { queue, operation, seen in
+            guard !operation.itemID.isEmpty else { throw SyncError.unsendable(operation) }
+            try queue.checkTable(of: operation)
             try queue.remove(operation)
             seen.note(.takenBack(operation.row))
             let (table, id) = (operation.table, Value.string(operation.itemID))
@@ -64,6 +51,7 @@ extension SyncEngine {
     func retry(_ error: TableOperationError, _ item: Row) async throws {
         try await resolve(error) { queue, operation, seen in
             guard operation.damage == nil else { throw SyncError.unsendable(operation) }
+            try queue.checkTable(of: operation)
             var again = operation
             if let latest = operation.basis.latest {
                 again = ConflictRules.onTop(operation, latest)
@@ -98,28 +86,91 @@ extension SyncEngine {
     ) async throws {
         let (id, operationID) = (error.id, error.operationID)
         try await noting { queue, seen in
-            guard try queue.store.row(id: .string(id), in: SystemTables.errors) != nil,
-                let operation = try queue.reader.operation(operationID),
-                operation.state == .parked
+            guard let operation = try queue.reader.operation(operationID),
+                try queue.reader.hasError(id, operation)
             else { throw SyncError.errorSettled() }
             try body(queue, operation, seen)
         }
     }
 }
 
+extension QueueReader {
+    /// The errors of the operations that wait for the app, in the order of the queue, and what the
+    /// server is known to have of their rows.
+    ///
+    /// A parked operation whose error is gone waits too, and one of a table that the app does not
+    /// name: they get an error that is not stored, so that nothing waits in silence.
+    fileprivate func errors() throws -> [(StoredError, ServerState?)] {
+        var stored: [Int64: Row] = [:]
+        for row in try store.rows(TableQuery(), in: SystemTables.errors) {
+            if case .integer(let id) = row["operationId"] { stored[id] = row }
+        }
+        let ids = try Set(stored.keys).union(parkedIDs()).union(idsOfUnnamedTables())
+        return try ids.sorted().compactMap { id in
+            guard let operation = try operation(id) else { return nil }
+            let schema = catalog.schema(operation.table)
+            var error =
+                stored[id].map { StoredError(row: $0, operation: operation, schema: schema) }
+                ?? derivedError(operation)
+            // Of an operation that could not be sent, or an error that cannot be read.
+            if error.item == nil, operation.kind != .delete {
+                error.item = try localRow(of: operation)
+            }
+            return (error, operation.basis.lastKnown)
+        }
+    }
+
+    /// The error of an operation that waits and has none in the store.
+    private func derivedError(_ operation: QueuedOperation) -> StoredError {
+        StoredError(
+            id: Self.derivedErrorID(operation),
+            operation: operation,
+            statusCode: nil,
+            message: SyncError.waiting(operation, isNamed: catalog.names(tableOf: operation)),
+            item: nil,
+            serverItem: operation.basis.latest?.row
+        )
+    }
+
+    private static func derivedErrorID(_ operation: QueuedOperation) -> String {
+        "operation-\(operation.id)"
+    }
+
+    /// Whether the operation still waits with the error of this id.
+    fileprivate func hasError(_ id: String, _ operation: QueuedOperation) throws -> Bool {
+        let isParked = operation.state == .parked
+        guard id == Self.derivedErrorID(operation) else {
+            return try isParked && store.row(id: .string(id), in: SystemTables.errors) != nil
+        }
+        return isParked || !catalog.names(tableOf: operation)
+    }
+
+    /// The row on this device; nil also where the app does not name the table.
+    fileprivate func localRow(of operation: QueuedOperation) throws -> Row? {
+        guard catalog.names(tableOf: operation) else { return nil }
+        return try store.row(id: .string(operation.itemID), in: operation.table)
+    }
+}
+
 extension QueueTransaction {
-    /// An entry that could not be read is gone: what pulls told of its row was not kept, so the
-    /// queries read anew.
+    /// - Throws: ``SyncError`` with code `unknownTable` where the app does not name the table.
+    fileprivate func checkTable(of operation: QueuedOperation) throws {
+        guard !catalog.names(tableOf: operation) else { return }
+        throw SyncError.unknownTable(operation.table, known: Array(catalog.schemas.keys))
+    }
+
+    /// An entry that could not be read is gone, or one of a table that the app does not name: what
+    /// pulls told of its row was not kept, so the queries read anew.
     ///
     /// What stands behind it is measured against the version of the local row; where there is none,
     /// against the empty one, which no row of the server has.
-    fileprivate func letGo(behind unreadable: QueuedOperation) throws {
-        let (table, id) = (unreadable.table, unreadable.itemID)
+    fileprivate func letGo(behind dropped: QueuedOperation) throws {
+        let (table, id) = (dropped.table, dropped.itemID)
         try resetCursors(table)
         guard var next = try reader.operations(table, id).first, next.frozen == nil,
             next.basis.base == nil, next.basisVersion == nil
         else { return }
-        let local = try store.row(id: .string(id), in: table)
+        let local = try reader.localRow(of: next)
         switch next.kind {
         case .insert: return
         case .update where local?.isFromServer == false: return

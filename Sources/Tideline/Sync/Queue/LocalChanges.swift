@@ -30,7 +30,7 @@ struct LocalChanges {
             for name in [SystemColumn.version, SystemColumn.createdAt, SystemColumn.updatedAt] {
                 new[name] = base?[name]
             }
-        default:
+        case .alreadyExists, .collapse, .remove, .nothing, .notFound:
             throw SyncError.alreadyExists(table: table, id: id)
         }
         try store.put([new], in: table)
@@ -133,7 +133,7 @@ struct LocalChanges {
                 row.takeState(of: stored)
             }
             try replace(operation)
-        default:
+        case .notFound, .nothing, .remove, .replaceDeleted, .alreadyExists:
             throw SyncError.notFound(table: table, id: id)
         }
         try store.put([row], in: table)
@@ -160,7 +160,7 @@ struct LocalChanges {
             guard let operation = operations.last else { return }
             try removeInsert(operation, isOnly: operations.count == 1)
             return
-        default:
+        case .nothing, .notFound, .alreadyExists, .replaceDeleted:
             return
         }
         try store.delete(ids: [.string(id)], in: table)

@@ -66,16 +66,38 @@ struct QueueReader {
 
     /// The rows of the parked entries that cannot be read.
     func unreadableRows() throws -> Set<RowKey> {
-        var query = TableQuery()
-        query.select = ["operationId"]
         var rows: Set<RowKey> = []
-        for error in try store.rows(query, in: SystemTables.errors) {
-            guard case .integer(let id) = error["operationId"],
-                let operation = try operation(id), operation.damage != nil
-            else { continue }
+        for id in try parkedIDs() {
+            guard let operation = try operation(id), operation.damage != nil else { continue }
             rows.insert(operation.row)
         }
         return rows
+    }
+
+    /// The parked operations, by their ids.
+    func parkedIDs() throws -> [Int64] {
+        try operationIDs(.equal("state", .integer(QueuedOperation.State.parked.rawValue)))
+    }
+
+    /// The operations of tables that the app does not name, by their ids.
+    func idsOfUnnamedTables() throws -> [Int64] {
+        let names = catalog.schemas.keys.sorted()
+        // The usual case needs the index only.
+        guard try count() > names.reduce(0, { try $0 + count(table: $1) }) else { return [] }
+        var others: Filter?
+        for name in names {
+            let other = Filter.differs("table", from: .string(name))
+            others = others.map { $0 && other } ?? other
+        }
+        return try operationIDs(others)
+    }
+
+    private func operationIDs(_ filter: Filter?) throws -> [Int64] {
+        var query = byID(filter)
+        query.select = ["id"]
+        return try store.rows(query, in: SystemTables.operations).compactMap {
+            if case .integer(let id) = $0["id"] { id } else { nil }
+        }
     }
 
     /// The place of the last operation in the queue; 0 when it is empty.

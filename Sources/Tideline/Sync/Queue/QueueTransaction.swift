@@ -5,8 +5,12 @@
 import TidelineCore
 
 struct QueueTransaction {
-    let store: any LocalStoreWriter
+    /// The rows with their masks.
+    let held: HeldRows
     let catalog: TableCatalog
+
+    /// The rows without them.
+    var store: any LocalStoreWriter { held }
 
     var reader: QueueReader { QueueReader(store: store, catalog: catalog) }
 

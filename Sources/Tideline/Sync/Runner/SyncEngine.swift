@@ -57,7 +57,7 @@ final class SyncEngine: Sendable {
     ) async throws -> Result {
         let catalog = catalog
         let run: @Sendable (any LocalStoreWriter) throws -> Result = {
-            try body(QueueTransaction(store: HeldRows($0), catalog: catalog))
+            try body(QueueTransaction(held: HeldRows($0), catalog: catalog))
         }
         return try await wrapped {
             isRepeatable
@@ -104,12 +104,12 @@ final class SyncEngine: Sendable {
 
     /// Keeps what was learned of the server's generation for later runs.
     func keepGeneration() async throws {
-        guard let service = try? remote.get(), let learned = service.generation.unkept else {
+        guard let service = try? remote.get(), let learned = service.generation.unstored else {
             return
         }
         let key = service.endpoint.key
         try await transaction { try $0.setGeneration(learned, key) }
-        service.generation.markKept(learned)
+        service.generation.markStored(learned)
     }
 
     /// Runs `body` in its turn among pushes, pulls and purges.

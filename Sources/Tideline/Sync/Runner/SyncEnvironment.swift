@@ -1,4 +1,4 @@
-// SyncEnvironment: everything that comes in from outside: clock, ids, chance, sleep.
+// SyncEnvironment: everything that comes in from outside: clock, ids, chance, sleep, networks.
 //
 // Nothing else in the client asks for the time, an id, a random number, or waits; a repository
 // test says so. The seeded worlds of the test kit put their own in its place.
@@ -16,6 +16,8 @@ public struct SyncEnvironment: Sendable {
     public var fraction: @Sendable () -> Double
     /// Waits; throws when the task is cancelled.
     public var sleep: @Sendable (Duration) async throws -> Void
+    /// True when a network comes, false when it goes; each use is a stream of its own.
+    package var networkPaths: @Sendable () -> AsyncStream<Bool> = { NetworkPaths.changes() }
 
     /// Makes an environment from its parts.
     public init(

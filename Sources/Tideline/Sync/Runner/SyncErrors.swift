@@ -92,11 +92,7 @@ extension SyncError {
 
     /// `operation` cannot be sent: its entry is damaged, or its row is not here.
     static func unsendable(_ operation: QueuedOperation) -> SyncError {
-        let what =
-            """
-            Operation \(operation.id), the \(operation.kind) of row '\(operation.itemID)' in table \
-            '\(operation.table)',
-            """
+        let what = name(of: operation)
         guard let damage = operation.damage else {
             return SyncError(
                 .notFound,
@@ -114,6 +110,31 @@ extension SyncError {
             make the change again.
             """
         )
+    }
+
+    /// What the error of an operation says that waits and has no stored error.
+    ///
+    /// `isNamed`: whether the app names its table.
+    static func waiting(_ operation: QueuedOperation, isNamed: Bool) -> String {
+        if operation.damage != nil { return unsendable(operation).message }
+        let what = name(of: operation)
+        guard isNamed else {
+            return """
+                \(what) waits: the app does not name the table. Name it in 'tables:' or 'schemas:' \
+                of initialize, or drop the operation with cancelOperationAndDiscardItem().
+                """
+        }
+        return """
+            \(what) was rejected by the server, and what it said is not in the store any more. \
+            Settle it with one of the three actions of this error, or edit the row.
+            """
+    }
+
+    /// An entry of the queue in words, by its number.
+    private static func name(of operation: QueuedOperation) -> String {
+        let row = operation.itemID.isEmpty ? "a row" : "row '\(operation.itemID)'"
+        let place = operation.table.isEmpty ? "" : " in table '\(operation.table)'"
+        return "Operation \(operation.id), the \(operation.kind) of \(row)\(place),"
     }
 
     package static func storeFailure(_ cause: any Error) -> SyncError {
@@ -174,7 +195,7 @@ extension SyncError {
                 statusCode: 401
             )
         case (.rejected(let status), _):
-            refusedPull(table, status, answer?.problem)
+            refused("the pull of '\(table)'", status, answer?.problem)
         case (.badPage, nil):
             SyncError(
                 .badResponse,
@@ -182,6 +203,15 @@ extension SyncError {
             )
         case (.tooManyPages, _):
             SyncError(.badResponse, "The pull of '\(table)' did not end. Check the server's links.")
+        case (.missingLink, _):
+            SyncError(
+                .badResponse,
+                """
+                The server began to tell the changes of '\(table)' and then gave a page with \
+                neither a next link nor a delta link, twice. Check the server, and that no proxy \
+                changes its answers. A pull without a query id needs no such link.
+                """
+            )
         case (.changingServer, _):
             SyncError(
                 .badResponse,
@@ -193,8 +223,33 @@ extension SyncError {
         }
     }
 
-    private static func refusedPull(_ table: String, _ status: Int, _ reason: String?) -> SyncError
-    {
+    /// `answer` is what came instead of a digest, or of the rows of a range that differs.
+    package static func verifyFailed(
+        _ failure: PullMachine.Failure,
+        table: String,
+        answer: AnswerOutline,
+        server: String
+    ) -> SyncError {
+        switch failure {
+        case .rejected(404), .rejected(405), .rejected(501):
+            SyncError(
+                .serverError,
+                """
+                The server has no $digest for '\(table)' (\(answer.status)): verify needs a Tideline \
+                server that has this table. Nothing was changed; a pull works with other servers too.
+                """,
+                statusCode: answer.status
+            )
+        case .unauthorized:
+            pullFailed(failure, table: table, answer: answer, server: server)
+        case .rejected(let status) where 400..<500 ~= status:
+            refused("the verification of '\(table)'", status, answer.problem)
+        default:
+            unexpectedAnswer(answer, from: server, to: "the verification of '\(table)'")
+        }
+    }
+
+    private static func refused(_ what: String, _ status: Int, _ reason: String?) -> SyncError {
         let remedy =
             status == 404
             ? "Check the endpoint, and that the server has this table."
@@ -203,7 +258,7 @@ extension SyncError {
         let end = text.hasSuffix(".") ? "" : "."
         return SyncError(
             .serverError,
-            "The server refused the pull of '\(table)' (\(status))\(text)\(end) \(remedy)",
+            "The server refused \(what) (\(status))\(text)\(end) \(remedy)",
             statusCode: status
         )
     }

@@ -38,7 +38,9 @@ struct SyncRunner: Sendable {
             group.addTask { await watch(changes) }
             group.addTask { for await step in steps { send(.progress(step)) } }
             group.addTask {
-                for await isUp in NetworkPaths.changes() { send(.network(isUp: isUp)) }
+                for await isUp in engine.environment.networkPaths() {
+                    send(.network(isUp: isUp))
+                }
             }
             send(.started)
             for await event in inbox {
@@ -155,7 +157,7 @@ extension SyncEngine {
                 let operations = try reader.operations(after: place, limit: 50)
                 guard let last = operations.last else { return false }
                 // Operations of a table that the app no longer names wait until it names it again.
-                if operations.contains(where: { reader.catalog.schema($0.table) != nil }) {
+                if operations.contains(where: reader.catalog.names(tableOf:)) {
                     return true
                 }
                 place = last.id

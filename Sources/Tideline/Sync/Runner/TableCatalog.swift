@@ -47,4 +47,8 @@ struct TableCatalog: Sendable {
     func schema(_ table: String) -> TableSchema? {
         schemas[table] ?? names[table.lowercased()].flatMap { schemas[$0] }
     }
+
+    /// Whether the app names the table of an entry of the queue, in just these letters: the store
+    /// knows it by them.
+    func names(tableOf operation: QueuedOperation) -> Bool { schemas[operation.table] != nil }
 }

@@ -15,7 +15,7 @@ struct TableEndpoint: Sendable {
 
     init(_ endpoint: URL, allowsInsecure: Bool) throws {
         do {
-            try EndpointRules.check(endpoint, allowsInsecure: allowsInsecure)
+            try EndpointRules.check(endpoint: endpoint, allowsInsecure: allowsInsecure)
         } catch {
             throw SyncError.badEndpoint(error)
         }

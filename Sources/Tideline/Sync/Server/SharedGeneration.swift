@@ -6,7 +6,7 @@ final class SharedGeneration: Sendable {
     private struct State {
         var memory: GenerationMemory
         /// What the store holds.
-        var kept: ServerDialect?
+        var stored: ServerDialect?
     }
 
     private let state: Mutex<State>
@@ -16,21 +16,21 @@ final class SharedGeneration: Sendable {
     var dialect: ServerDialect { state.withLock { $0.memory.dialect } }
 
     /// What was learned and is not in the store; that nothing is there means datasync.
-    var unkept: ServerDialect? {
+    var unstored: ServerDialect? {
         state.withLock { state in
-            state.memory.learned.flatMap { $0 == state.kept ?? .datasync ? nil : $0 }
+            state.memory.learned.flatMap { $0 == state.stored ?? .datasync ? nil : $0 }
         }
     }
 
     /// Takes in what the store holds.
     func recall(_ dialect: ServerDialect?) {
         state.withLock { state in
-            state.kept = dialect
+            state.stored = dialect
             state.memory.remember(dialect)
         }
     }
 
-    func markKept(_ dialect: ServerDialect) { state.withLock { $0.kept = dialect } }
+    func markStored(_ dialect: ServerDialect) { state.withLock { $0.stored = dialect } }
 
     func hear(_ signs: AnswerSigns, asked: ServerDialect) -> Bool {
         state.withLock { $0.memory.hear(signs, asked: asked) }

@@ -1,0 +1,113 @@
+// TodoRepairTests: `todo` on a store whose file was damaged: what it says, in its own words, and the
+// way out.
+
+import Foundation
+import Testing
+
+extension ProcessTests {
+    struct TodoRepairTests {
+        private static func change(_ todo: TodoProgram, _ sql: String) throws {
+            _ = try DatabaseFile(todo.store).rows(sql)
+        }
+
+        /// Names of calls in Swift are no help to who types commands.
+        private static func expectCommands(
+            _ text: String,
+            sourceLocation: SourceLocation = #_sourceLocation
+        ) {
+            for call in ["()", "with:)", "tables:", "misfits"] {
+                #expect(!text.contains(call), "\(text)", sourceLocation: sourceLocation)
+            }
+        }
+
+        @Test func verifyFindsAndRepairs() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let todo = TodoProgram(workspace, "a.sqlite", server.url)
+                let milk = try await todo.add("Buy milk")
+                let bread = try await todo.add("Buy bread")
+                let same = "verified: the same 2 items here and there\n"
+                #expect(try await todo("sync", "--verify").hasSuffix(same))
+                try Self.change(todo, "DELETE FROM TodoItem WHERE text = 'Buy milk'")
+                let repaired = try await todo("sync", "--verify")
+                #expect(
+                    repaired.hasSuffix(
+                        "verified: 1 missing, 0 different, 0 too many; repaired 1\n"
+                    )
+                )
+                #expect(try await todo("sync", "--verify").hasSuffix(same))
+                let list = "[ ] \(bread)  Buy bread\n[ ] \(milk)  Buy milk\n"
+                #expect(try await todo("list") == list)
+            }
+        }
+
+        @Test func whyTellsWhatBecameOfAnItem() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(
+                    in: workspace,
+                    configuration: ServerProcess.configuration.replacing(
+                        "\"limits\": {",
+                        with: "\"limits\": { \"rowBytes\": 2000,"
+                    )
+                )
+                let todo = TodoProgram(workspace, "a.sqlite", server.url)
+                let short = try await todo.add("short")
+                let long = try await todo.add(String(repeating: "long ", count: 1000))
+                _ = try await todo.fails("sync", code: 1)
+                let sent = try await todo("why", short)
+                #expect(sent.hasPrefix(short))
+                #expect(sent.contains("  The row is on this device.\n"))
+                #expect(sent.contains("  It is what the server gave as version "))
+                #expect(!sent.contains("todo conflicts"))
+                let refused = try await todo("why", long)
+                #expect(refused.contains("  The insert was rejected by the server (413)"))
+                #expect(refused.contains("  See 'todo conflicts' for what can be done.\n"))
+                Self.expectCommands(refused)
+                try await todo("rm", short)
+                #expect(try await todo("why", short).contains("it was deleted here"))
+            }
+        }
+
+        /// An entry that cannot be read is dropped by the id of its item, one that names no item by
+        /// an id of its own; mine cannot be kept.
+        @Test(arguments: ["kind = 9", "itemId = NULL"])
+        func aDamagedEntryHasAWayOut(damage: String) async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let todo = TodoProgram(workspace, "a.sqlite", server.url)
+                let milk = try await todo.add("Buy milk")
+                try await todo("sync")
+                try await todo("edit", milk, "Buy more milk")
+                try Self.change(todo, "UPDATE MS_TableOperations SET \(damage)")
+                let failed = try await todo.fails("sync", code: 1)
+                #expect(failed.contains("A change cannot be sent."))
+                Self.expectCommands(failed)
+                let conflicts = try await todo("conflicts")
+                Self.expectCommands(conflicts)
+                let id = String(conflicts.prefix(8))
+                #expect(id == milk || damage == "itemId = NULL")
+                #expect(conflicts.contains("  update not sent\n"))
+                #expect(conflicts.contains("todo conflicts take-theirs \(id) --discard"))
+                let kept = try await todo.fails("conflicts", "keep-mine", id, code: 1)
+                #expect(kept.contains("mine"))
+                Self.expectCommands(kept)
+                try await todo("conflicts", "take-theirs", id, "--discard")
+                #expect(try await todo("conflicts") == "no conflicts\n")
+                try await todo("sync")
+                #expect(try await todo("list") == "[ ] \(milk)  Buy milk\n")
+            }
+        }
+
+        /// Nothing of a server's address but its place is used.
+        @Test(arguments: ["http://127.0.0.1:9/?key=secret", "http://me:secret@127.0.0.1:9"])
+        func anAddressWithMoreIsRefused(address: String) async throws {
+            try await withWorkspace { workspace in
+                var todo = TodoProgram(workspace, "a.sqlite")
+                todo.server = address
+                let message = try await todo.fails("list", code: 2)
+                #expect(message.contains("no name, password, query or fragment"))
+                #expect(!message.contains("secret"))
+            }
+        }
+    }
+}

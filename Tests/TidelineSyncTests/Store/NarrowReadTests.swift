@@ -1,0 +1,132 @@
+// Look-ups that need ids only ask for nothing else: a table of large rows is not loaded for them.
+
+import Synchronization
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestKit
+
+@Suite struct NarrowReadTests {
+    private let transport = ScriptedTransport()
+
+    private func device(_ store: NotingStore) async throws -> Device {
+        let device = try await Device(transport, store: store)
+        try await device.seed([localRow("a", 1, rank: 1), localRow("b", 1, rank: 2)])
+        return device
+    }
+
+    @Test(arguments: [false, true])
+    func aPurgeLooksUpIDsOnly(force: Bool) async throws {
+        let store = NotingStore()
+        let device = try await device(store)
+        if force { try await device.todos().update(id: "a") { $0.text = "mine" } }
+        store.forget()
+        try await device.todos().purge(where: { $0.rank > 0 }, force: force)
+        #expect(store.lookups.filter { $0.table == "Todo" }.map(\.columns) == [["id"]])
+        #expect(try await device.rows().isEmpty)
+        #expect(try await device.queue().isEmpty)
+    }
+
+    /// Which rows have operations is asked before a page is stored; a page without such rows reads
+    /// no entry of the queue.
+    @Test func aPullLooksUpPendingIDsOnly() async throws {
+        let store = NotingStore()
+        let device = try await device(store)
+        try await device.todos().update(id: "a") { $0.text = "mine" }
+        transport.add(
+            .run { _ in
+                store.forget()
+                return .json(200, serverRow("a", 2, text: "mine", rank: 1))
+            },
+            .run { _ in
+                // From here on, what comes in is stored.
+                try await device.todos().update(id: "a") { $0.text = "again" }
+                store.forget()
+                return page([serverRow("c", 3)])
+            }
+        )
+        try await device.todos().pull(queryID: nil, where: { $0.rank == 7 })
+        let queue = store.lookups.filter { $0.table == "MS_TableOperations" }
+        #expect(queue.contains { $0.columns == ["itemId"] })
+        #expect(queue.allSatisfy { $0.columns != nil })
+        #expect(try await device.todos().read(id: "c") != nil)
+    }
+}
+
+/// Notes which columns each look-up of several rows asks for, and passes it on.
+private final class NotingStore: LocalStore {
+    struct Lookup: Sendable {
+        var table: String
+        /// Nil for whole rows.
+        var columns: [String]?
+    }
+
+    private let inner = MemoryStore()
+    private let state = Mutex<[Lookup]>([])
+
+    var lookups: [Lookup] { state.withLock { $0 } }
+
+    func forget() { state.withLock { $0 = [] } }
+
+    func open(tables: [TableSchema]) async throws { try await inner.open(tables: tables) }
+
+    func read<Result: Sendable>(
+        _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
+    ) async throws -> Result {
+        try await inner.read { [self] in try body(Reader(inner: $0, note: note)) }
+    }
+
+    func write<Result: Sendable>(
+        _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
+    ) async throws -> Result {
+        try await inner.write { [self] in try body(Writer(inner: $0, note: note)) }
+    }
+
+    func changes() -> AsyncStream<Set<String>> { inner.changes() }
+
+    @Sendable private func note(_ query: TableQuery, _ table: String) {
+        state.withLock { $0.append(Lookup(table: table, columns: query.select)) }
+    }
+
+    private struct Reader: LocalStoreReader {
+        let inner: any LocalStoreReader
+        let note: @Sendable (TableQuery, String) -> Void
+
+        func rows(_ query: TableQuery, in table: String) throws -> [Row] {
+            note(query, table)
+            return try inner.rows(query, in: table)
+        }
+
+        func row(id: Value, in table: String) throws -> Row? { try inner.row(id: id, in: table) }
+
+        func count(_ filter: Filter?, in table: String) throws -> Int {
+            try inner.count(filter, in: table)
+        }
+    }
+
+    private struct Writer: LocalStoreWriter {
+        let inner: any LocalStoreWriter
+        let note: @Sendable (TableQuery, String) -> Void
+
+        func rows(_ query: TableQuery, in table: String) throws -> [Row] {
+            note(query, table)
+            return try inner.rows(query, in: table)
+        }
+
+        func row(id: Value, in table: String) throws -> Row? { try inner.row(id: id, in: table) }
+
+        func count(_ filter: Filter?, in table: String) throws -> Int {
+            try inner.count(filter, in: table)
+        }
+
+        func put(_ rows: [Row], in table: String) throws { try inner.put(rows, in: table) }
+
+        func append(_ row: Row, in table: String) throws -> Int64 {
+            try inner.append(row, in: table)
+        }
+
+        func delete(ids: [Value], in table: String) throws -> Int {
+            try inner.delete(ids: ids, in: table)
+        }
+    }
+}
