@@ -184,6 +184,12 @@ final class HTTPWorker: @unchecked Sendable {
     /// Half of what `HTTPLimits` promises, as a deadline may fall between two looks.
     private static let sweepMilliseconds: Int32 = 500
 
+    /// How many connections are accepted before others have their turn.
+    private static let acceptedAtOnce = 64
+
+    /// How often jobs that jobs made are run before the sockets have their turn.
+    private static let jobRoundsMax = 16
+
     /// Without connections there is no timer to look after.
     private var patience: Int32 {
         connections.isEmpty && !isExhausted ? -1 : Self.sweepMilliseconds
@@ -206,7 +212,7 @@ final class HTTPWorker: @unchecked Sendable {
         // Jobs may make more jobs without a wake-up, for ever where one peer sends requests without
         // end: the others are looked after in between.
         hasJobs = true
-        for _ in 0..<16 where hasJobs {
+        for _ in 0..<Self.jobRoundsMax where hasJobs {
             now = .now
             if now >= nextSweep { sweep() }
             hasJobs = loop.runJobs()
@@ -215,7 +221,7 @@ final class HTTPWorker: @unchecked Sendable {
 
     private func accept() {
         // The others want their turn, too.
-        for _ in 0..<(isDraining ? Int(SOMAXCONN) : 64) where mayAccept {
+        for _ in 0..<(isDraining ? Int(SOMAXCONN) : Self.acceptedAtOnce) where mayAccept {
             let socket = Glibc.accept(listener, nil, nil)
             guard socket >= 0 else {
                 let isOut = [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(errno)

@@ -283,6 +283,9 @@ package final class SQLiteTableStore: TableStore {
         lock?.release()
     }
 
+    /// The most tables that are remembered before they are there.
+    private static let headsMax = 10_000
+
     /// One for all forms of a table, however its name is written.
     ///
     /// Not for any number of tables that a caller of a dynamic schema thinks of.
@@ -291,7 +294,7 @@ package final class SQLiteTableStore: TableStore {
             let name = table.lowercased()
             if let known = heads[name] { return known }
             let made = TableHead()
-            if !needsGrowth || heads.count < 10_000 { heads[name] = made }
+            if !needsGrowth || heads.count < Self.headsMax { heads[name] = made }
             return made
         }
     }

@@ -162,14 +162,7 @@ extension TableService {
         else { throw ServerError.notADeltaLink }
         let known = try await store.clock(of: table)
         if known.stamp == link.stamp {
-            await afterRead(call, table, nil, rows: 0)
-            var links = ListLinks()
-            // The link that was followed leads on.
-            links.delta = call.parameters.linkAgain
-            let page = ListPlan.emptyPage(plan.options, call.generation)
-            var answer = listAnswer(call, table.name, page, links, known)
-            answer.applies(call, plan.pageSizeApplied, tracksChanges: true)
-            return answer
+            return await nothingNew(call, table, plan, known)
         }
         var request = plan.changes(
             after: link.stamp,
@@ -186,13 +179,7 @@ extension TableService {
             throw ServerError.deltaExpired(page.clock)
         }
         await afterRead(call, table, nil, rows: page.rows)
-        let token = DeltaToken(.changes, scope, stamp: page.next ?? page.clock.stamp)
-        var links = ListLinks()
-        if page.next != nil {
-            links.next = call.parameters.link(token)
-        } else {
-            links.delta = call.parameters.link(token)
-        }
+        let links = links(behind: page, scope, call)
         let bytes = page.bytes
         // The answer grows in the page's memory.
         page.bytes = []
@@ -201,6 +188,36 @@ extension TableService {
         answer.share = share
         answer.applies(call, plan.pageSizeApplied, tracksChanges: true)
         return answer
+    }
+
+    /// The answer to a link behind which nothing was written: made without the database.
+    private func nothingNew(
+        _ call: TableCall,
+        _ table: Table,
+        _ plan: ListPlan,
+        _ clock: TableClock
+    ) async -> ServerResponse {
+        await afterRead(call, table, nil, rows: 0)
+        var links = ListLinks()
+        // The link that was followed leads on.
+        links.delta = call.parameters.linkAgain
+        let page = ListPlan.emptyPage(plan.options, call.generation)
+        var answer = listAnswer(call, table.name, page, links, clock)
+        answer.applies(call, plan.pageSizeApplied, tracksChanges: true)
+        return answer
+    }
+
+    /// To the next page of changes, or to what changes after the last one.
+    private func links(
+        behind page: ChangePage,
+        _ scope: DeltaScope,
+        _ call: TableCall
+    ) -> ListLinks {
+        let token = DeltaToken(.changes, scope, stamp: page.next ?? page.clock.stamp)
+        let link = call.parameters.link(token)
+        var links = ListLinks()
+        if page.next != nil { links.next = link } else { links.delta = link }
+        return links
     }
 }
 

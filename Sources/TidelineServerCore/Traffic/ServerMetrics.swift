@@ -15,6 +15,7 @@ package final class ServerMetrics: Sendable {
         case replace
         case delete
         case undelete
+        case digest
         case health
         case metrics
         case endpoint
@@ -29,6 +30,7 @@ package final class ServerMetrics: Sendable {
             case (.table, "GET"): self = .list
             case (.table, "POST"): self = .insert
             case (.table, "PATCH"), (.row, "PATCH"): self = .update
+            case (.row(_, TableService.digestName), "GET"): self = .digest
             case (.row, "GET"): self = .read
             case (.row, "PUT"): self = .replace
             case (.row, "DELETE"): self = .delete

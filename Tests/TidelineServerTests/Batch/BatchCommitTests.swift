@@ -45,6 +45,45 @@ import TidelineServerSQLite
         }
     }
 
+    /// A transaction whose refusal was thrown would begin again: each write in it looks at the clock.
+    @Test func aRefusalByContentRunsNothingTwice() async throws {
+        let clock = TestClock(step: 1)
+        let table = TableDefinition(
+            "TodoItem",
+            columns: [
+                ColumnDefinition("text", .string),
+                ColumnDefinition("note", .string, rules: ColumnRules(maxLength: 3)),
+            ]
+        )
+        let door = try await Door([table], clock: clock)
+        for text in ["short", "long"] {
+            let row = #"{"id":"\#(text)","text":"\#(text == "short" ? "ab" : "abcdef")"}"#
+            #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
+        }
+        /// How often the clock was looked at.
+        func looks(_ id: String, _ status: Int) async -> Int64 {
+            let copy = BatchPart(
+                "2",
+                "patch",
+                "tables/TodoItem/\(id)",
+                #"[{"op":"copy","from":"/text","path":"/note"}]"#,
+                headers: ["content-type": "application/json-patch+json"]
+            )
+            let before = clock.now()
+            let answer = await door.batch(
+                [
+                    BatchPart("1", "post", "tables/TodoItem", #"{"id":"\#(id)-1"}"#), copy,
+                    BatchPart("3", "post", "tables/TodoItem", #"{"id":"\#(id)-3"}"#),
+                ],
+                continuing: true
+            )
+            #expect(answer.partStatuses == [201, status, 201], "\(answer.text)")
+            return clock.now() - before
+        }
+        let (done, refused) = (await looks("short", 200), await looks("long", 400))
+        #expect(done > 3 && refused == done)
+    }
+
     /// What is rolled back moves no table: nobody is told of it, and its delta links stay.
     @Test func nobodyIsToldOfWhatIsUndone() async throws {
         try await withTemporaryDirectory { directory in

@@ -117,6 +117,19 @@ extension ServerResponse {
         #expect(plain.headers["Preference-Applied"] == nil)
     }
 
+    /// The table's clock is known, so nothing is read for it: the store reads nothing any more.
+    @Test func nothingNewIsAnsweredWithoutARead() async throws {
+        let door = try await Door()
+        await Self.write(door, "a")
+        let list = await door.send("GET", "/tables/TodoItem", headers: Self.tracked)
+        let link = "/tables/TodoItem?" + (try #require(list.deltaLink))
+        await door.store.stop()
+        #expect(await door.send("GET", "/tables/TodoItem").status == 503)
+        let same = await door.send("GET", link)
+        #expect(same.status == 200 && same.rows.isEmpty, "\(same.text)")
+        #expect(same.deltaLink == list.deltaLink && same.body.count < 400)
+    }
+
     @Test func changesComeInTheOrderOfCommits() async throws {
         let door = try await Door()
         for id in ["a", "b", "c", "d"] { await Self.write(door, id) }

@@ -181,6 +181,7 @@ import TidelineServerSQLite
         _ = await door.send("GET", "/tables/TodoItem")
         _ = await door.send("GET", "/tables/TodoItem/9")
         _ = await door.send("DELETE", "/tables/TodoItem/1")
+        #expect(await door.send("GET", "/tables/TodoItem/$digest").status == 200)
         let answer = await door.send("GET", "/metrics")
         #expect(answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8")
         for line in [
@@ -189,6 +190,7 @@ import TidelineServerSQLite
             #"tideline_requests_total{route="list",status="200"} 1"#,
             #"tideline_requests_total{route="read",status="404"} 1"#,
             #"tideline_requests_total{route="delete",status="204"} 1"#,
+            #"tideline_requests_total{route="digest",status="200"} 1"#,
             #"tideline_request_seconds_bucket{route="insert",le="+Inf"} 4"#,
             #"tideline_request_seconds_count{route="insert"} 4"#,
             "tideline_rows_sent_total 3", "tideline_rows_written_total 4",
