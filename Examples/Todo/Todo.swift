@@ -30,8 +30,6 @@ struct Todo {
             \(error.errors.map(Conflicts.reason).joined(separator: " ")) See 'todo conflicts'.
             """
         case let error as PushError: error.description
-        case let error as SyncError where error.code == .insecureEndpoint:
-            "\(error.message) Here: --allow-insecure-endpoint."
         case let error as SyncError: error.words
         default: "\(error)"
         }
@@ -60,8 +58,15 @@ extension PushError {
 extension SyncError {
     /// What happened, and what can be done here: the SDK's own remedies are calls in Swift.
     var words: String {
-        guard code == .rowDoesNotFit, let end = message.range(of: ". ") else { return message }
-        return message[..<end.lowerBound] + ". 'todo rm' removes it from all devices."
+        let remedy: String
+        switch code {
+        case .rowDoesNotFit: remedy = "'todo rm' removes it from all devices."
+        case .insecureEndpoint:
+            remedy = "Use an https address, or allow this one with --allow-insecure-endpoint."
+        default: return message
+        }
+        guard let end = message.range(of: ". ") else { return message }
+        return message[..<end.lowerBound] + ". " + remedy
     }
 }
 

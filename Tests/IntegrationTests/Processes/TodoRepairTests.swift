@@ -98,6 +98,23 @@ extension ProcessTests {
             }
         }
 
+        @Test func remediesAreCommands() async throws {
+            try await withWorkspace { workspace in
+                var todo = TodoProgram(workspace, "a.sqlite")
+                todo.server = "http://0.0.0.0:9"
+                let insecure = try await todo.fails("sync", code: 1)
+                #expect(insecure.contains("http://0.0.0.0:9 is plain http"))
+                #expect(insecure.contains("--allow-insecure-endpoint."))
+                #expect(!insecure.contains("allowsInsecureEndpoint"))
+                let id = try await todo.add("milk")
+                try Self.change(todo, "UPDATE TodoItem SET complete = 'perhaps'")
+                let listed = try await todo.run(["list"])
+                #expect(listed.error.contains("'todo rm' removes it"), "\(listed.error)")
+                #expect(listed.error.contains(id))
+                Self.expectCommands(listed.error)
+            }
+        }
+
         /// Nothing of a server's address but its place is used.
         @Test(arguments: ["http://127.0.0.1:9/?key=secret", "http://me:secret@127.0.0.1:9"])
         func anAddressWithMoreIsRefused(address: String) async throws {

@@ -16,7 +16,6 @@ import TidelineSQLite
     @Test(arguments: [
         "itemId = NULL", "\"table\" = NULL", "itemId = NULL, \"table\" = NULL",
         "\"table\" = 'Gone'", "\"table\" = 'Gone', kind = 9", "\"table\" = 'Gone', itemId = NULL",
-        "\"table\" = 'todo'",
     ])
     func anEntryWithoutRowOrTableCanBeDropped(damage: String) async throws {
         try await withTemporaryFile { path in

@@ -190,6 +190,31 @@ import TidelineTestKit
         #expect(transport.sent.last?.ifMatch == "\"v5\"")
     }
 
+    /// The queue of a version of the app that wrote the table in other letters is that of this one.
+    @Test func aQueueFollowsTheLettersOfItsTable() async throws {
+        try await withTemporaryFile { path in
+            let old = try await Device(
+                transport,
+                store: SQLiteStore(path: path),
+                tables: [Capital.self]
+            )
+            try await old.seed([["id": "b", "text": "x", "version": "v1"]], "todo")
+            try await old.client.syncTable(Capital.self).insert(Capital(id: "a", title: "mine"))
+            try await old.client.syncTable(Capital.self).delete(id: "b")
+            let new = try await Device(
+                transport,
+                store: SQLiteStore(path: path),
+                tables: [Todo.self]
+            )
+            #expect(try await new.context.operationErrors().isEmpty)
+            transport.add(.json(201, serverRow("a", 1, text: "mine")), .status(204))
+            #expect(try await new.push() == nil)
+            #expect(transport.sent.map(\.method) == ["POST", "DELETE"])
+            #expect(try await new.queue().isEmpty)
+            #expect(try await new.rows() == [localRow("a", 1, text: "mine")])
+        }
+    }
+
     @Test func tablesThatDifferOnlyInCaseAreRefused() async throws {
         await #expect(throws: SyncError.self) {
             try await Device(transport, tables: [Todo.self, Capital.self])

@@ -166,6 +166,13 @@ import TidelineSQLite
         }
     }
 
+    /// Without a write-ahead log readers would see transactions that are not whole: a database that
+    /// cannot have one, such as SQLite's own temporary files, is refused.
+    @Test func aFileWithoutAWriteAheadLogIsRefused() {
+        let error = #expect(throws: SQLiteError.self) { _ = try Database(path: "") }
+        #expect(error.map { "\($0)" }?.contains("write-ahead log") == true)
+    }
+
     /// Guarantee 8, as far as one process can show it: what a second connection sees in between is
     /// the state before or after a transaction, queue and row together.
     @Test func rowAndQueueEntryAreOneTransaction() async throws {

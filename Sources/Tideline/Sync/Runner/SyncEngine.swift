@@ -102,6 +102,25 @@ final class SyncEngine: Sendable {
         service.generation.recall(known)
     }
 
+    /// Takes over the operations of tables that an earlier version of the app wrote in other letters.
+    ///
+    /// What a store keeps apart by letters stays as it is: such operations wait, see
+    /// ``SyncContext/operationErrors()``.
+    func takeOverRenamedTables() async throws {
+        guard try await !read({ try $0.idsOfUnnamedTables() }).isEmpty else { return }
+        try await transaction { queue in
+            for id in try queue.reader.idsOfUnnamedTables() {
+                guard var operation = try queue.reader.operation(id), operation.damage == nil,
+                    let table = queue.catalog.schema(operation.table)?.name
+                else { continue }
+                let row = try queue.store.row(id: .string(operation.itemID), in: table)
+                guard row != nil || operation.kind == .delete else { continue }
+                operation.table = table
+                try queue.put(operation)
+            }
+        }
+    }
+
     /// Keeps what was learned of the server's generation for later runs.
     func keepGeneration() async throws {
         guard let service = try? remote.get(), let learned = service.generation.unstored else {
