@@ -80,7 +80,7 @@ public actor SyncContext {
             events: broadcast,
             gate: gate
         )
-        try await engine.takeOverRenamedTables()
+        await engine.takeOverRenamedTables()
         await engine.recallGeneration()
         opened.withLock { $0 = engine }
     }

@@ -105,10 +105,12 @@ final class SyncEngine: Sendable {
     /// Takes over the operations of tables that an earlier version of the app wrote in other letters.
     ///
     /// What a store keeps apart by letters stays as it is: such operations wait, see
-    /// ``SyncContext/operationErrors()``.
-    func takeOverRenamedTables() async throws {
-        guard try await !read({ try $0.idsOfUnnamedTables() }).isEmpty else { return }
-        try await transaction { queue in
+    /// ``SyncContext/operationErrors()``. Where the store fails, what the app asks for next tells.
+    func takeOverRenamedTables() async {
+        guard let found = try? await read({ try $0.idsOfUnnamedTables() }), !found.isEmpty else {
+            return
+        }
+        try? await transaction { queue in
             for id in try queue.reader.idsOfUnnamedTables() {
                 guard var operation = try queue.reader.operation(id), operation.damage == nil,
                     let table = queue.catalog.schema(operation.table)?.name
