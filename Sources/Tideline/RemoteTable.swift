@@ -26,6 +26,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     public func insert(_ record: Record) async throws -> Record {
         let (coder, remote) = (try coder(), try remote())
         let row = try coder.encode(record)
+        try RowCheck.check(row, table: coder.table.name)
         let id = row.id.isEmpty ? remote.environment.makeID() : row.id
         try ItemID.check(id)
         var body: Row = ["id": .string(id)]
@@ -39,6 +40,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     public func update(_ record: Record) async throws -> Record {
         let (coder, remote) = (try coder(), try remote())
         let row = try coder.encode(record)
+        try RowCheck.check(row, table: coder.table.name)
         try ItemID.check(row.id)
         return try await item(
             "PATCH",
@@ -77,7 +79,10 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     @concurrent
     private func send(_ record: Record, over before: Row, version: String?) async throws -> Record {
         let (coder, remote) = (try coder(), try remote())
-        let changes = RowMerge.changes(from: before, to: try coder.encode(record))
+        let after = try coder.encode(record)
+        let changes = RowMerge.changes(from: before, to: after)
+        try RowCheck.checkIsLive(after, table: coder.table.name)
+        try RowCheck.check(changes, table: coder.table.name, id: before.id)
         return try await item(
             "PATCH",
             id: before.id,
@@ -257,7 +262,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
             )
         case 400..<500:
             throw SyncError(
-                .badRequest,
+                SyncError.Code(refusal: status) ?? .badRequest,
                 "Table '\(table)' refused the request (\(status))\(reason).",
                 statusCode: status
             )

@@ -59,6 +59,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     public func update(_ record: Record) async throws -> Record {
         let coder = coder
         let row = try coder.encode(record)
+        try RowCheck.checkIsLive(row, table: name)
         return try hand(
             try await engine.update(row, in: name, identity: coder.identity) {
                 try? coder.encode(try coder.decode($0))
@@ -84,6 +85,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
             var record = read
             try change(&record)
             let after = try coder.encode(record)
+            try RowCheck.checkIsLive(after, table: name)
             guard ItemKey(after.id) == ItemKey(id) else {
                 throw SyncError(.invalidID, "An update cannot change the id of a record.")
             }

@@ -142,6 +142,16 @@ func misfitsNameTableIdAndColumnButNoValue(_ column: String, _ value: Value) thr
     #expect(throws: SyncError.self) { try coder.decode(rows, misfits: .fail) }
 }
 
+@Test func datesComeBackEqual() throws {
+    var dates = (0..<2000).map { Date(timeIntervalSince1970: 1_700_000_000 + Double($0) / 1000) }
+    dates += [.distantPast, .distantFuture, Date(timeIntervalSince1970: -0.001)]
+    for date in dates {
+        var record = Everything(id: "1")
+        record.when = date
+        #expect(try Row(record).decode(Everything.self).when == date)
+    }
+}
+
 @Test func valuesOutOfRangeDoNotEnterARow() throws {
     var records = Array(repeating: Everything(id: "1"), count: 5)
     records[0].real = .nan

@@ -61,6 +61,8 @@ extension SyncError {
             case conflict
             case offline
             case unauthorized
+            case forbidden
+            case tooManyRequests
             case serverError
             case badRequest
             case badResponse
@@ -99,6 +101,10 @@ extension SyncError {
         public static let offline = Self(.offline)
         /// The server does not accept the token, or wants one.
         public static let unauthorized = Self(.unauthorized)
+        /// The server does not let this account do it (403).
+        public static let forbidden = Self(.forbidden)
+        /// The server wants fewer requests (429); try again later.
+        public static let tooManyRequests = Self(.tooManyRequests)
         /// The server failed.
         public static let serverError = Self(.serverError)
         /// The server refused the request.
@@ -115,6 +121,15 @@ extension SyncError {
         public static let invalidModel = Self(.invalidModel)
         /// The task was cancelled.
         public static let cancelled = Self(.cancelled)
+
+        /// The refusals that mean the same wherever they come.
+        init?(refusal status: Int) {
+            switch status {
+            case 403: self = .forbidden
+            case 429: self = .tooManyRequests
+            default: return nil
+            }
+        }
 
         /// The name of the kind.
         public var description: String { kind.rawValue }

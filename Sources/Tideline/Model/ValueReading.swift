@@ -172,11 +172,12 @@ enum SpecialType {
 }
 
 extension Value {
-    /// A date rounded to milliseconds; nil outside the years 1 to 9999.
+    /// A date rounded to milliseconds; nil outside the years 1 to 9999. `Date.distantPast`, which is
+    /// two days before the year 1, is its first instant.
     @inline(__always)
     static func milliseconds(_ date: Date) -> Value? {
         let count = (date.timeIntervalSince1970 * 1000).rounded()
-        guard count >= dateMin, count <= dateMax else { return .none }
+        guard count >= dateMin || date == .distantPast, count <= dateMax else { return .none }
         return .date(Timestamp(microseconds: Int64(count) * 1000).date)
     }
 

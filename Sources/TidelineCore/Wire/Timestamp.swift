@@ -17,9 +17,15 @@ public struct Timestamp: Hashable, Sendable, Comparable {
 
     /// Rounds a `Date` to the nearest microsecond, and to the years 1 to 9999.
     ///
-    /// A `Date` more than 270 years from 2001 is coarser than a microsecond: there the nearest
-    /// millisecond is what was meant.
+    /// The `Date` of a whole millisecond is that millisecond. A `Date` more than 270 years from 2001
+    /// is coarser than a microsecond: there the nearest millisecond is what was meant.
     public init(_ date: Date) {
+        let milliseconds = (date.timeIntervalSince1970 * 1000).rounded()
+        if abs(milliseconds) < 1e15, date == Date(timeIntervalSince1970: milliseconds / 1000) {
+            let whole = Timestamp(microseconds: Int64(milliseconds) * 1000)
+            self = min(max(whole, .earliest), .latest)
+            return
+        }
         let seconds = date.timeIntervalSinceReferenceDate
         guard abs(seconds) < 1e12 else {
             self = seconds > 0 ? .latest : .earliest
@@ -42,16 +48,24 @@ public struct Timestamp: Hashable, Sendable, Comparable {
 
     /// The instant as a `Date`, from which the same instant comes back.
     ///
-    /// More than 270 years from 2001 it is rounded to the millisecond; before the year 1 and after
-    /// 9999 it is the nearest instant of these years.
+    /// A whole millisecond is the `Date` that `Date(timeIntervalSince1970:)` makes of its seconds, so
+    /// that dates of an app come back equal. More than 270 years from 2001 it is rounded to the
+    /// millisecond; before the year 1 and after 9999 it is the nearest instant of these years. The
+    /// first one, which other systems write for no date, is `Date.distantPast`.
     public var date: Date {
-        let distance = inYears.microseconds - Self.referenceOffset * 1_000_000
+        let instant = inYears
+        if instant == .earliest { return .distantPast }
+        if instant.microseconds.isMultiple(of: 1000) {
+            return Date(timeIntervalSince1970: Double(instant.microseconds / 1000) / 1000)
+        }
+        let distance = instant.microseconds - Self.referenceOffset * 1_000_000
         let seconds = Double(distance) / 1_000_000
         guard abs(seconds) >= Self.farSeconds else {
             return Date(timeIntervalSinceReferenceDate: seconds)
         }
         let milliseconds = Timestamp(microseconds: distance + 500).milliseconds
-        return Date(timeIntervalSinceReferenceDate: Double(milliseconds) / 1000)
+        let whole = milliseconds + Self.referenceOffset * 1000
+        return Date(timeIntervalSince1970: Double(whole) / 1000)
     }
 
     /// Milliseconds since 1970, cut towards the past.

@@ -83,6 +83,24 @@ import TidelineCore
         }
     }
 
+    /// The dates of an app, which are made of the seconds since 1970.
+    @Test(arguments: UInt64(0)..<4)
+    func datesOfWholeMillisecondsComeBackEqual(seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        for index in 0..<2000 {
+            let near: ClosedRange<Int64> = -5_000_000_000_000...5_000_000_000_000
+            let all: ClosedRange<Int64> = -62_135_596_799_999...253_402_300_799_999
+            let count = Int64.random(in: index.isMultiple(of: 2) ? near : all, using: &random)
+            let date = Date(timeIntervalSince1970: Double(count) / 1000)
+            let stamp = Timestamp(date)
+            #expect(stamp.microseconds == count * 1000)
+            #expect(stamp.date == date)
+        }
+        #expect(Timestamp(.distantPast).date == .distantPast)
+        #expect(Timestamp("0001-01-01T00:00:00Z")?.date == .distantPast)
+        #expect(Timestamp(.distantFuture).date == .distantFuture)
+    }
+
     /// A `Date` far from 2001 is coarse; what it is read as stays the same from then on.
     @Test(arguments: [
         "1013-11-20T20:32:22.404123Z", "9999-12-31T23:59:59.999499Z", "0001-01-01T00:00:00.0005Z",

@@ -98,7 +98,8 @@ import TidelineTestKit
 
     static let refusedCases: [(Int, String, SyncError.Code)] = [
         (400, #"{"error":"no such column"}"#, .badRequest), (401, "", .unauthorized),
-        (403, "", .badRequest), (404, "", .notFound), (410, "", .notFound),
+        (403, "", .forbidden), (429, "", .tooManyRequests), (404, "", .notFound),
+        (410, "", .notFound),
         (422, "", .badRequest), (500, "", .serverError), (503, "", .serverError),
         (302, "", .serverError), (200, "<html></html>", .badResponse), (201, "", .badResponse),
     ]

@@ -49,6 +49,7 @@ extension SyncEngine {
     }
 
     func retry(_ error: TableOperationError, _ item: Row) async throws {
+        try RowCheck.check(item, table: error.table)
         try await resolve(error) { queue, operation, seen in
             guard operation.damage == nil else { throw SyncError.unsendable(operation) }
             try queue.checkTable(of: operation)

@@ -114,8 +114,9 @@ struct LocalChanges {
         var row = row
         let operations = try queue.reader.operations(table, id)
         let last = operations.last
-        let isChanged = !RowMerge.changes(from: stored, to: row).isEmptyRow
-        guard isChanged || basisVersion != nil || last?.state == .parked else { return stored }
+        let changes = RowMerge.changes(from: stored, to: row)
+        try RowCheck.check(changes, table: table, id: id)
+        guard !changes.isEmptyRow || basisVersion != nil || last?.state == .parked else { return stored }
         switch QueueRules.effect(of: .update, rowExists: true, last: last) {
         case .append(let kind):
             var operation = QueuedOperation(table: table, itemID: id, kind: kind)

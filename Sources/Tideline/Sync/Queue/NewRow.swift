@@ -8,8 +8,9 @@ struct NewRow: Sendable {
     /// Whether the id was made here, so that nothing can be known of it.
     let hasNewID: Bool
 
-    /// Makes an id for a row that has none, and checks any other.
-    init(_ row: Row, _ environment: SyncEnvironment) throws {
+    /// Makes an id for a row that has none, and checks any other; checks the values.
+    init(_ row: Row, table: String, _ environment: SyncEnvironment) throws {
+        try RowCheck.check(row, table: table)
         let id = row.id
         hasNewID = id.isEmpty
         if hasNewID {

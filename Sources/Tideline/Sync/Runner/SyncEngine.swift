@@ -166,7 +166,7 @@ final class SyncEngine: Sendable {
 
 extension SyncEngine {
     func insert(_ row: Row, in table: String) async throws -> Row {
-        let row = try NewRow(row, environment)
+        let row = try NewRow(row, table: table, environment)
         return try await noting {
             try LocalChanges(queue: $0, table: table).insert(row, seen: $1)
         }
@@ -174,7 +174,7 @@ extension SyncEngine {
 
     func insert(_ rows: [Row], in table: String) async throws -> [Row] {
         guard !rows.isEmpty else { return [] }
-        let rows = try rows.map { try NewRow($0, environment) }
+        let rows = try rows.map { try NewRow($0, table: table, environment) }
         return try await noting {
             try LocalChanges(queue: $0, table: table).insert(rows, seen: $1)
         }

@@ -257,7 +257,7 @@ extension SyncError {
         let text = reason.map { ": \($0)" } ?? ""
         let end = text.hasSuffix(".") ? "" : "."
         return SyncError(
-            .serverError,
+            SyncError.Code(refusal: status) ?? .serverError,
             "The server refused \(what) (\(status))\(text)\(end) \(remedy)",
             statusCode: status
         )

@@ -1,0 +1,100 @@
+// What no server takes is refused when it is stored, and nothing is queued.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestKit
+
+@Suite struct RowCheckTests {
+    private let transport = ScriptedTransport()
+
+    private struct Marked: SyncRecord, Hashable {
+        static let tableName = "Todo"
+        var id = ""
+        var text = ""
+        var deleted = false
+        var version: String?
+    }
+
+    private func expectRefused(
+        _ column: String,
+        _ body: () async throws -> Void
+    ) async throws {
+        let error = await #expect(throws: SyncError.self) { try await body() }
+        #expect(error?.code == .rowDoesNotFit)
+        #expect(error?.message.contains("'\(column)'") == true)
+        #expect(error?.message.contains("'a'") == true)
+    }
+
+    @Test func textsWithNULAreRefused() async throws {
+        let device = try await Device(transport)
+        let todos = try device.todos()
+        try await device.seed([["id": "a", "text": "x", "version": "v1"]])
+        let bad = Todo(id: "a", text: "a\u{0}b")
+        try await expectRefused("text") { try await todos.update(bad) }
+        try await expectRefused("text") { try await todos.update(id: "a") { $0.text = bad.text } }
+        try await todos.delete(id: "a")
+        try await expectRefused("text") { try await todos.insert(bad) }
+        try await expectRefused("text") { try await todos.insert([Todo(id: "b"), bad]) }
+        #expect(try await device.queue() == ["delete a"])
+        let remote = device.client.table(Todo.self)
+        try await expectRefused("text") { try await remote.insert(bad) }
+        try await expectRefused("text") { try await remote.update(bad) }
+        transport.add(.json(200, serverRow("a", 1)))
+        try await expectRefused("text") { try await remote.update(id: "a") { $0.text = bad.text } }
+        #expect(transport.sent.map(\.description) == ["GET /tables/Todo/a - -"])
+    }
+
+    /// A text of an old server stays, and the row can be edited elsewhere.
+    @Test func whatTheServerHasIsNoReasonToRefuse() async throws {
+        let device = try await Device(transport)
+        try await device.seed([["id": "a", "text": "x\u{0}", "version": "v1"]])
+        try await device.todos().update(id: "a") { $0.rank = 1 }
+        var read = try #require(try await device.todos().read(id: "a"))
+        #expect(read.text == "x\u{0}")
+        read.rank = 2
+        try await device.todos().update(read)
+        #expect(try await device.queue() == ["update a"])
+    }
+
+    @Test func onlyADeleteDeletes() async throws {
+        let device = try await Device(transport, tables: [Marked.self])
+        let table = try device.client.syncTable(Marked.self)
+        try await device.seed([["id": "a", "text": "x", "version": "v1"]])
+        let bad = Marked(id: "a", text: "y", deleted: true, version: "v1")
+        try await expectRefused("deleted") { try await table.update(bad) }
+        try await expectRefused("deleted") { try await table.update(id: "a") { $0.deleted = true } }
+        try await table.update(id: "a") { $0.text = "z" }
+        #expect(try await device.queue() == ["update a"])
+        let remote = device.client.table(Marked.self)
+        try await expectRefused("deleted") { try await remote.update(bad) }
+        try await expectRefused("deleted") { try await remote.insert(bad) }
+    }
+
+    /// A parked operation takes no such row either, and stays as it is.
+    @Test func aRetryIsChecked() async throws {
+        let device = try await Device(transport)
+        try await device.todos().insert(Todo(id: "a", text: "x"))
+        transport.add(.status(400))
+        await #expect(throws: PushError.self) { try await device.context.push() }
+        let error = try #require(try await device.context.operationErrors().first)
+        try await expectRefused("text") {
+            try await error.updateOperationAndRetry(with: ["id": "a", "text": "\u{0}"])
+        }
+        #expect(try await device.queue() == ["insert a parked"])
+    }
+
+    @Test(arguments: [(403, SyncError.Code.forbidden), (429, .tooManyRequests)])
+    func refusalsHaveTheSameCodesEverywhere(status: Int, code: SyncError.Code) async throws {
+        let device = try await Device(transport)
+        transport.add(.status(status))
+        await #expect { try await device.client.table(Todo.self).read(id: "a") } throws: {
+            ($0 as? SyncError)?.code == code
+        }
+        for _ in 0..<8 { transport.add(.status(status)) }
+        await #expect { try await device.todos().pull(queryID: "all") } throws: {
+            ($0 as? SyncError)?.code == code
+        }
+    }
+}
