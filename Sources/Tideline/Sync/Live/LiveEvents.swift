@@ -63,7 +63,7 @@ struct LiveEvents: Sendable {
         let type = stream.headers["Content-Type"]?.lowercased() ?? ""
         switch stream.status {
         case 200 where type.hasPrefix("text/event-stream"): return stream
-        case 401, 403, 408, 429, 500...: throw Failure.broken
+        case 401, 403, 408, 429, 500, 502...: throw Failure.broken
         // A server without events: a page, a list, or what it says to paths that it lacks.
         default: throw Failure.unsupported
         }
