@@ -49,10 +49,15 @@ extension Value {
 
     func asDate() -> Date? {
         switch self {
-        case .date(let value): value
-        case .string(let text): Timestamp(text)?.date
+        case .date(let value): Self.asDistantPast(value)
+        case .string(let text): (Timestamp(text)?.date).map(Self.asDistantPast)
         default: nil
         }
+    }
+
+    /// The first instant of the year 1 stands for `Date.distantPast`, which is two days before it.
+    private static func asDistantPast(_ date: Date) -> Date {
+        date == Timestamp.earliest.date ? .distantPast : date
     }
 
     func asUUID() -> UUID? {
@@ -172,8 +177,9 @@ enum SpecialType {
 }
 
 extension Value {
-    /// A date rounded to milliseconds; nil outside the years 1 to 9999. `Date.distantPast`, which is
-    /// two days before the year 1, is its first instant.
+    /// A date rounded to milliseconds; nil outside the years 1 to 9999.
+    ///
+    /// `Date.distantPast` becomes the first instant of these.
     @inline(__always)
     static func milliseconds(_ date: Date) -> Value? {
         let count = (date.timeIntervalSince1970 * 1000).rounded()

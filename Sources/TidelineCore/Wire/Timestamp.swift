@@ -50,11 +50,9 @@ public struct Timestamp: Hashable, Sendable, Comparable {
     ///
     /// A whole millisecond is the `Date` that `Date(timeIntervalSince1970:)` makes of its seconds, so
     /// that dates of an app come back equal. More than 270 years from 2001 it is rounded to the
-    /// millisecond; before the year 1 and after 9999 it is the nearest instant of these years. The
-    /// first one, which other systems write for no date, is `Date.distantPast`.
+    /// millisecond; before the year 1 and after 9999 it is the nearest instant of these years.
     public var date: Date {
         let instant = inYears
-        if instant == .earliest { return .distantPast }
         if instant.microseconds.isMultiple(of: 1000) {
             return Date(timeIntervalSince1970: Double(instant.microseconds / 1000) / 1000)
         }

@@ -12,6 +12,8 @@ final class ServerRecorder: Sendable {
         var items: [String: RecordedCall.Item] = [:]
         /// What a device put back that it had only read.
         var putBack: String?
+        /// Rows that an app sends whole over the server's, by the device's name.
+        var insisted: [String: Set<String>] = [:]
         /// Texts that a row had on the server, by id.
         var texts: [String: Set<String>] = [:]
         var ranks: [String: Set<Int>] = [:]
@@ -81,7 +83,8 @@ final class ServerRecorder: Sendable {
         // A repeat that comes late gets its first answer.
         if let before, after.isOlder(than: before) { return }
         state.items[after.id] = after
-        guard author.yields, let before, state.putBack == nil else { return }
+        let insists = state.insisted[author.name]?.remove(after.id) != nil
+        guard author.yields, !insists, let before, state.putBack == nil else { return }
         if before.text != after.text, let text = after.text, !author.wrote(text) {
             state.putBack = "\(author.name) put the text \(text) of \(after.id) back"
         }
@@ -90,6 +93,11 @@ final class ServerRecorder: Sendable {
         if before.rank != after.rank, after.rank.map(author.wrote) ?? mayBeNew == false {
             state.putBack = "\(author.name) put the rank of \(after.id) back"
         }
+    }
+
+    /// The next change of a row by this device is what its app decided about the whole row.
+    func insists(_ name: String, on id: String) {
+        state.withLock { _ = $0.insisted[name, default: []].insert(id) }
     }
 
     private func record(_ call: RecordedCall, _ state: inout State) {

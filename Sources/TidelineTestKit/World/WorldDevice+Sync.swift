@@ -41,11 +41,14 @@ extension WorldDevice {
     }
 
     /// What an app does about rejected operations: sometimes mine, sometimes theirs.
-    func settleErrors() async throws {
+    ///
+    /// `insists` is told of each row that the app sends whole, as it has it, over the server's.
+    func settleErrors(_ insists: (_ id: String) -> Void) async throws {
         for error in try await client().syncContext.operationErrors() {
             do {
                 if draw({ $0.chance(50) }), let mine = error.item {
                     story?.tell(name, "retries \(error.itemID)")
+                    insists(error.itemID)
                     try await error.updateOperationAndRetry(with: mine)
                 } else {
                     story?.tell(name, "gives up \(error.itemID)")

@@ -190,6 +190,8 @@ final class WorldDevice: Sendable {
         switch (stored != nil, dice) {
         case (false, ..<70):
             story?.tell(name, "inserts \(id) with text \(text)")
+            // A screen that shows the row as it was before it was deleted is closed.
+            state.withLock { $0.copies[id] = nil }
             try await todos.insert(WorldItem(id: id, text: text))
             note(id, .text(text))
             noteRank(id, nil)

@@ -113,7 +113,7 @@ import TidelineTestKit
         let device = try await Device(transport)
         let events = device.context.events
         transport.add(.status(403), page([serverRow("a", 1)]), page([]))
-        #expect(await code { try await device.todos().pull(queryID: "all") } == .serverError)
+        #expect(await code { try await device.todos().pull(queryID: "all") } == .forbidden)
         try await device.todos().pull(queryID: "all")
         var seen: [SyncEvent] = []
         for await event in events {
@@ -128,7 +128,7 @@ import TidelineTestKit
         }
         #expect(
             pulls == [
-                .pullStarted(table: "Todo"), .pullFailed(table: "Todo", code: .serverError),
+                .pullStarted(table: "Todo"), .pullFailed(table: "Todo", code: .forbidden),
                 .pullStarted(table: "Todo"), .pullFinished(table: "Todo", applied: 1, removed: 0),
             ]
         )

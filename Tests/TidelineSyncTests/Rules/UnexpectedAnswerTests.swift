@@ -58,7 +58,9 @@ import TidelineCore
         let error = await #expect(throws: SyncError.self) {
             try await device.todos().pull(queryID: "all")
         }
-        #expect(error?.code == (status == 200 ? .badResponse : .serverError))
+        let expected: SyncError.Code =
+            status == 200 ? .badResponse : status == 429 ? .tooManyRequests : .serverError
+        #expect(error?.code == expected)
         #expect(error?.statusCode == status)
         Self.expect(try #require(error?.message), words, "the pull of 'Todo'")
     }

@@ -82,7 +82,8 @@ import TidelineTestKit
         try await expectRefused("text") {
             try await error.updateOperationAndRetry(with: ["id": "a", "text": "\u{0}"])
         }
-        #expect(try await device.queue() == ["insert a parked"])
+        let queue = try await device.queue()
+        #expect(queue.count == 1 && queue[0].hasSuffix("parked"))
     }
 
     @Test(arguments: [(403, SyncError.Code.forbidden), (429, .tooManyRequests)])

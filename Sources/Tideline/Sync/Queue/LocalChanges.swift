@@ -116,7 +116,9 @@ struct LocalChanges {
         let last = operations.last
         let changes = RowMerge.changes(from: stored, to: row)
         try RowCheck.check(changes, table: table, id: id)
-        guard !changes.isEmptyRow || basisVersion != nil || last?.state == .parked else { return stored }
+        guard !changes.isEmptyRow || basisVersion != nil || last?.state == .parked else {
+            return stored
+        }
         switch QueueRules.effect(of: .update, rowExists: true, last: last) {
         case .append(let kind):
             var operation = QueuedOperation(table: table, itemID: id, kind: kind)

@@ -78,7 +78,8 @@ extension SyncError {
         to what: String
     ) -> SyncError {
         SyncError(
-            (200..<300).contains(answer.status) ? .badResponse : .serverError,
+            (200..<300).contains(answer.status)
+                ? .badResponse : SyncError.Code(refusal: answer.status) ?? .serverError,
             answer.message(from: server, to: what),
             statusCode: answer.status
         )

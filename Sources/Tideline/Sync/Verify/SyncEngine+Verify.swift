@@ -192,7 +192,7 @@ private struct VerifySteps: Sendable {
             response.status == 401
             ? .unauthorized
             : response.status == 200 ? .badPage : .rejected(status: response.status)
-        return .pullFailed(
+        return .verifyFailed(
             failure,
             table: table,
             answer: AnswerOutline(response),
