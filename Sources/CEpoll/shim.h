@@ -1,4 +1,4 @@
-// epoll, eventfd and options of malloc for Swift, whose Glibc module leaves these headers out.
+// epoll, eventfd and what glibc adds to malloc for Swift, whose Glibc module leaves them out.
 
 #ifndef TIDELINE_CEPOLL_SHIM_H
 #define TIDELINE_CEPOLL_SHIM_H
@@ -29,13 +29,10 @@ static inline int tideline_untaken(int socket) {
     return ioctl(socket, SIOCOUTQ, &count) == 0 ? count : 0;
 }
 
-/// Takes blocks of so many bytes and more from the system one by one, and gives them back so; does
-/// nothing where malloc has no such options.
-static inline void tideline_map_blocks(int bytes) {
-#ifdef M_MMAP_THRESHOLD
-    mallopt(M_MMAP_THRESHOLD, bytes);
-    // What stays free at the end of a pool; the default is for blocks of an eighth of the size.
-    mallopt(M_TRIM_THRESHOLD, 2 * bytes);
+/// Gives back to the system what malloc keeps free; does nothing where it cannot be told to.
+static inline void tideline_give_back_memory(void) {
+#ifdef __GLIBC__
+    malloc_trim(0);
 #endif
 }
 

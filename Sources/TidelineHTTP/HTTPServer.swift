@@ -105,7 +105,6 @@ public final class HTTPServer: Sendable {
             guard state.phase == .ready else { throw HTTPServerError.startedTwice }
             let (sockets, port) = try ListenSocket.open(host: host, port: port, count: loops)
             let workers = try makeWorkers(sockets)
-            LargeBlocks.mapEach()
             state.phase = .running
             state.workers = workers
             state.workersRunning = workers.count

@@ -58,6 +58,8 @@ final class HTTPWorker: @unchecked Sendable {
     private var connectionsMax = 0
     private(set) var connections: [Int32: HTTPConnection] = [:]
     private var nextSweep = ContinuousClock.now
+    /// At how many sweeps from now on spare memory goes back to the system.
+    private var spareRounds = 0
     private var drainDeadline = ContinuousClock.now
     /// There may be jobs that nothing will wake the loop for.
     private var hasJobs = false
@@ -190,9 +192,12 @@ final class HTTPWorker: @unchecked Sendable {
     /// How often jobs that jobs made are run before the sockets have their turn.
     private static let jobRoundsMax = 16
 
+    /// Five seconds behind the last moment when memory for answers was short: what waited is gone then.
+    private static let spareRoundsMax = 10
+
     /// Without connections there is no timer to look after.
     private var patience: Int32 {
-        connections.isEmpty && !isExhausted ? -1 : Self.sweepMilliseconds
+        connections.isEmpty && !isExhausted && spareRounds == 0 ? -1 : Self.sweepMilliseconds
     }
 
     private func turn(milliseconds: Int32) {
@@ -275,5 +280,9 @@ final class HTTPWorker: @unchecked Sendable {
             }
         }
         cut(waiting)
+        if isShort { spareRounds = Self.spareRoundsMax }
+        guard spareRounds > 0 else { return }
+        spareRounds -= 1
+        SpareMemory.giveBack()
     }
 }

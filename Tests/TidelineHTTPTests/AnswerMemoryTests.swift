@@ -161,10 +161,12 @@ struct SlowReaderTests {
             let first = try stall("/first", beside: 0)
             // What its system takes is taken.
             usleep(1_500_000)
-            let second = try stall("/second", beside: 33 << 20)
+            let second = try stall("/second", beside: 40 << 20)
+            // Both stand still for long enough to be cut.
+            usleep(1_500_000)
             #expect(try RawClient(port: port).ask(get("/large")).status == 200)
             #expect(traffic.slowReaders.current == 1)
-            #expect(traffic.answers.held > 32 << 20)
+            #expect(traffic.answers.held > 40 << 20)
             withExtendedLifetime((first, second)) {}
         }
         await server.drain()

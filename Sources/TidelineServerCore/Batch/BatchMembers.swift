@@ -3,6 +3,13 @@
 import TidelineCore
 
 struct BatchMembers {
+    /// A body, by where it stands.
+    private struct Body {
+        var range: Range<Int>
+        /// The inside of one that is a string.
+        var text: JSONReader.Span?
+    }
+
     /// The place of the request in the batch, for messages: its contents are not repeated.
     private let place: Int
     private var id: String?
@@ -12,10 +19,7 @@ struct BatchMembers {
     private(set) var dependsOn: [String] = []
     private(set) var hasCondition = false
     private var headers = HTTPFields()
-    /// Where the body stands; nil without one.
-    private var body: Range<Int>?
-    /// The inside of a body that is a string.
-    private var bodyText: JSONReader.Span?
+    private var body: Body?
     /// One bit for each member that was read.
     private var seen: UInt8 = 0
 
@@ -142,17 +146,18 @@ struct BatchMembers {
     private mutating func readBody(_ reader: inout JSONReader) throws {
         let token = try reader.value()
         let start: Int
+        var text: JSONReader.Span?
         switch token {
         case .null: return
         case .object, .array: start = reader.position
         case .number(let range): start = range.lowerBound
         case .bool(let value): start = reader.position - (value ? 4 : 5)
         case .string(let span):
-            bodyText = span
+            text = span
             start = span.range.lowerBound - 1
         }
         try reader.skip(token, checksNames: false)
-        body = start..<reader.position
+        body = Body(range: start..<reader.position, text: text)
     }
 
     // MARK: - What they may be
@@ -199,11 +204,11 @@ struct BatchMembers {
             throw fault("body", "GET and DELETE have none")
         }
         let kind = BatchContent(type: headers["Content-Type"])
-        if kind == .json { return Array(reader.bytes[body]) }
-        guard let bodyText else {
+        if kind == .json { return Array(reader.bytes[body.range]) }
+        guard let inside = body.text else {
             throw fault("body", "its content-type is not JSON, so a string is expected")
         }
-        let text = reader.text(bodyText)
+        let text = reader.text(inside)
         if kind == .text { return Array(text.utf8) }
         guard let bytes = Base64URL.decode(Array(text.utf8)) else {
             throw fault("body", "base64url is expected, for its content-type is not JSON or text")

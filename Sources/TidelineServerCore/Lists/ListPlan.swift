@@ -66,9 +66,13 @@ package struct ListPlan: Sendable {
         }
     }
 
+    /// The most rows of a request where a table does not say: as the originals have it.
     private static func topMax(_ table: Table, _ generation: Generation) -> Int {
-        table.definition.maxTop ?? (generation == .classic ? 1000 : 128_000)
+        table.definition.maxTop ?? (generation == .classic ? classicTopMax : datasyncTopMax)
     }
+
+    private static let classicTopMax = 1000
+    private static let datasyncTopMax = 128_000
 
     /// The page size that a caller's preference leads to.
     static func applied(_ wanted: Int?, _ table: Table, _ generation: Generation) -> Int? {

@@ -69,8 +69,11 @@ package struct EventListener: Sendable {
         Array("retry: \(Self.retryMilliseconds)\nid: \(id(stamps).text)\n\n".utf8)
     }
 
+    /// About what is written at a time: each event has an id that names the tables.
+    package static let eventsBytesMax = 16 << 10
+
     /// The events that are due, up to about so many bytes; what is left stays due.
-    package mutating func next(_ stamps: [Int64], bytesMax: Int = 16 << 10) -> [UInt8] {
+    package mutating func next(_ stamps: [Int64], bytesMax: Int = eventsBytesMax) -> [UInt8] {
         var bytes: [UInt8] = []
         for (index, table) in tables.enumerated() where pending & 1 << UInt64(index) != 0 {
             if bytes.count >= bytesMax { break }

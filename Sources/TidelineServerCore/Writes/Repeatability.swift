@@ -25,9 +25,12 @@ package struct RepeatKey: Hashable, Sendable {
         self.digest = digest
     }
 
-    /// Up to 128 visible characters of ASCII.
+    /// The most characters of a name.
+    private static let requestIDMax = 128
+
+    /// Visible characters of ASCII.
     private static func isWellFormed(_ id: String) -> Bool {
-        (1...128).contains(id.utf8.count) && id.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
+        (1...requestIDMax).contains(id.utf8.count) && id.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
     }
 }
 
@@ -51,7 +54,8 @@ extension RepeatKey {
         }
         guard Self.isWellFormed(requestID) else {
             throw ServerError.repeatability(
-                "Repeatability-Request-ID must be one text of 1 to 128 visible characters."
+                "Repeatability-Request-ID must be one text of 1 to \(Self.requestIDMax) visible "
+                    + "characters."
             )
         }
         let time = HTTPDate.seconds(firstSent)?.multipliedReportingOverflow(by: 1_000_000)

@@ -76,7 +76,7 @@ struct ChangesRead {
         let left = try database.prepare(log.text(for: .sqlite))
         defer { left.reset() }
         try left.bind(log.bindings)
-        var json = RowBytes(capacity: 256 + min(request.rowsMax, 1000) * 256)
+        var json = RowBytes(rowsMax: request.rowsMax)
         json.append(request.opening)
         var rows = 0
         var last: Int64?

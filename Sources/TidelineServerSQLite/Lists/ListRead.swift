@@ -86,13 +86,8 @@ struct ListRead {
         return statement
     }
 
-    /// Room for usual rows, of a quarter of a kilobyte each, and for what is around them.
-    ///
-    /// More rows than the usual page has may not be there.
-    private static func likelyBytes(of rows: Int) -> Int { (min(rows, 1000) + 1) * 256 }
-
     private func rows(_ database: Database, offset: Int) throws -> ListPage {
-        var json = RowBytes(capacity: Self.likelyBytes(of: request.rowsMax))
+        var json = RowBytes(rowsMax: request.rowsMax)
         json.append(request.opening)
         guard request.rowsMax > 0 else { return ListPage(bytes: json.bytes, rows: 0) }
         let made = statement ?? Self.statement(request, table)

@@ -60,6 +60,14 @@ struct RowBytes: ~Copyable {
         base = .allocate(capacity: self.capacity)
     }
 
+    /// With room for usual rows; more of them than a usual page has may not be there.
+    init(rowsMax: Int) {
+        self.init(capacity: (min(rowsMax, Self.usualRowsMax) + 1) * Self.usualRowBytes)
+    }
+
+    private static let usualRowsMax = 1000
+    private static let usualRowBytes = 256
+
     deinit { base.deallocate() }
 
     /// A copy, with room for the end of a page behind it.

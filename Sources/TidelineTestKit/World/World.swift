@@ -81,6 +81,7 @@ public struct World: Sendable {
                     nests: plan.nests,
                     network: story.map { ToldTransport(inner: network, who: name, story: $0) }
                         ?? network,
+                    insists: { recorder.insists(name, on: $0) },
                     environment: environment(time, seed),
                     time: time,
                     seed: seed,

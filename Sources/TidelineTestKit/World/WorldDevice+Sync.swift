@@ -41,9 +41,7 @@ extension WorldDevice {
     }
 
     /// What an app does about rejected operations: sometimes mine, sometimes theirs.
-    ///
-    /// `insists` is told of each row that the app sends whole, as it has it, over the server's.
-    func settleErrors(_ insists: (_ id: String) -> Void) async throws {
+    func settleErrors() async throws {
         for error in try await client().syncContext.operationErrors() {
             do {
                 if draw({ $0.chance(50) }), let mine = error.item {

@@ -40,6 +40,8 @@ final class WorldDevice: Sendable {
     private let copies: WorldPlan.Copies?
     private let nests: Bool
     private let network: any Transport
+    /// Is told of each row that the app sends whole, as it has it, over the server's.
+    let insists: @Sendable (_ id: String) -> Void
     private let environment: SyncEnvironment
     private let time: VirtualTime
     let story: WorldStory?
@@ -54,6 +56,7 @@ final class WorldDevice: Sendable {
         copies: WorldPlan.Copies?,
         nests: Bool,
         network: any Transport,
+        insists: @escaping @Sendable (_ id: String) -> Void,
         environment: SyncEnvironment,
         time: VirtualTime,
         seed: UInt64,
@@ -67,6 +70,7 @@ final class WorldDevice: Sendable {
         self.copies = copies
         self.nests = nests
         self.network = network
+        self.insists = insists
         self.environment = environment
         self.time = time
         self.story = story

@@ -20,12 +20,12 @@ struct WorldJudge {
     /// Syncs all devices until nothing is pending (guarantee 4); who syncs by itself gets time.
     func settle() async throws {
         for _ in 0..<Self.roundsMax {
-            for device in devices where device.syncsItself { try await settleErrors(device) }
+            for device in devices where device.syncsItself { try await device.settleErrors() }
             for device in devices where !device.syncsItself {
                 try await device.start()
                 try await device.sync()
                 try await checkHeldUp(device)
-                try await settleErrors(device)
+                try await device.settleErrors()
             }
             try await waitForOthers()
             var pending = 0
@@ -35,10 +35,6 @@ struct WorldJudge {
             if pending == 0 { return try await fetchLast() }
         }
         throw violation("liveness", "operations are pending after \(Self.roundsMax) rounds")
-    }
-
-    private func settleErrors(_ device: WorldDevice) async throws {
-        try await device.settleErrors { recorder.insists(device.name, on: $0) }
     }
 
     private func fetchLast() async throws {

@@ -19,6 +19,8 @@ extension ProcessTests {
             return String(decoding: bytes, as: UTF8.self)
                 .split(separator: "HTTP/1.1 ")
                 .compactMap { Int($0.prefix(3)) }
+                // On a busy machine it is asked whether it still waits.
+                .filter { $0 != 100 }
         }
 
         private static func isServing(_ port: Int) throws -> Bool {

@@ -40,6 +40,12 @@ final class RawConnection {
     /// Says that nothing more will be sent.
     func finishSending() { shutdown(socket, Int32(SHUT_WR)) }
 
+    /// Leaves so that the peer gets a reset, once nobody has it any more.
+    func abort() {
+        var option = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(socket, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
+    }
+
     /// The next bytes; empty at the end of the connection.
     func receive(atMost limit: Int = 64 << 10) throws -> [UInt8] {
         var chunk = [UInt8](repeating: 0, count: limit)
