@@ -16,6 +16,10 @@ package final class DatabaseThreads: Sendable {
         var jobs: [Job?] = []
         var next = 0
         var isStopped = false
+        /// How many threads have a connection.
+        var running = 0
+        /// Who waits for the last of them.
+        var waiting: [CheckedContinuation<Void, Never>] = []
 
         mutating func take() -> Job? {
             guard next < jobs.count else { return nil }
@@ -41,8 +45,14 @@ package final class DatabaseThreads: Sendable {
     package init(_ databases: [Database], name: String) {
         count = databases.count
         inlineDatabase = Mutex(nil)
+        state.withLock { $0.running = databases.count }
         for database in databases {
-            let thread = Thread { [self] in run(database) }
+            // The thread has the only reference, so that the connection ends with its work.
+            let own = Mutex<Database?>(database)
+            let thread = Thread { [self] in
+                if let database = own.withLock({ $0.take() }) { run(database) }
+                ended()
+            }
             thread.name = name
             thread.stackSize = 1 << 20
             thread.start()
@@ -65,6 +75,16 @@ package final class DatabaseThreads: Sendable {
             }
             job(database)
         }
+    }
+
+    private func ended() {
+        let waiting = state.withLock { state in
+            state.running -= 1
+            guard state.running == 0 else { return [CheckedContinuation<Void, Never>]() }
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+        for continuation in waiting { continuation.resume() }
     }
 
     /// Queues a job; false, and nothing is done, after the end.
@@ -101,5 +121,17 @@ package final class DatabaseThreads: Sendable {
         state.withLock { $0.isStopped = true }
         for _ in 0..<count { wake.signal() }
         inlineDatabase.withLock { $0 = nil }
+    }
+
+    /// Ends the threads as ``stop()`` does, and returns when their connections are closed.
+    package func finish() async {
+        stop()
+        await withCheckedContinuation { continuation in
+            let isOver = state.withLock { state in
+                if state.running > 0 { state.waiting.append(continuation) }
+                return state.running == 0
+            }
+            if isOver { continuation.resume() }
+        }
     }
 }

@@ -87,7 +87,7 @@ public final class SQLiteStore: LocalStore {
         } catch let error as SQLiteError where error.isClosed {
             return
         }
-        writer.stop()
+        await writer.finish()
         hub.finish()
     }
 

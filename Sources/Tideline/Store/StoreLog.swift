@@ -64,9 +64,7 @@ final class StoreLog: Sendable {
 
     /// Ends it when what is being copied is copied.
     func close() async {
-        let copier = end()
-        try? await copier?.run { _ in }
-        copier?.stop()
+        await end()?.finish()
     }
 
     private func end() -> DatabaseThreads? {

@@ -215,6 +215,9 @@ import TidelineSQLite
             try await store.close()
             try await store.close()
             await counts
+            #if os(Linux)
+            #expect(try Self.descriptors(of: path) == 0)
+            #endif
             for await _ in changes {}
             let error = await #expect(throws: SyncError.self) {
                 try await device.todos().read(id: "a")
@@ -227,4 +230,15 @@ import TidelineSQLite
             #expect(try await again.todos().read(id: "z") == nil)
         }
     }
+
+    #if os(Linux)
+    /// How many descriptors of this process are of a file or of those beside it.
+    private static func descriptors(of path: String) throws -> Int {
+        let files = FileManager.default
+        return try files.contentsOfDirectory(atPath: "/proc/self/fd").count { name in
+            let target = try? files.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(name)")
+            return target?.hasPrefix(path) == true
+        }
+    }
+    #endif
 }
