@@ -1,7 +1,8 @@
-// ColumnMoves: what a model gained, or typed anew, since the file was last open.
+// ColumnMoves: what a model gained, lost, or typed anew, since the file was last open.
 //
 // A column that was unknown before has its values among the unknown members of the rows; one of
-// another type has them as that type keeps them. Both are put again, in the transaction of the open.
+// another type has them as that type keeps them; those of a lost one become unknown members. The rows
+// are put again, in the transaction of the open.
 
 import TidelineCore
 import TidelineSQLite
@@ -12,6 +13,8 @@ struct ColumnMoves {
     var hasGained = false
     /// The columns whose type in the file is another.
     var changed: [ColumnDefinition] = []
+    /// The columns that the model has no more, and how their cells become values.
+    var lost: [String: CellForm] = [:]
 
     init(table: SQLiteTable) {
         self.table = table
@@ -33,8 +36,8 @@ struct ColumnMoves {
     }
 
     func run(in database: Database) throws {
-        guard table.hasExtra, hasGained || !changed.isEmpty else { return }
-        let indexes = changed.isEmpty ? [] : try self.indexes(in: database)
+        guard table.hasExtra, hasGained || !changed.isEmpty || !lost.isEmpty else { return }
+        let indexes = changed.isEmpty && lost.isEmpty ? [] : try self.indexes(in: database)
         for index in indexes {
             try database.execute("DROP INDEX \(Identifier(index.name).quoted)")
         }
@@ -48,7 +51,16 @@ struct ColumnMoves {
         for column in changed {
             try database.execute("ALTER TABLE \(name) DROP COLUMN \(former(column))")
         }
-        for index in indexes { try database.execute(index.sql) }
+        for name in lost.keys {
+            try database.execute("ALTER TABLE \(self.name) DROP COLUMN \(Identifier(name).quoted)")
+        }
+        for index in indexes {
+            do {
+                try database.execute(index.sql)
+            } catch  where !lost.isEmpty {
+                // It was over a column that is no more.
+            }
+        }
     }
 
     private func former(_ column: ColumnDefinition) -> String {
@@ -73,8 +85,10 @@ struct ColumnMoves {
     /// Puts every row again that has unknown members, or a value in a column of another type.
     private func putAgain(in database: Database) throws {
         let rows = SQLiteTransaction(database: database, tables: [table.schema.name: table])
-        let conditions = [SQLiteTable.extraColumn] + changed.map(former)
-        let columns = ["\"id\""] + changed.map(former)
+        let lost = self.lost.sorted { $0.key < $1.key }
+        let moved = changed.map(former) + lost.map { Identifier($0.key).quoted }
+        let conditions = [SQLiteTable.extraColumn] + moved
+        let columns = ["\"id\""] + moved
         let select = """
             SELECT \(columns.joined(separator: ", ")) FROM \(name)
             WHERE "id" > ?1 AND (\(conditions.map { $0 + " IS NOT NULL" }.joined(separator: " OR ")))
@@ -86,8 +100,12 @@ struct ColumnMoves {
             let statement = try database.prepare(select)
             try statement.bind([.text(last)])
             while try statement.step() {
-                let values = changed.enumerated().map { index, column in
+                var values = changed.enumerated().map { index, column in
                     Self.value(statement, Int32(index + 1), column.type)
+                }
+                for (index, column) in lost.enumerated() {
+                    let place = Int32(changed.count + index + 1)
+                    values.append(SQLiteStoreSQL.value(statement, place, column.value))
                 }
                 found.append((statement.text(0), values))
             }
@@ -96,8 +114,9 @@ struct ColumnMoves {
                 guard var row = try rows.row(id: .string(id), in: table.schema.name) else {
                     continue
                 }
-                for (column, value) in zip(changed, values) where value != .null {
-                    row[column.name] = value
+                for (name, value) in zip(changed.map(\.name) + lost.map(\.key), values)
+                where value != .null {
+                    row[name] = value
                 }
                 try rows.put([row], in: table.schema.name)
             }

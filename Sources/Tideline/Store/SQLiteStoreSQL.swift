@@ -118,7 +118,7 @@ enum SQLiteStoreSQL {
 }
 
 /// How a cell becomes a value: the column's type without what the type carries.
-enum CellForm: Sendable {
+enum CellForm: String, Sendable, Codable {
     case boolean
     case instant
     case number

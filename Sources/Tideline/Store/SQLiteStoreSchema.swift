@@ -61,6 +61,11 @@ struct SQLiteTable: Sendable {
             """
     }
 
+    /// Whether the model has a column, in any letter case.
+    func hasColumn(_ name: String) -> Bool {
+        columns.contains { $0.name.lowercased() == name.lowercased() }
+    }
+
     /// The columns with these names; nil where the value of one may be among the unknown members.
     func columns(named names: [String]) -> [ColumnDefinition]? {
         let isPlain = names.allSatisfy {
@@ -169,6 +174,7 @@ enum SQLiteStoreSchema {
     {
         let tables = schemas.map(SQLiteTable.init)
         for table in tables { try make(table, in: database) }
+        for table in tables { try ColumnMemory.keep(table, in: database) }
         let names = Set(schemas.map(\.name))
         for index in SystemTables.indexes where names.contains(index.table) {
             let columns = index.columns.map { Identifier($0).quoted }.joined(separator: ", ")
@@ -201,6 +207,11 @@ enum SQLiteStoreSchema {
             return
         }
         var moves = ColumnMoves(table: table)
+        if table.hasExtra {
+            moves.lost = try ColumnMemory(of: table, in: database).forms.filter { name, _ in
+                known[name.lowercased()] != nil && !table.hasColumn(name)
+            }
+        }
         for column in table.columns {
             guard let type = known[column.name.lowercased()] else {
                 try database.execute("ALTER TABLE \(name) ADD COLUMN \(declaration(column))")

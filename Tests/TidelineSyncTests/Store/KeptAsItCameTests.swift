@@ -71,6 +71,7 @@ import TidelineTestKit
         var id = ""
         var text: String?
         var rank = 0
+        var due: Date?
     }
 
     /// A model that gains a column, and one that gives another another type.
@@ -115,6 +116,92 @@ import TidelineTestKit
             #expect(
                 try database.integer("SELECT count(*) FROM sqlite_master WHERE name = 'mine'") == 1
             )
+        }
+    }
+
+    private struct Ranked: SyncRecord {
+        static let tableName = "Odd"
+        var id = ""
+        var rank = 0
+    }
+
+    @Test func whatAModelLostIsStillSent() async throws {
+        try await withTemporaryFile { path in
+            let first = try SQLiteStore(path: path)
+            let full = try await Device(transport, store: first, tables: [After.self])
+            let due = Date(timeIntervalSince1970: 1_700_000_000.123)
+            let odd = try full.client.syncTable(After.self)
+            try await odd.insert(After(id: "d", text: "t", rank: 1, due: due))
+            try await first.close()
+            do {
+                let database = try Database(path: path)
+                try database.execute("CREATE INDEX mine ON Odd (due)")
+            }
+            let second = try SQLiteStore(path: path)
+            let part = try await Device(transport, store: second, tables: [Ranked.self])
+            try await part.client.syncTable(Ranked.self).update(id: "d") { $0.rank = 2 }
+            transport.add(.json(500, ""))
+            await #expect(throws: PushError.self) { try await part.context.push() }
+            let body = try #require(transport.sent.last?.body)
+            for member in [#""text":"t""#, #""due":"2023-11-14T22:13:20.123Z""#, #""rank":2"#] {
+                #expect(body.contains(member))
+            }
+            try await second.close()
+            let again = try await Device(
+                transport,
+                store: SQLiteStore(path: path),
+                tables: [After.self]
+            )
+            let found = try await again.client.syncTable(After.self).read(where: { $0.due == due })
+            #expect(found.map(\.rank) == [2])
+        }
+    }
+
+    /// An older or a newer model in between, under which rows are edited and pulled.
+    @Test func aColumnThatAModelLosesAndHasAgainIsAsItWas() async throws {
+        try await withTemporaryFile { path in
+            let first = try SQLiteStore(path: path)
+            let full = try await Device(transport, store: first, tables: [After.self])
+            let rows = ["a", "b", "c"].map {
+                "{\"id\":\"\($0)\",\"text\":\"\($0)1\",\"rank\":1,"
+                    + "\"updatedAt\":\"\(stamp(1))\",\"version\":\"v1\"}"
+            }
+            transport.add(page(rows))
+            try await full.client.syncTable(After.self).pull(queryID: "all")
+            try await first.close()
+
+            let second = try SQLiteStore(path: path)
+            let part = try await Device(transport, store: second, tables: [Ranked.self])
+            let ranked = try part.client.syncTable(Ranked.self)
+            try await ranked.update(id: "a") { $0.rank = 2 }
+            transport.add(
+                .json(200, #"{"id":"a","text":"a1","rank":2,"version":"v2"}"#),
+                page([
+                    "{\"id\":\"b\",\"text\":\"b2\",\"rank\":1,\"updatedAt\":\"\(stamp(2))\","
+                        + "\"version\":\"v2\"}"
+                ]),
+                page([])
+            )
+            try await ranked.pull(queryID: "all")
+            #expect(transport.sent.contains { $0.body == #"{"rank":2}"# })
+            try await ranked.update(id: "c") { $0.rank = 3 }
+            try await second.close()
+
+            let third = try SQLiteStore(path: path)
+            let again = try await Device(transport, store: third, tables: [After.self])
+            let odd = try again.client.syncTable(After.self)
+            for (id, text) in [("a", "a1"), ("b", "b2"), ("c", "c1")] {
+                #expect(try await odd.read(id: id)?.text == text)
+                #expect(try await odd.read(where: { $0.text == text }).map(\.id) == [id])
+            }
+            transport.add(.json(200, #"{"id":"c","text":"c1","rank":3,"version":"v2"}"#))
+            try await again.context.push()
+            #expect(transport.sent.last?.body == #"{"rank":3}"#)
+            #expect(try await odd.read(id: "c")?.text == "c1")
+            let changed = try await third.read { reader in
+                try #require(reader as? any ChecksumReader).changedIDs(nil, in: "Odd")
+            }
+            #expect(changed == [])
         }
     }
 

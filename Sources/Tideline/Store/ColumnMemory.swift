@@ -1,0 +1,56 @@
+// ColumnMemory: the columns that a table of the store had when it was last open, as a row of the
+// configuration: what a cell of a column means is known only to the model that wrote it.
+
+import Foundation
+import TidelineCore
+import TidelineSQLite
+
+struct ColumnMemory {
+    /// How the cells of each column become values, by its name.
+    private(set) var forms: [String: CellForm] = [:]
+    private let id: String
+
+    init(of table: SQLiteTable, in database: Database) throws {
+        id = "columns|" + table.schema.name.lowercased()
+        guard try Self.canBeKept(in: database) else { return }
+        let statement = try database.prepare(Self.select)
+        defer { statement.reset() }
+        try statement.bind([.text(id)])
+        guard try statement.step() else { return }
+        forms =
+            (try? JSONDecoder().decode(
+                [String: CellForm].self,
+                from: Data(statement.text(0).utf8)
+            )) ?? [:]
+    }
+
+    /// Remembers the columns of the model; writes what is different.
+    static func keep(_ table: SQLiteTable, in database: Database) throws {
+        guard table.hasExtra, try canBeKept(in: database) else { return }
+        var memory = try ColumnMemory(of: table, in: database)
+        let forms = Dictionary(
+            zip(table.schema.columns.map(\.name), table.schema.columns.map { CellForm($0.type) })
+        ) { first, _ in first }
+        guard forms != memory.forms else { return }
+        memory.forms = forms
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .sortedKeys
+        let text = String(decoding: try encoder.encode(forms), as: UTF8.self)
+        try database.prepare(insert).run([.text(memory.id), .text(text)])
+    }
+
+    /// A store that is not of a client has no configuration.
+    private static func canBeKept(in database: Database) throws -> Bool {
+        let sql = "SELECT count(*) FROM sqlite_master WHERE name = '\(SystemTables.config)'"
+        return try database.integer(sql) ?? 0 > 0
+    }
+
+    private static let select = "SELECT \"value\" FROM \"\(SystemTables.config)\" WHERE \"id\" = ?1"
+    private static let insert = """
+        INSERT OR REPLACE INTO "\(SystemTables.config)" ("id", "key", "keyType", "table", "value")
+        VALUES (?1, '', \(keyType), '', ?2)
+        """
+
+    /// Behind those of the pull.
+    private static let keyType = 13
+}
