@@ -25,6 +25,10 @@ import TidelineTestKit
         "{\"id\":\"\(id)\",\(members),\"updatedAt\":\"\(stamp(1))\",\"version\":\"v1\",\"deleted\":false}"
     }
 
+    /// As deep as a column may be.
+    private static let deepest =
+        String(repeating: "[", count: 63) + String(repeating: "]", count: 63)
+
     /// Pages, and whether they are usual ones.
     private static let pages: [(rows: [String], isUsual: Bool)] = [
         ([row("a", #""text":"one","rank":1"#), row("b", #""text":"two","rank":-2"#)], true),
@@ -43,6 +47,7 @@ import TidelineTestKit
         ([row("a", #""rank":9223372036854775807"#)], true),
         ([row("a", #""TEXT":"another case""#)], true),
         ([row("a", #""text":"first""#), row("a", #""text":"second""#)], true),
+        ([row("a", #""shape":\#(deepest)"#)], true),
         ([], true),
         // A column that no model has, values that do not fit, another shape, what is gone.
         ([row("a", #""text":"one","color":"red""#)], false),

@@ -280,6 +280,36 @@ import TidelineCore
         #expect(machine.lost(mayBeSmaller: true) == .finish(.network))
     }
 
+    /// A body that never gets through the link does not hold up what stands behind it.
+    @Test func oneThatIsLostAloneGoesBehindTheOthers() {
+        var machine = machine()
+        let (one, two) = (operation(1), operation(2))
+        _ = machine.start(lastID: 2)
+        _ = machine.prepared(prepared(one))
+        #expect(slice(machine.lost(mayBeSmaller: true))?.after == 1)
+        _ = machine.prepared(prepared(two))
+        #expect(settling(machine.answered([done])) == [.accepted(.row(row))])
+        _ = machine.settled([.completed])
+        guard case .wait = machine.prepared(prepared()) else {
+            Issue.record("it is not tried again")
+            return
+        }
+        #expect(slice(machine.waited())?.first == [1])
+        _ = machine.prepared(prepared(one, isAtEnd: true))
+        #expect(machine.lost(mayBeSmaller: true) == .finish(.network))
+        #expect(machine.completed == 1)
+    }
+
+    /// Where nothing gets through, the second that is lost ends the push.
+    @Test func aLinkOnWhichNothingGetsThroughEndsThePush() {
+        var machine = machine()
+        _ = machine.start(lastID: 3)
+        _ = machine.prepared(prepared(operation(1)))
+        _ = machine.lost(mayBeSmaller: true)
+        _ = machine.prepared(prepared(operation(2)))
+        #expect(machine.lost(mayBeSmaller: true) == .finish(.network))
+    }
+
     @Test func withoutAConnectionThePushEnds() {
         var machine = machine(batches: true)
         _ = machine.start(lastID: 2)

@@ -209,6 +209,9 @@ import TidelineSQLite
     @Test(arguments: [
         "kind = NULL", "kind = 9", "state = NULL", "base = '{\"id\":'", "latest = 'x'",
         "sentRow = '[]', method = 'PATCH', requestId = 'r'", "state = 1",
+        "state = 1, method = 'SMASH', requestId = 'r'",
+        "state = 1, method = 'PATCH', requestId = 'r', ifMatch = 'a' || char(10)",
+        "state = 1, method = 'PATCH', requestId = 'r', body = '{}},{\"id\":\"9\"'",
     ])
     func aDamagedEntryIsNamedAndOthersGoOn(damage: String) async throws {
         try await withTemporaryFile { path in
@@ -230,6 +233,25 @@ import TidelineSQLite
             try await one.cancelOperationAndDiscardItem()
             #expect(try await device.queue().isEmpty)
             #expect(try await device.push() == nil)
+        }
+    }
+
+    /// A version that no header can hold, and a count that cannot be counted on from.
+    @Test func whatCannotBeSentIsParkedAndOthersGoOn() async throws {
+        try await withTemporaryFile { path in
+            let transport = ScriptedTransport([.json(201, serverRow("b", 1))])
+            let device = try await Device(transport, store: SQLiteStore(path: path))
+            try await device.seed([["id": "a", "text": "x", "version": "v\n1"]])
+            try await device.todos().update(id: "a") { $0.text = "mine" }
+            try await device.todos().insert(Todo(id: "b"))
+            try Database(path: path).execute(
+                "UPDATE MS_TableOperations SET attempts = 9223372036854775807 WHERE id = 2"
+            )
+            let error = try #require(try await device.push())
+            #expect(error.completed == 1)
+            #expect(error.errors.map(\.itemID) == ["a"])
+            #expect(error.errors.first?.message.contains("'ifMatch'") == true)
+            #expect(transport.sent.map(\.method) == ["POST"])
         }
     }
 

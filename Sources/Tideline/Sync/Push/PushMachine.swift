@@ -207,11 +207,24 @@ package struct PushMachine: Sendable {
     /// `mayBeSmaller`: the server may have got the request, so a smaller one may pass the link.
     package mutating func lost(mayBeSmaller: Bool) -> Action {
         guard case .sending(let operations, let inBatch) = state else { return failed(.network) }
+        if operations.count == 1, mayBeSmaller { return lostAlone(operations[0]) }
         guard inBatch else { return failed(.network) }
         budget.shrink()
         lostBatches += 1
         guard mayBeSmaller, lostBatches <= limits.lostBatchesMax else { return failed(.network) }
         return again(operations)
+    }
+
+    /// A request that never gets through must not hold up the others: one of these is tried first.
+    private mutating func lostAlone(_ operation: QueuedOperation) -> Action {
+        let isTriedAlready = attempts[operation.id] != nil
+        guard !isTriedAlready, !isProbing, !isAtEnd || !first.isEmpty else {
+            return failed(.network)
+        }
+        isProbing = true
+        attempts[operation.id] = 1
+        behind.append(operation)
+        return next()
     }
 
     private mutating func again(_ operations: [QueuedOperation]) -> Action {

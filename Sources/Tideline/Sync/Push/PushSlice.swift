@@ -170,6 +170,11 @@ struct PushPreparation {
             return nil
         }
         operation.state = .attempted
+        if operation.frozen?.fault != nil {
+            let entry = operation.storedRow
+            try park(QueuedOperation(storedRow: entry, schema: queue.catalog.schema), &result)
+            return nil
+        }
         return operation
     }
 

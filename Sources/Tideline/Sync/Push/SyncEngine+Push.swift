@@ -136,22 +136,29 @@ extension SyncEngine {
             let schema = catalog.schema(operations[0].table)
             return [.answer(try await remote.send(operations[0], schema))]
         }
-        return try await withThrowingTaskGroup { group in
+        return try await withThrowingTaskGroup(of: PlacedReply.self) { group in
             for (index, operation) in operations.enumerated() {
                 group.addTask {
                     do {
                         let schema = catalog.schema(operation.table)
-                        return (index, PushReply.answer(try await remote.send(operation, schema)))
+                        let answer = try await remote.send(operation, schema)
+                        return PlacedReply(index: index, reply: .answer(answer))
                     } catch is TransportError {
                         // The answers of the others are not lost with this one.
-                        return (index, PushReply.lost)
+                        return PlacedReply(index: index, reply: .lost)
                     }
                 }
             }
             var replies = [PushReply](repeating: .lost, count: operations.count)
-            for try await (index, reply) in group { replies[index] = reply }
+            for try await placed in group { replies[placed.index] = placed.reply }
             return replies
         }
+    }
+
+    /// What came back for one of several requests.
+    private struct PlacedReply: Sendable {
+        var index: Int
+        var reply: PushReply
     }
 
     // MARK: - Settling

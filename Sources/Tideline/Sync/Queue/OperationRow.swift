@@ -75,8 +75,8 @@ extension QueuedOperation {
         sendsWholeRow = reader.flag("sendsWholeRow")
         revives = reader.flag("revives")
         outcomeUnknown = reader.flag("outcomeUnknown")
-        conflicts = Int(clamping: reader.integer("conflicts") ?? 0)
-        attempts = Int(clamping: reader.integer("attempts") ?? 0)
+        conflicts = reader.count("conflicts")
+        attempts = reader.count("attempts")
         basis = RowBasis(
             base: reader.row("base"),
             latest: reader.row("latest").map(ServerState.init)
@@ -95,6 +95,8 @@ extension QueuedOperation {
         } else if self.state == .attempted {
             reader.damaged = "requestId"
         }
+        if let body = frozen?.body, !RowText.isDocument(body) { reader.damaged = "body" }
+        if let fault = frozen?.fault { reader.damaged = fault }
         unknownSent = reader.row("unknownSent")
         if let column = reader.damaged { damage = Damage(column: column, stored: row) }
     }
@@ -118,6 +120,11 @@ private struct OperationReader {
 
     func integer(_ name: String) -> Int64? {
         if case .integer(let value) = stored[name] { value } else { nil }
+    }
+
+    /// A number that can be counted on from.
+    func count(_ name: String) -> Int {
+        Int(clamping: min(max(integer(name) ?? 0, 0), Int64(Int32.max)))
     }
 
     func flag(_ name: String) -> Bool { stored[name] == true }

@@ -113,3 +113,13 @@ package struct QueuedOperation: Sendable, Hashable {
         thaw()
     }
 }
+
+extension QueuedOperation.Frozen {
+    /// The column of what no request can be made of: another program wrote it, or the server gave a
+    /// version that no header can hold.
+    var fault: String? {
+        if !["POST", "PATCH", "PUT", "DELETE"].contains(method) { return "method" }
+        if ifMatch?.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) == true { return "ifMatch" }
+        return nil
+    }
+}

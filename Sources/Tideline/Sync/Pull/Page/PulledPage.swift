@@ -31,7 +31,7 @@ package struct PulledPage: Sendable {
     package init?(_ response: TransportResponse, schema: TableSchema?, asCells: Bool = false) {
         let body = response.body
         let read = body.withUnsafeBufferPointer { bytes -> PulledPage? in
-            var reader = JSONReader(bytes)
+            var reader = JSONReader(bytes, outside: Self.levelsAroundRows)
             var page = PulledPage()
             page.byteCount = bytes.count
             do {
@@ -156,11 +156,14 @@ package struct PulledPage: Sendable {
         return parts[1].lowercased().split { $0.isWhitespace || $0 == "\"" }.contains("next")
     }
 
+    /// The list and the object that it stands in.
+    private static let levelsAroundRows = 2
+
     /// The rows of a page that was read as cells, as rows.
     static func rows(of cells: PageCells, schema: TableSchema?) throws -> [Row] {
         try cells.rows { bytes in
             var page = PulledPage()
-            var reader = JSONReader(bytes)
+            var reader = JSONReader(bytes, outside: levelsAroundRows)
             try page.read(&reader, schema, nil)
             return page.rows
         }

@@ -10,6 +10,21 @@ enum RowText {
         return JSON(checked: writer.text)
     }
 
+    /// Whether a text is one JSON document, and nothing behind it.
+    static func isDocument(_ text: String) -> Bool {
+        var text = text
+        return text.withUTF8 { bytes in
+            var reader = JSONReader(bytes, outside: 1)
+            do {
+                try reader.skip(try reader.value())
+                try reader.end()
+                return true
+            } catch {
+                return false
+            }
+        }
+    }
+
     /// The row of a JSON object; nil when the text is not one.
     static func row(_ bytes: some ContiguousBytes, _ schema: TableSchema?) -> Row? {
         bytes.withUnsafeBytes { raw in
