@@ -26,7 +26,8 @@ public struct HTTPLimits: Sendable, Hashable {
     /// connections.
     ///
     /// What would go beyond is answered with 503, so that many callers with large requests do not
-    /// take the memory of the machine. The first 4 KiB of a request are not counted.
+    /// take the memory of the machine. The first 4 KiB of a request are not counted. Never less
+    /// than ``bodyBytesMax``.
     public var bodiesBytesMax = 256 << 20
 
     /// The most bytes of answers that are held in memory at a time, for all connections.

@@ -126,7 +126,8 @@ public final class HTTPServer: Sendable {
     /// Ends the server: refuses new connections, lets requests under way finish, closes the rest.
     ///
     /// Returns when all is done, at the latest after `drainTimeMax`: requests that are not
-    /// answered by then get 503 where it can be sent at once. May be called more than once; each call waits for the end.
+    /// answered by then get 503 where it can be sent at once. May be called more than once; each
+    /// call waits for the end.
     public func drain() async {
         let workers = state.withLock { state in
             let workers = state.phase == .running ? state.workers : []
@@ -187,8 +188,7 @@ public final class HTTPServer: Sendable {
                 try worker.listen(
                     on: socket,
                     connectionsMax: max(1, most.connections / sockets.count),
-                    listenersMax: most.listeners,
-                    bodiesBytesMax: max(limits.bodyBytesMax, limits.bodiesBytesMax / sockets.count)
+                    listenersMax: most.listeners
                 )
                 workers.append(worker)
             }

@@ -31,9 +31,6 @@ final class HTTPWorker: @unchecked Sendable {
     var handlersRunning = 0
     /// What a read fills; nothing is kept in it from one read to the next.
     let input = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
-    /// The bytes of all requests under way, but for what a usual head has.
-    private var bodiesBytes = 0
-    private var bodiesBytesMax = 0
     /// The head of an answer while it is sent.
     var head: [UInt8] = []
 
@@ -85,8 +82,7 @@ final class HTTPWorker: @unchecked Sendable {
     func listen(
         on socket: Int32,
         connectionsMax: Int,
-        listenersMax: Int,
-        bodiesBytesMax: Int
+        listenersMax: Int
     ) throws(HTTPServerError) {
         guard sockets.watchForReading(loop.wakeDescriptor), sockets.watchForReading(socket) else {
             throw .exhausted("no memory for an event loop")
@@ -94,7 +90,6 @@ final class HTTPWorker: @unchecked Sendable {
         listener = socket
         self.connectionsMax = connectionsMax
         self.listenersMax = listenersMax
-        self.bodiesBytesMax = bodiesBytesMax
     }
 
     /// Undoes `listen` when `run` will not be called.
@@ -163,13 +158,15 @@ final class HTTPWorker: @unchecked Sendable {
     /// all the memory that there is for bodies.
     private static let freeBytes = 4 << 10
 
-    /// Counts the bytes of a request; false if they are too many with those of the others.
+    /// Counts the bytes of a request; false if they are too many with those of the others, on all
+    /// loops.
     func hold(_ bytes: Int, for connection: HTTPConnection) -> Bool {
         let bytes = max(0, bytes - Self.freeBytes)
-        let isMore = bytes > connection.heldBytes
-        bodiesBytes += bytes - connection.heldBytes
+        let more = bytes - connection.heldBytes
+        guard more != 0 else { return true }
         connection.heldBytes = bytes
-        return !isMore || bodiesBytes <= bodiesBytesMax
+        let all = traffic.requestBytes.add(more)
+        return more < 0 || all <= max(limits.bodyBytesMax, limits.bodiesBytesMax)
     }
 
     /// The time for the Date field (RFC 9110 section 6.6.1).

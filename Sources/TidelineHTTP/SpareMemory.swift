@@ -11,7 +11,7 @@ import Synchronization
 
 enum SpareMemory {
     private static let isUnderWay = Atomic(false)
-    /// It takes some milliseconds, and no event loop waits for it.
+    /// It takes some milliseconds, so no loop runs it; malloc locks each arena while it walks it.
     private static let queue = DispatchQueue(label: "tideline-spare-memory")
 
     /// Gives back what is free in the whole process; does nothing while that is being done.

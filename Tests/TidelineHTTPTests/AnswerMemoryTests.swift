@@ -69,6 +69,22 @@ struct AnswerMemoryTests {
         withExtendedLifetime(share) {}
     }
 
+    /// Those behind it do not wait for the next answer that goes.
+    @Test func whoIsCancelledMakesWayForSmallerOnes() async {
+        let memory = AnswerMemory(bytesMax: 1000)
+        let held = memory.roomNow(for: 900)
+        let large = Task { try await memory.room(for: 500) }
+        while memory.waiting != 1 { await Task.yield() }
+        let small = Task { try await memory.room(for: 100) }
+        while memory.waiting != 2 { await Task.yield() }
+        large.cancel()
+        #expect(memory.waiting == 0 && memory.held == 1000)
+        // Who waits in vain would wait for ever.
+        small.cancel()
+        _ = try? await small.value
+        withExtendedLifetime(held) {}
+    }
+
     /// At whatever moment of its coming.
     @Test func whoIsCancelledAsItComesDoesNotWait() async {
         let memory = AnswerMemory(bytesMax: 10)

@@ -306,6 +306,47 @@ struct HTTPServerTests {
         }
     }
 
+    /// The bound is that of all event loops together, wherever a connection came to be.
+    @Test(.timeLimit(.minutes(2)))
+    func bodiesOfAllLoopsAreBoundedTogether() async throws {
+        var limits = HTTPLimits()
+        limits.bodyBytesMax = 100_000
+        limits.bodiesBytesMax = 250_000
+        let traffic = ServerTraffic()
+        let server = HTTPServer(
+            host: "127.0.0.1",
+            port: 0,
+            limits: limits,
+            loops: 4,
+            ids: RequestIDs(prefix: "a"),
+            traffic: traffic,
+            refused: { _, _ in },
+            handler: echo
+        )
+        let port = try server.start()
+        try await blocking {
+            let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"
+            let almost = [UInt8](repeating: 0x61, count: 99_999)
+            let callers = try (0..<2).map { _ in
+                let caller = try RawClient(port: port)
+                try caller.send(head)
+                try caller.send(almost)
+                return caller
+            }
+            // Nearly all of both is there, but for what is free.
+            while traffic.requestBytes.current < 190_000 { usleep(10_000) }
+            for _ in 0..<8 {
+                let other = try RawClient(port: port)
+                try other.send(head)
+                try? other.send(almost)
+                #expect(try other.answer()?.status == 503)
+            }
+            for caller in callers { #expect(try caller.ask("x").status == 200) }
+        }
+        await server.drain()
+        #expect(traffic.requestBytes.current == 0)
+    }
+
     /// Heads that never end are held in memory, too; small requests are answered meanwhile.
     @Test func headsOfAllCallersAreBounded() async throws {
         var limits = HTTPLimits()

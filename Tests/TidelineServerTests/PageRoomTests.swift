@@ -151,4 +151,46 @@ import TidelineServerSQLite
         }
         #expect(traffic.answers.held == 0)
     }
+
+    /// Large rows wait as pages do, and hold nothing meanwhile.
+    @Test(.timeLimit(.minutes(2)))
+    func aLargeRowWaitsForRoom() async throws {
+        let traffic = ServerTraffic()
+        let reads = ServerTraffic.Counter()
+        var hooks = TableHooks()
+        hooks.afterRead = { _, _ in reads.add() }
+        let door = try await Door(hooks: ["TodoItem": hooks], traffic: traffic)
+        let text = String(repeating: "x", count: 100_000)
+        let row = #"{"id":"a","text":"\#(text)"}"#
+        let tag = await door.send("POST", "/tables/TodoItem", row).headers["ETag"] ?? ""
+        var others: AnswerShare? = traffic.answers.count(1 << 30)
+        async let answer = door.send("GET", "/tables/TodoItem/a")
+        while traffic.answers.waiting == 0 { await Task.yield() }
+        #expect(traffic.answers.held == 1 << 30)
+        // Nobody waits who gets no row, or has room already.
+        let known: HTTPFields = ["If-None-Match": tag]
+        #expect(await door.send("GET", "/tables/TodoItem/a", headers: known).status == 304)
+        let batch = await door.batch([BatchPart("1", "get", "tables/TodoItem/a")])
+        #expect(batch.partStatuses == [200])
+        #expect(traffic.answers.waiting == 1)
+        withExtendedLifetime(others) {}
+        others = nil
+        #expect(await answer.row["text"] as? String == text)
+        // The row was read anew, but by one caller.
+        #expect(reads.current == 3)
+    }
+
+    /// What an endpoint made is not kept while it waits.
+    @Test func aLargeAnswerOfAnEndpointIsRefusedWithoutRoom() async throws {
+        let traffic = ServerTraffic()
+        let large = Endpoint("GET", "/api/large") { _ in
+            ServerResponse(status: 200, body: [UInt8](repeating: 0x61, count: 100_000))
+        }
+        let door = try await Door(endpoints: [large], traffic: traffic)
+        var others: AnswerShare? = traffic.answers.count(1 << 30)
+        #expect(await door.send("GET", "/api/large").status == 503)
+        withExtendedLifetime(others) {}
+        others = nil
+        #expect(await door.send("GET", "/api/large").status == 200)
+    }
 }

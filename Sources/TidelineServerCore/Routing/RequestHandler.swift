@@ -67,6 +67,8 @@ package struct RequestHandler: Sendable {
 
     /// Counts a large answer; in the place of one that there is no room for comes a refusal, but not
     /// where something may have been done that the answer tells of.
+    ///
+    /// Pages and rows have a share already: only an endpoint that reads is refused.
     private func makeRoom(for response: inout ServerResponse, isRead: Bool) {
         guard response.body.count > AnswerMemory.smallBytes else {
             response.share = nil

@@ -72,16 +72,26 @@ extension TableService {
         let conditions = try Preconditions(call.head.conditions)
         let view = try await view(of: table, for: call.user, at: call.now)
         try await beforeRead(call, table, id)
-        guard let row = try await store.read(id, view: view, in: table) else {
-            throw ServerError.noSuchRow
+        let answer = try await makeRowAnswer {
+            let row = try await store.read(id, view: view, in: table)
+            return try self.answer(call, conditions, row)
         }
+        await afterRead(call, table, id, rows: answer.status == 304 ? 0 : 1)
+        return answer
+    }
+
+    private func answer(
+        _ call: TableCall,
+        _ conditions: Preconditions,
+        _ row: StoredRow?
+    ) throws -> ServerResponse {
+        guard let row else { throw ServerError.noSuchRow }
         if row.state.isDeleted && !call.includesDeleted { throw tombstone(call) }
         let result = conditions.evaluate(
             version: row.state.version,
             updatedAt: row.state.updatedAt,
             isRead: true
         )
-        await afterRead(call, table, id, rows: result == .notModified ? 0 : 1)
         switch result {
         case .holds: return rowAnswer(200, row)
         case .failed: return rowAnswer(412, row)

@@ -2,9 +2,11 @@
 //
 // An answer counts from the moment its making begins until the last of it is with the system, on
 // all event loops together. Where there is no room, the making of a large answer waits: nobody is
-// refused for the slowness of others, as long as the event loops cut those who do not read. Room
-// that becomes free goes by turns to who waits the longest and to who came last: else somebody who
-// reads would wait until all are cut that came before and do not.
+// refused for the slowness of others, as long as the event loops cut those who do not read. But the
+// large answer of an endpoint that reads is refused: it is made already, and to keep many that wait
+// would take the memory that is bounded here. Room that becomes free goes by turns to who waits the
+// longest and to who came last: else somebody who reads would wait until all are cut that came
+// before and do not.
 
 import Synchronization
 
@@ -73,7 +75,10 @@ package final class AnswerMemory: Sendable {
             let waiter = state.withLock { state in
                 state.waiters.firstIndex { $0.id == id }.map { state.waiters.remove(at: $0) }
             }
-            waiter?.continuation.resume(returning: nil)
+            guard let waiter else { return }
+            waiter.continuation.resume(returning: nil)
+            // There may be room for those behind it.
+            change(by: 0)
         }
         if let share { return share }
         try Task.checkCancellation()

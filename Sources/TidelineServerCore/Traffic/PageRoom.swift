@@ -102,6 +102,28 @@ extension TableService {
             return (try await read(room), room.share)
         }
     }
+
+    /// Makes the answer about a row, with what it holds of the memory for answers when it is large.
+    ///
+    /// How large it is, only the row tells. Where there is no room it is let go, so that those who
+    /// wait hold nothing, and made anew.
+    func makeRowAnswer(
+        _ make: () async throws -> ServerResponse
+    ) async throws -> ServerResponse {
+        // Who holds room and asks for more could wait for ever.
+        if AnswerMemory.isGiven { return try await make() }
+        let answers = settings.traffic.answers
+        var answer = try await make()
+        let bytes = answer.body.count
+        guard bytes > AnswerMemory.smallBytes else { return answer }
+        answer.share = answers.roomNow(for: bytes)
+        if answer.share != nil { return answer }
+        answer.body = []
+        let share = try await answers.room(for: bytes)
+        answer = try await make()
+        answer.share = share
+        return answer
+    }
 }
 
 /// How large the rows of a table's pages are.

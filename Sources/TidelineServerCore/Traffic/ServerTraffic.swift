@@ -5,6 +5,8 @@ import Synchronization
 package final class ServerTraffic: Sendable {
     /// The answers that were made and not yet taken.
     package let answers: AnswerMemory
+    /// The bytes of all requests under way, but for what a usual head has.
+    package let requestBytes = Counter()
     /// Which tables changed, for those who listen.
     package let events = EventBoard()
     /// Streams of events that are open.
@@ -26,7 +28,11 @@ package final class ServerTraffic: Sendable {
 
         package init() {}
 
-        package func add(_ amount: Int = 1) { value.wrappingAdd(amount, ordering: .relaxed) }
+        /// - Returns: What it is behind that.
+        @discardableResult
+        package func add(_ amount: Int = 1) -> Int {
+            value.wrappingAdd(amount, ordering: .relaxed).newValue
+        }
 
         package var current: Int { value.load(ordering: .relaxed) }
     }
