@@ -62,6 +62,7 @@ struct Commands {
             remote
             ? try await client.table(named: name).read(sortedBy: order)
             : try await client.syncTable(named: name).read(sortedBy: order)
+        let ids = ShortIDs(rows.map(\.id))
         var count = 0
         var misfits: [SyncError] = []
         for row in rows {
@@ -69,7 +70,7 @@ struct Commands {
                 let item = try row.decode(TodoItem.self)
                 guard all || remote || !item.complete else { continue }
                 count += 1
-                Terminal.say("[\(item.complete ? "x" : " ")] \(short(item.id))  \(item.text)")
+                Terminal.say("[\(item.complete ? "x" : " ")] \(ids[item.id])  \(item.text)")
             } catch let error as SyncError {
                 misfits.append(error)
             }
@@ -114,11 +115,12 @@ struct Commands {
         let pending = try await client.syncContext.pendingOperations()
         let errors = try await client.syncContext.operationErrors()
         Terminal.say("pending operations: \(pending.count)")
+        let ids = ShortIDs(pending.map(\.itemID))
         for operation in pending {
             let state =
                 operation.isParked
                 ? " (rejected)" : operation.isAttempted ? " (tried, no answer yet)" : ""
-            Terminal.say("  \(operation.kind) \(short(operation.itemID))\(state)")
+            Terminal.say("  \(operation.kind) \(ids[operation.itemID])\(state)")
         }
         let last = try await todos.lastPull
         Terminal.say("last sync: \(last?.formatted(.iso8601) ?? "never")")

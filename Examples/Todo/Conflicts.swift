@@ -9,9 +9,9 @@ struct Conflicts {
         let errors = try await context.operationErrors()
         for error in errors {
             Terminal.say(
-                "\(short(Self.name(error)))  \(error.kind) \(outcome(error))"
+                "\(Self.typed(error, among: errors))  \(error.kind) \(outcome(error))"
             )
-            Terminal.say("  server: \(Self.reason(error))")
+            Terminal.say("  server: \(Self.reason(error, among: errors))")
             Terminal.say("  mine:   \(error.item.map(describe) ?? absent(error))")
             Terminal.say("  theirs: \(theirs(error))")
         }
@@ -29,8 +29,27 @@ struct Conflicts {
         error.itemID.isEmpty ? error.id : error.itemID
     }
 
+    /// The name as people type it: as many letters as tell it apart.
+    private static func typed(
+        _ error: TableOperationError,
+        among errors: [TableOperationError]
+    ) -> String {
+        error.itemID.isEmpty ? error.id : ShortIDs(errors.map(name))[error.itemID]
+    }
+
     /// What happened, in words of this program.
-    static func reason(_ error: TableOperationError) -> String {
+    static func reasons(_ errors: [TableOperationError]) -> String {
+        errors.map { reason($0, among: errors) }.joined(separator: " ")
+    }
+
+    /// What happened to one change.
+    ///
+    /// `keepsMine`: whether there is something of mine that may still be kept.
+    static func reason(
+        _ error: TableOperationError,
+        among errors: [TableOperationError],
+        keepsMine: Bool = true
+    ) -> String {
         guard error.statusCode == nil else { return error.message }
         let what =
             if error.table != TodoItem.tableName {
@@ -40,11 +59,15 @@ struct Conflicts {
             } else if error.item == nil, error.kind != .delete {
                 "The item is not on this device."
             } else {
-                "What the store has of it cannot be read whole."
+                "What the store has of it, or of what the server said, cannot be read whole."
             }
-        let id = short(name(error))
-        return "The \(error.kind) '\(id)' cannot be sent. \(what) Drop it with 'todo conflicts "
-            + "take-theirs \(id) --discard' and make the change again."
+        let id = typed(error, among: errors)
+        let drop = "with 'todo conflicts take-theirs \(id) --discard' and make the change again."
+        let remedy =
+            keepsMine && error.item != nil
+            ? "Keep mine with 'todo conflicts keep-mine \(id)', or drop it \(drop)"
+            : "Drop it \(drop)"
+        return "The \(error.kind) '\(id)' cannot be sent. \(what) \(remedy)"
     }
 
     private func outcome(_ error: TableOperationError) -> String {
@@ -73,23 +96,26 @@ struct Conflicts {
     }
 
     func keepMine(_ id: String) async throws {
-        guard let error = try await find(id) else {
+        let errors = try await context.operationErrors()
+        guard let error = try await find(id, in: errors) else {
             Terminal.say("mine is kept already; 'todo sync' sends it")
             return
         }
+        let reason = Self.reason(error, among: errors, keepsMine: false)
         guard let mine = error.item ?? (error.kind == .delete ? Row() : nil) else {
-            throw Mistake(message: "there is no item of mine to keep. \(Self.reason(error))")
+            throw Mistake(message: "there is no item of mine to keep. \(reason)")
         }
         do {
             try await error.updateOperationAndRetry(with: mine)
         } catch let failure as SyncError where error.statusCode == nil && failure.cause == nil {
-            throw Mistake(message: "mine cannot be kept as it is. \(Self.reason(error))")
+            throw Mistake(message: "mine cannot be kept as it is. \(reason)")
         }
         Terminal.say("kept mine; 'todo sync' sends it")
     }
 
     func takeTheirs(_ id: String, discards: Bool) async throws {
-        guard let error = try await find(id) else {
+        let errors = try await context.operationErrors()
+        guard let error = try await find(id, in: errors) else {
             throw Mistake(
                 message: """
                     '\(id)' is no conflict any more: it was changed since, and 'todo sync' sends it.
@@ -100,19 +126,23 @@ struct Conflicts {
         if let lost, !discards {
             throw Mistake(
                 message: """
-                    There is no item of theirs to take. \(Self.reason(error)) Nothing was changed: \
-                    this is the only copy of '\(lost)'. Mend it with 'todo edit', or drop it for \
+                    There is no item of theirs to take. \(Self.reason(error, among: errors)) \
+                    Nothing was changed: this is the only copy of '\(lost)'. Mend it with 'todo edit', or drop it for \
                     good with 'todo conflicts take-theirs \(id) --discard'.
                     """
             )
         }
         try await error.cancelOperationAndDiscardItem()
-        Terminal.say(lost.map { "dropped \(short(Self.name(error)))  \($0)" } ?? "took theirs")
+        let shown = Self.typed(error, among: errors)
+        Terminal.say(lost.map { "dropped \(shown)  \($0)" } ?? "took theirs")
     }
 
     /// The conflict whose id begins so; nil when its item only waits to be sent.
-    private func find(_ id: String) async throws -> TableOperationError? {
-        let matches = try await context.operationErrors().filter { Self.name($0).hasPrefix(id) }
+    private func find(
+        _ id: String,
+        in errors: [TableOperationError]
+    ) async throws -> TableOperationError? {
+        let matches = errors.filter { Self.name($0).hasPrefix(id) }
         if let exact = matches.first(where: { Self.name($0) == id }) ?? matches.first,
             matches.count == 1 || Self.name(exact) == id
         {
@@ -131,3 +161,20 @@ struct Conflicts {
 
 /// As much of an id as people read and type.
 func short(_ id: String) -> String { String(id.prefix(8)) }
+
+/// Ids as people read and type them, with as many more letters as tell them apart.
+struct ShortIDs {
+    private var shortened: [String: String] = [:]
+
+    init(_ ids: [String]) {
+        let sorted = Set(ids).sorted()
+        for (id, next) in zip(sorted, sorted.dropFirst()) {
+            let same = zip(id, next).prefix { $0 == $1 }.count
+            let known = shortened[id] ?? short(id)
+            shortened[id] = String(id.prefix(max(known.count, same + 1)))
+            shortened[next] = String(next.prefix(max(short(next).count, same + 1)))
+        }
+    }
+
+    subscript(id: String) -> String { shortened[id] ?? short(id) }
+}

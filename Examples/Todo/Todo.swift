@@ -27,7 +27,7 @@ struct Todo {
         case let error as PushError where error.status == .operationErrors:
             """
             \(error.summary) \
-            \(error.errors.map(Conflicts.reason).joined(separator: " ")) See 'todo conflicts'.
+            \(Conflicts.reasons(error.errors)) See 'todo conflicts'.
             """
         case let error as PushError: error.description
         case let error as SyncError: error.words

@@ -7,7 +7,7 @@ import TidelineCore
 ///
 /// Nothing goes through the local store or the queue, and every call fails offline. Errors are
 /// ``SyncError``: `offline` when no answer came, `conflict` with `serverItem` for 409 and 412,
-/// `notFound`, `unauthorized`, `badRequest`, `serverError`.
+/// `notFound`, `unauthorized`, `forbidden`, `tooManyRequests`, `badRequest`, `serverError`.
 public struct RemoteTable<Record: Sendable>: ReadableTable {
     private let remote: @Sendable () throws -> RemoteService
     private let coder: @Sendable () throws -> RecordCoder<Record>

@@ -108,16 +108,19 @@ final class AutomaticSync: Sendable {
         let task = state.withLock { state in
             state.start += 1
             defer { (state.runner, state.task) = (nil, nil) }
+            // Held: what a runner publishes meanwhile comes before, or not at all.
+            statuses.publish(.idle)
             return state.task
         }
         task?.cancel()
-        statuses.publish(.idle)
     }
 
     func tell(_ event: SyncMachine.Event) { state.withLock { $0.runner }?.tell(event) }
 
     private func publish(_ status: SyncStatus, of start: Int) {
-        if state.withLock({ $0.start == start }) { statuses.publish(status) }
+        state.withLock { state in
+            if state.start == start { statuses.publish(status) }
+        }
     }
 
     deinit { state.withLock { $0.task }?.cancel() }

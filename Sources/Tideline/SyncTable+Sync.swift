@@ -19,9 +19,9 @@ extension SyncTable {
     /// - Parameter queryID: 1 to 50 letters, digits, `-` or `_`, or nil. Another filter under the
     ///   same id starts anew.
     /// - Returns: How many rows were stored and removed, and how many requests it took.
-    /// - Throws: ``PushError``, or ``SyncError`` with code `offline`, `unauthorized`, `serverError`,
-    ///   `badResponse`, `insecureEndpoint`, `cancelled`, `invalidQueryID` or `unsupportedQuery`; what
-    ///   was stored stays.
+    /// - Throws: ``PushError``, or ``SyncError`` with code `offline`, `unauthorized`, `forbidden`,
+    ///   `tooManyRequests`, `serverError`, `badResponse`, `insecureEndpoint`, `cancelled`,
+    ///   `invalidQueryID` or `unsupportedQuery`; what was stored stays.
     @discardableResult
     public func pull(queryID: String?) async throws -> PullResult {
         try await pull(queryID: queryID, Query<Record>())

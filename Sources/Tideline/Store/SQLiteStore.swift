@@ -25,7 +25,7 @@ public final class SQLiteStore: LocalStore {
     private let readers: LentDatabases?
     private let log: StoreLog?
     private let hub = ChangeHub()
-    private let tables = Mutex<[String: SQLiteTable]>([:])
+    private let tables = Mutex(OpenedTables())
 
     /// The log that stays on the disk when it was longer for a while.
     private static let logBytesKept = 4 << 20
@@ -102,7 +102,7 @@ public final class SQLiteStore: LocalStore {
             throw SyncError.store(error, at: path)
         }
         tables.withLock { known in
-            for table in built { known[table.schema.name] = table }
+            for table in built { known.add(table) }
         }
     }
 
@@ -110,7 +110,7 @@ public final class SQLiteStore: LocalStore {
     public func read<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
     ) async throws -> Result {
-        let tables = tables.withLock { $0 }
+        let tables = tables.withLock { $0.byName }
         do {
             guard let readers else {
                 return try await writer.run {
@@ -143,7 +143,8 @@ public final class SQLiteStore: LocalStore {
         isRepeatable: Bool,
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result {
-        let tables = tables.withLock { $0 }
+        let opened = tables.withLock { $0 }
+        let tables = opened.byName
         let (result, changed): (Result, Set<String>)
         do {
             (result, changed) = try await writer.run { [observer, log] database in
@@ -167,12 +168,32 @@ public final class SQLiteStore: LocalStore {
         } catch let error as SQLiteError {
             throw SyncError.store(error, at: path)
         }
-        if !changed.isEmpty { hub.publish(changed) }
+        if !changed.isEmpty { hub.publish(opened.names(ofWritten: changed)) }
         return result
     }
 
     /// The tables that each transaction of this store changed.
     public func changes() -> AsyncStream<Set<String>> { hub.stream() }
+}
+
+/// The tables that were opened, by name.
+private struct OpenedTables: Sendable {
+    private(set) var byName: [String: SQLiteTable] = [:]
+    /// The names by their lower case: a file tells a name in the letters that it was made with.
+    private var names: [String: Set<String>] = [:]
+
+    mutating func add(_ table: SQLiteTable) {
+        let name = table.schema.name
+        byName[name] = table
+        names[name.lowercased(), default: []].insert(name)
+    }
+
+    /// The names by which the tables were opened that the file calls so.
+    func names(ofWritten written: Set<String>) -> Set<String> {
+        var result: Set<String> = []
+        for name in written { result.formUnion(names[name.lowercased()] ?? [name]) }
+        return result
+    }
 }
 
 /// The tables that the writer's connection wrote.
@@ -191,25 +212,32 @@ final class ChangeHub: Sendable {
     private struct State {
         var next = 0
         var listeners: [Int: AsyncStream<Set<String>>.Continuation] = [:]
+        var isFinished = false
     }
 
     private let state = Mutex(State())
 
     func stream() -> AsyncStream<Set<String>> {
         AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
-            let id = state.withLock { state in
+            let id = state.withLock { state -> Int? in
+                guard !state.isFinished else { return nil }
                 state.next += 1
                 state.listeners[state.next] = continuation
                 return state.next
             }
+            guard let id else { return continuation.finish() }
             continuation.onTermination = { [weak self] _ in
                 _ = self?.state.withLock { $0.listeners.removeValue(forKey: id) }
             }
         }
     }
 
+    /// Ends every stream, also those that are asked for later.
     func finish() {
-        let listeners = state.withLock { Array($0.listeners.values) }
+        let listeners = state.withLock { state in
+            state.isFinished = true
+            return Array(state.listeners.values)
+        }
         for listener in listeners { listener.finish() }
     }
 

@@ -75,8 +75,11 @@ public final class URLSessionTransport: Transport {
                     guard byte == UInt8(ascii: "\n") || line.count >= Self.pieceBytesMax else {
                         continue
                     }
-                    guard case .enqueued = continuation.yield(line) else { return }
-                    line.removeAll(keepingCapacity: true)
+                    switch continuation.yield(line) {
+                    case .enqueued: line.removeAll(keepingCapacity: true)
+                    case .dropped: throw TransportError.connectionLost(url)
+                    default: return
+                    }
                 }
                 continuation.finish()
             } catch let error as URLError {

@@ -84,7 +84,7 @@ extension ProcessTests {
                 Self.expectCommands(failed)
                 let conflicts = try await todo("conflicts")
                 Self.expectCommands(conflicts)
-                let id = String(conflicts.prefix(8))
+                let id = String(conflicts.prefix { $0 != " " })
                 #expect(id == milk || damage == "itemId = NULL")
                 #expect(conflicts.contains("  update not sent\n"))
                 #expect(conflicts.contains("todo conflicts take-theirs \(id) --discard"))
@@ -95,6 +95,45 @@ extension ProcessTests {
                 #expect(try await todo("conflicts") == "no conflicts\n")
                 try await todo("sync")
                 #expect(try await todo("list") == "[ ] \(milk)  Buy milk\n")
+            }
+        }
+
+        /// Ids that begin alike are shown as long as it takes to tell them apart; a rejection of
+        /// which nothing is left is settled like any other.
+        @Test func aConflictIsNamedSoThatItCanBeSettled() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(
+                    in: workspace,
+                    configuration: ServerProcess.configuration.replacing(
+                        "\"limits\": {",
+                        with: "\"limits\": { \"rowBytes\": 2000,"
+                    )
+                )
+                let todo = TodoProgram(workspace, "a.sqlite", server.url)
+                for number in 1...2 {
+                    _ = try await todo.add("\(number)" + String(repeating: " long", count: 1000))
+                    try Self.change(
+                        todo,
+                        "UPDATE TodoItem SET id = 'alike-00-\(number)' WHERE text LIKE '\(number)%'"
+                    )
+                    try Self.change(
+                        todo,
+                        """
+                        UPDATE MS_TableOperations SET itemId = 'alike-00-\(number)'
+                        WHERE id = \(number)
+                        """
+                    )
+                }
+                _ = try await todo.fails("sync", code: 1)
+                try Self.change(todo, "DELETE FROM MS_TableOperationErrors WHERE operationId = 1")
+                let conflicts = try await todo("conflicts")
+                #expect(conflicts.contains("alike-00-1  insert not sent\n"))
+                #expect(conflicts.contains("alike-00-2  insert rejected (413)\n"))
+                #expect(conflicts.contains("'todo conflicts keep-mine alike-00-1'"))
+                try await todo("conflicts", "take-theirs", "alike-00-2", "--discard")
+                let kept = "kept mine; 'todo sync' sends it\n"
+                #expect(try await todo("conflicts", "keep-mine", "alike-00-1") == kept)
+                #expect(try await todo("conflicts") == "no conflicts\n")
             }
         }
 

@@ -1,6 +1,7 @@
 // Device and server compared by digests, and what differs repaired.
 
 import Foundation
+import Synchronization
 import Testing
 import Tideline
 import TidelineCore
@@ -107,8 +108,40 @@ import TidelineTestKit
         #expect(try await device.todos().verify(queryID: nil).isEqual)
     }
 
+    /// Rows that could not be fetched are not taken for those that the server lacks.
+    @Test func rowsThatWereNotFetchedStay() async throws {
+        let link = EmptyPages(try await server(20).transport)
+        let device = try await Device(link)
+        try await device.todos().pull(queryID: "all")
+        try await device.store.write { _ = try $0.delete(ids: ["r3"], in: "Todo") }
+        link.begin()
+        let refused = await code {
+            try await device.todos().verify(queryID: "all", repair: true)
+        }
+        #expect(refused == .badResponse)
+        #expect(try await device.rows().count == 19)
+    }
+
     @Test func anIDThatWasNeverPulledIsAnError() async throws {
         let device = try await Device(ScriptedTransport())
         #expect(await code { try await device.todos().verify(queryID: "x") } == .invalidQueryID)
+    }
+}
+
+/// A link that gives, once told to, an empty page and a link to the next in place of every list.
+private final class EmptyPages: Transport {
+    private let inner: any Transport
+    private let isOn = Mutex(false)
+
+    init(_ inner: any Transport) { self.inner = inner }
+
+    func begin() { isOn.withLock { $0 = true } }
+
+    func send(_ request: TransportRequest) async throws -> TransportResponse {
+        guard isOn.withLock({ $0 }), request.url.path().hasSuffix("/tables/Todo") else {
+            return try await inner.send(request)
+        }
+        let body = #"{"items":[],"nextLink":"?$skip=1"}"#
+        return TransportResponse(status: 200, body: Array(body.utf8))
     }
 }

@@ -138,6 +138,60 @@ struct SyncMachineTests {
         #expect(machine.handle(.token, at: Self.start).isEmpty)
     }
 
+    /// What one table fails with keeps no change from being sent, and waits for its retry.
+    @Test func sendsChangesBesideAFailure() throws {
+        let block = SyncBlock.failure(code: .forbidden, message: "")
+        var machine = Self.machine()
+        _ = machine.handle(.started, at: Self.start)
+        let failed = machine.handle(.finished(.failed(block)), at: Self.start)
+        let (retry, _) = try #require(Self.timer(failed))
+        for _ in 0..<2 {
+            let actions = machine.handle(.localChange, at: Self.start)
+            let (debounce, wait) = try #require(Self.timer(actions))
+            #expect(wait == .milliseconds(300))
+            let push = machine.handle(.timer(debounce), at: Self.start)
+            #expect(Self.work(push) == SyncMachine.Work())
+            #expect(Self.timer(machine.handle(.finished(.done), at: Self.start)) == nil)
+            #expect(machine.status == .blocked(by: block))
+        }
+        #expect(Self.work(machine.handle(.timer(retry), at: Self.start)) == .all)
+        _ = machine.handle(.finished(.done), at: Self.start)
+        #expect(machine.status == .idle)
+    }
+
+    private static let failure = SyncMachine.Outcome.failed(
+        .failure(code: .forbidden, message: "")
+    )
+
+    /// What happens while the push beside a failure runs is neither lost nor late.
+    @Test func goesOnAfterAPushBesideAFailure() throws {
+        var failing = Self.machine()
+        _ = failing.handle(.started, at: Self.start)
+        let failed = failing.handle(.finished(Self.failure), at: Self.start)
+        let (retry, _) = try #require(Self.timer(failed))
+        let changed = failing.handle(.localChange, at: Self.start)
+        let (debounce, _) = try #require(Self.timer(changed))
+        _ = failing.handle(.timer(debounce), at: Self.start)
+        var machine = failing
+        _ = machine.handle(.localChange, at: Self.start)
+        let again = machine.handle(.finished(.done), at: Self.start)
+        #expect(Self.timer(again)?.1 == .milliseconds(300))
+        machine = failing
+        _ = machine.handle(.serverChange(table: "a"), at: Self.start)
+        #expect(
+            Self.work(machine.handle(.finished(.done), at: Self.start))
+                == SyncMachine.Work(pullsAll: true, tables: ["a"])
+        )
+        machine = failing
+        #expect(machine.handle(.timer(retry), at: Self.start).isEmpty)
+        #expect(Self.work(machine.handle(.finished(.rejected(1)), at: Self.start)) == .all)
+        // A push that fails too is not tried with every change.
+        machine = failing
+        #expect(Self.timer(machine.handle(.finished(Self.failure), at: Self.start)) == nil)
+        #expect(machine.handle(.localChange, at: Self.start).isEmpty)
+        #expect(Self.work(machine.handle(.timer(retry), at: Self.start)) == .all)
+    }
+
     @Test func countsProgress() {
         var machine = Self.machine()
         _ = machine.handle(.started, at: Self.start)

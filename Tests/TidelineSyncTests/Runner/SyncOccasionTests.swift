@@ -11,14 +11,20 @@ import TidelineTestKit
 @Suite(.timeLimit(.minutes(2))) struct SyncOccasionTests {
     private static func client(
         _ link: Link,
-        _ environment: SyncEnvironment
+        _ environment: SyncEnvironment,
+        tables: [any SyncRecord.Type] = [Todo.self],
+        schemas: [TableSchema] = []
     ) async throws -> SyncClient {
         let client = SyncClient(
             endpoint: Device.endpoint,
             transport: link,
             environment: environment
         )
-        try await client.syncContext.initialize(store: MemoryStore(), tables: [Todo.self])
+        try await client.syncContext.initialize(
+            store: MemoryStore(),
+            tables: tables,
+            schemas: schemas
+        )
         return client
     }
 
@@ -79,6 +85,60 @@ import TidelineTestKit
         #expect(link.read { $0.streams } == 1)
     }
 
+    /// Changes are sent, though one table cannot be pulled and no retry comes.
+    @Test func aForbiddenTableKeepsNoChangeBack() async throws {
+        let link = Link(try await makeServer().transport)
+        link.change { $0.forbidden = "Note" }
+        var policy = SyncPolicy()
+        policy.isLive = false
+        let client = try await Self.client(
+            link,
+            Self.environment { $0 == .milliseconds(300) },
+            tables: [Todo.self, Note.self]
+        )
+        try client.startSyncing(policy)
+        defer { client.stopSyncing() }
+        func failed() async {
+            for await status in client.syncStatus {
+                if case .blocked(by: .failure(.forbidden, _)) = status { break }
+            }
+        }
+        await failed()
+        let todos = try client.syncTable(Todo.self)
+        try await todos.insert(Todo(id: "a"))
+        for try await rows in todos.observe() where rows.first?.version != nil { break }
+        await failed()
+        #expect(try await client.syncContext.pendingOperationCount == 0)
+    }
+
+    /// The events of the others are listened to, and those of the table once it may be read.
+    @Test func aForbiddenTableLeavesTheEventsOn() async throws {
+        let link = Link(try await makeServer().transport)
+        link.change { ($0.forbidden, $0.eventsStatus) = ("Note", nil) }
+        let client = try await Self.client(
+            link,
+            Self.environment { $0 <= .seconds(60) },
+            tables: [Todo.self, Note.self]
+        )
+        try client.startSyncing()
+        defer { client.stopSyncing() }
+        var asked = link.asked.makeAsyncIterator()
+        while let tables = await asked.next(), tables != ["Todo"] {}
+        link.change { $0.forbidden = nil }
+        while let tables = await asked.next(), tables != ["Note", "Todo"] {}
+    }
+
+    /// A stream tells of 64 tables at most; the others are pulled on schedule.
+    @Test func eventsAreAskedForAsManyTablesAsAStreamTellsOf() async throws {
+        let link = Link(ScriptedTransport(otherwise: page([])))
+        let schemas = (0..<70).map { TableSchema(name: "t\($0)", columns: []) }
+        let client = try await Self.client(link, Self.environment(), tables: [], schemas: schemas)
+        try client.startSyncing()
+        defer { client.stopSyncing() }
+        var asked = link.asked.makeAsyncIterator()
+        #expect(await asked.next()?.count == 64)
+    }
+
     /// What is cut: the third of five requests before it does anything, or the answer to a batch.
     @Test(arguments: [false, true])
     func aSyncThatIsCutInTheMiddleIsGoneOnWith(inBatches: Bool) async throws {
@@ -117,8 +177,10 @@ private final class Link: Transport {
     struct State: Sendable {
         var isUp = true
         var takesBatches = true
-        /// What the server says to a request for its events.
-        var eventsStatus = 404
+        /// What the server says to a request for its events; nil for the events.
+        var eventsStatus: Int? = 404
+        /// The table that may not be read.
+        var forbidden: String?
         /// How often it was asked for them.
         var streams = 0
         var writes = 0
@@ -130,8 +192,14 @@ private final class Link: Transport {
 
     private let inner: any Transport
     private let state = Mutex(State())
+    /// The tables of whose events it was asked, each time.
+    let asked: AsyncStream<[String]>
+    private let asking: AsyncStream<[String]>.Continuation
 
-    init(_ inner: any Transport) { self.inner = inner }
+    init(_ inner: any Transport) {
+        self.inner = inner
+        (asked, asking) = AsyncStream.makeStream()
+    }
 
     func change(_ body: (inout State) -> Void) { state.withLock { body(&$0) } }
 
@@ -142,6 +210,9 @@ private final class Link: Transport {
         let now = read { $0 }
         guard now.isUp else {
             throw TransportError(.cannotConnect, "No network.", outcomeIsUnknown: false)
+        }
+        if let table = now.forbidden, request.url.path().hasSuffix("/tables/\(table)") {
+            return TransportResponse(status: 403)
         }
         if isBatch, !now.takesBatches { return TransportResponse(status: 404) }
         guard request.method != "GET" else { return try await inner.send(request) }
@@ -155,8 +226,16 @@ private final class Link: Transport {
 
     func stream(_ request: TransportRequest) async throws -> TransportStream {
         change { $0.streams += 1 }
+        let tables = request.url.query()?.split(separator: "=").last?.split(separator: ",")
+            .map(String.init)
+        asking.yield(tables ?? [])
+        let now = read { $0 }
+        let isForbidden = now.forbidden.map { tables?.contains($0) == true } ?? false
+        guard let status = isForbidden ? 403 : now.eventsStatus else {
+            return try await inner.stream(request)
+        }
         return TransportStream(
-            status: read { $0.eventsStatus },
+            status: status,
             bytes: AsyncThrowingStream { $0.finish() }
         )
     }

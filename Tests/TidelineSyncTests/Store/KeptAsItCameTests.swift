@@ -302,6 +302,30 @@ import TidelineTestKit
         }
     }
 
+    /// How far pulls have come and what they hold is that of the table in other letters.
+    @Test func whatPullsHoldFollowsTheLettersOfTheirTable() async throws {
+        let server = try await makeServer()
+        let remote = SyncClient(endpoint: Device.endpoint, transport: server.transport)
+            .table(Todo.self)
+        for id in ["a", "b", "c"] { try await remote.insert(Todo(id: id)) }
+        try await withTemporaryFile { path in
+            let old = try await Device(
+                server.transport,
+                store: SQLiteStore(path: path),
+                tables: [Capital.self]
+            )
+            try await old.client.syncTable(Capital.self).pull(queryID: "all")
+            try await (old.store as? SQLiteStore)?.close()
+            try await remote.delete(id: "b")
+            let new = try await Device(server.transport, store: SQLiteStore(path: path))
+            let result = try await new.todos().pull(queryID: "all")
+            #expect(result.applied == 0 && result.removed == 1 && result.requests == 1)
+            #expect(try await new.todos().read().map(\.id).sorted() == ["a", "c"])
+            try await new.todos().purge(force: true)
+            #expect(try await new.todos().pull(queryID: "all").applied == 2)
+        }
+    }
+
     @Test func tablesThatDifferOnlyInCaseAreRefused() async throws {
         await #expect(throws: SyncError.self) {
             try await Device(transport, tables: [Todo.self, Capital.self])

@@ -219,6 +219,7 @@ import TidelineSQLite
             #expect(try Self.descriptors(of: path) == 0)
             #endif
             for await _ in changes {}
+            for await _ in store.changes() {}
             let error = await #expect(throws: SyncError.self) {
                 try await device.todos().read(id: "a")
             }

@@ -76,6 +76,21 @@ import TidelineCore
         #expect(try await task.value == 1)
     }
 
+    /// A file keeps the name of a table in the letters that it was made with.
+    @Test func changesOfATableInOtherLettersAreTold() async throws {
+        try await withTemporaryFile { path in
+            let former = TableSchema(name: "todo", columns: [ColumnDefinition("text", .string)])
+            let store = try SQLiteStore(path: path)
+            _ = try await Device(transport, store: store, tables: [], schemas: [former])
+            try await store.close()
+            let device = try await Device(transport, store: SQLiteStore(path: path))
+            var open = try device.todos().observe(where: { !$0.complete }).makeAsyncIterator()
+            #expect(try await open.next()?.isEmpty == true)
+            try await device.todos().insert(Todo(id: "a"))
+            #expect(try await open.next()?.map(\.id) == ["a"])
+        }
+    }
+
     @Test func anErrorOfTheQueryIsThrown() async throws {
         let device = try await Device(transport)
         let rows = try device.client.syncTable(named: "Todo")

@@ -13,6 +13,9 @@ struct LiveEvents: Sendable {
         case broken
     }
 
+    /// How many tables one stream of a server tells of; those beyond are pulled on schedule.
+    static let tablesMax = 64
+
     let remote: RemoteService
     let tables: [String]
     /// What the last event was called, so that the server tells what came since.

@@ -79,6 +79,20 @@ extension QueueReader {
         try config("", endpoint, PullCursor.generationType).flatMap(ServerDialect.init(rawValue:))
     }
 
+    /// What is kept of tables in other letters than the app's, by the app's names, where nothing is
+    /// kept under these.
+    func renamedRecords() throws -> [String: [Row]] {
+        let stored = Dictionary(grouping: try store.rows(TableQuery(), in: SystemTables.config)) {
+            $0["table"]?.text ?? ""
+        }
+        var renamed: [String: [Row]] = [:]
+        for (table, rows) in stored where !table.isEmpty {
+            guard let name = catalog.schema(table)?.name, stored[name] == nil else { continue }
+            renamed[name, default: []] += rows
+        }
+        return renamed
+    }
+
     private func config(_ table: String, _ key: String, _ keyType: Int) throws -> String? {
         let id = Value.string(QueueReader.configID(table, key, keyType))
         return try store.row(id: id, in: SystemTables.config)?["value"]?.text
@@ -145,6 +159,29 @@ extension QueueTransaction {
             return row["id"]
         }
         if !ids.isEmpty { try store.delete(ids: ids, in: SystemTables.config) }
+    }
+
+    /// Puts what is kept of tables in other letters under the names of the app.
+    ///
+    /// Positions only where rows are held: a table without them is read from the start, as the
+    /// store may keep the rows of the other letters apart.
+    func takeOverRenamedRecords() throws {
+        let positions = Set(PullCursor.Part.allCases.map { Int64($0.rawValue) })
+        for (table, rows) in try reader.renamedRecords() {
+            let isHeld: Filter = .greater(HeldMask.name, .integer(-1))
+            let hasHeld = try held.inner.count(isHeld, in: table) > 0
+            for row in rows {
+                guard let key = row["key"]?.text, case .integer(let type) = row["keyType"],
+                    let keyType = Int(exactly: type), let id = row["id"]
+                else { continue }
+                try store.delete(ids: [id], in: SystemTables.config)
+                guard hasHeld || !positions.contains(type) else { continue }
+                var renamed = row
+                renamed["id"] = .string(QueueReader.configID(table, key, keyType))
+                renamed["table"] = .string(table)
+                try store.put([renamed], in: SystemTables.config)
+            }
+        }
     }
 
     /// Writes a value where another is kept; whether it did.

@@ -1,4 +1,4 @@
-// The durable errors of rejected operations, and what the app can do about them.
+// The errors of the operations that wait for the app, and what it can do about them.
 
 import TidelineCore
 

@@ -102,15 +102,18 @@ final class SyncEngine: Sendable {
         service.generation.recall(known)
     }
 
-    /// Takes over the operations of tables that an earlier version of the app wrote in other letters.
+    /// Takes over the operations of tables that an earlier version of the app wrote in other letters,
+    /// how far their pulls have come and what those hold.
     ///
     /// What a store keeps apart by letters stays as it is: such operations wait, see
     /// ``SyncContext/operationErrors()``. Where the store fails, what the app asks for next tells.
     func takeOverRenamedTables() async {
-        guard let found = try? await read({ try $0.idsOfUnnamedTables() }), !found.isEmpty else {
-            return
+        let found = try? await read { reader in
+            try !reader.idsOfUnnamedTables().isEmpty || !reader.renamedRecords().isEmpty
         }
+        guard found == true else { return }
         try? await transaction { queue in
+            try queue.takeOverRenamedRecords()
             for id in try queue.reader.idsOfUnnamedTables() {
                 guard var operation = try queue.reader.operation(id), operation.damage == nil,
                     let table = queue.catalog.schema(operation.table)?.name

@@ -83,6 +83,10 @@ package struct SyncMachine: Sendable {
     private var progress = SyncProgress()
     private var problem: Problem?
     private var failures = 0
+    /// Whether a local change came during the sync that runs.
+    private var isChangedMeanwhile = false
+    /// Whether the push of a local change failed too: the next one waits for the retry.
+    private var isPushFailing = false
     private var listenFailures = 0
     private var isListening = false
     private var timers: [Timer: Int] = [:]
@@ -165,25 +169,45 @@ package struct SyncMachine: Sendable {
         next.add(work)
         guard running == nil else {
             wanted = next
+            // Beside a failure: not as late as its retry.
+            if isFailing, running == Work() { timers[.retry] = nil }
             return []
         }
         wanted = nil
         timers[.debounce] = nil
         timers[.retry] = nil
+        return begin(next)
+    }
+
+    private mutating func begin(_ work: Work) -> [Action] {
         progress = SyncProgress()
-        running = next
-        return [.sync(next)]
+        isChangedMeanwhile = false
+        running = work
+        return [.sync(work)]
+    }
+
+    /// Sends local changes; what failed waits for its retry.
+    private mutating func push() -> [Action] {
+        guard isFailing, running == nil else { return sync(Work()) }
+        return begin(Work())
+    }
+
+    private var isFailing: Bool {
+        if case .blocked(.failure) = problem { true } else { false }
     }
 
     private mutating func localChange() -> [Action] {
         if running != nil {
             // The push that runs may be past it already.
             wanted = wanted ?? Work()
+            isChangedMeanwhile = true
             return []
         }
         switch problem {
-        case .offline, .blocked(.signIn), .blocked(.failure): return []
-        case .blocked(.rejectedOperations), nil: break
+        case .offline, .blocked(.signIn): return []
+        case .blocked(.failure) where isPushFailing: return []
+        // A table that cannot be pulled keeps no change from being sent.
+        case .blocked(.failure), .blocked(.rejectedOperations), nil: break
         }
         guard timers[.debounce] == nil else { return [] }
         return [set(.debounce, policy.debounce)]
@@ -193,7 +217,7 @@ package struct SyncMachine: Sendable {
         guard let timer = timers.first(where: { $0.value == number })?.key else { return [] }
         timers[timer] = nil
         switch timer {
-        case .debounce: return sync(Work())
+        case .debounce: return push()
         case .interval, .retry: return sync(.all)
         case .listen: return isListening ? [] : [.listen]
         }
@@ -220,6 +244,10 @@ package struct SyncMachine: Sendable {
     ) -> [Action] {
         let work = running
         running = nil
+        if isFailing, work == Work() {
+            if let actions = pushedWhileFailing(outcome) { return actions }
+        }
+        isPushFailing = false
         switch outcome {
         case .done:
             problem = nil
@@ -246,6 +274,23 @@ package struct SyncMachine: Sendable {
             keep(work)
             return interval()
         }
+    }
+
+    /// Goes on after a push beside a failure, which stays until its retry.
+    ///
+    /// - Returns: Nil where the push says that nothing can be sent at all.
+    private mutating func pushedWhileFailing(_ outcome: Outcome) -> [Action]? {
+        switch outcome {
+        case .offline, .unauthorized:
+            timers[.retry] = nil
+            return nil
+        case .failed: isPushFailing = true
+        case .done, .rejected: break
+        }
+        // The retry was due meanwhile, or there is more to do than that.
+        guard timers[.retry] != nil else { return sync(wanted ?? .all) }
+        guard isChangedMeanwhile, !isPushFailing else { return [] }
+        return [set(.debounce, policy.debounce)]
     }
 
     /// What was not done is wanted still; it goes with the next sync.

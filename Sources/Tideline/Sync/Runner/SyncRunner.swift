@@ -2,6 +2,7 @@
 // everything that happens comes in as an event of one line.
 
 import Foundation
+import Synchronization
 import TidelineCore
 
 struct SyncRunner: Sendable {
@@ -9,6 +10,7 @@ struct SyncRunner: Sendable {
     private let policy: SyncPolicy
     private let publish: @Sendable (SyncStatus) -> Void
     private let place = LivePlace()
+    private let refused = RefusedPulls()
     private let inbox: AsyncStream<SyncMachine.Event>
     private let send: @Sendable (SyncMachine.Event) -> Void
 
@@ -81,12 +83,29 @@ struct SyncRunner: Sendable {
 
     private func listen() async {
         do {
-            let tables = Set(policy.pulls(of: engine.tableNames).map(\.table)).sorted()
-            let events = LiveEvents(remote: try engine.remote.get(), tables: tables, place: place)
-            try await events.listen {
-                send(.listening)
-            } changed: {
-                send(.serverChange(table: $0))
+            let (tables, readable) = refused.others(of: policy.pulls(of: engine.tableNames))
+            // One table that the caller may not read would close the events of all.
+            guard !tables.isEmpty else { return send(.listenEnded(isSupported: true)) }
+            let events = LiveEvents(
+                remote: try engine.remote.get(),
+                tables: Array(tables.sorted().prefix(LiveEvents.tablesMax)),
+                place: place
+            )
+            try await withThrowingTaskGroup { group in
+                group.addTask {
+                    try await events.listen {
+                        send(.listening)
+                    } changed: {
+                        send(.serverChange(table: $0))
+                    }
+                }
+                group.addTask {
+                    // Opened anew with a table that can be read again.
+                    for await _ in readable { throw LiveEvents.Failure.broken }
+                    throw CancellationError()
+                }
+                defer { group.cancelAll() }
+                try await group.next()
             }
         } catch LiveEvents.Failure.unsupported {
             send(.listenEnded(isSupported: false))
@@ -104,11 +123,7 @@ struct SyncRunner: Sendable {
                 for pull in policy.pulls(of: engine.tableNames)
                 where work.pullsAll || wanted.contains(pull.table.lowercased()) {
                     group.addTask {
-                        _ = try await engine.pull(
-                            pull.query,
-                            queryID: pull.queryID,
-                            in: pull.table
-                        )
+                        try await self.pull(pull)
                     }
                 }
                 try await group.waitForAll()
@@ -118,6 +133,18 @@ struct SyncRunner: Sendable {
             return rejected == 0 ? .done : .rejected(rejected)
         } catch {
             return Self.outcome(of: error)
+        }
+    }
+
+    private func pull(_ pull: SyncPolicy.Pull) async throws {
+        do {
+            _ = try await engine.pull(pull.query, queryID: pull.queryID, in: pull.table)
+            refused.remove(pull)
+        } catch let error as SyncError {
+            if let status = error.statusCode, [401, 403, 404, 405].contains(status) {
+                refused.insert(pull)
+            }
+            throw error
         }
     }
 
@@ -145,6 +172,34 @@ struct SyncRunner: Sendable {
     }
 }
 
+/// The queries whose last pull the server refused.
+private final class RefusedPulls: Sendable {
+    private struct State {
+        var pulls: Set<SyncPolicy.Pull> = []
+        var listener: AsyncStream<Void>.Continuation?
+    }
+
+    private let state = Mutex(State())
+
+    func insert(_ pull: SyncPolicy.Pull) { state.withLock { _ = $0.pulls.insert(pull) } }
+
+    func remove(_ pull: SyncPolicy.Pull) {
+        state.withLock { state in
+            if state.pulls.remove(pull) != nil { state.listener?.yield() }
+        }
+    }
+
+    /// The tables of which no query is refused, and a stream that tells when one no longer is.
+    func others(of pulls: [SyncPolicy.Pull]) -> (Set<String>, AsyncStream<Void>) {
+        let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
+        return state.withLock { state in
+            state.listener = continuation
+            let refused = Set(state.pulls.map(\.table))
+            return (Set(pulls.map(\.table)).subtracting(refused), stream)
+        }
+    }
+}
+
 extension SyncEngine {
     /// The tables of the app, by name.
     var tableNames: [String] { catalog.schemas.keys.sorted() }
@@ -156,10 +211,13 @@ extension SyncEngine {
             while true {
                 let operations = try reader.operations(after: place, limit: 50)
                 guard let last = operations.last else { return false }
-                // Operations of a table that the app no longer names wait until it names it again.
-                if operations.contains(where: reader.catalog.names(tableOf:)) {
-                    return true
+                // Operations of a table that the app no longer names wait until it names it again,
+                // those behind an entry that cannot be read until that is settled.
+                let waiting = try reader.unreadableRows()
+                let canBeSent = operations.contains {
+                    reader.catalog.names(tableOf: $0) && !waiting.contains($0.row)
                 }
+                if canBeSent { return true }
                 place = last.id
             }
         }

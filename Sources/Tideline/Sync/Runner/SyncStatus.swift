@@ -41,7 +41,9 @@ public struct SyncProgress: Sendable, Hashable {
 public enum SyncBlock: Sendable, Hashable {
     /// The server wants a sign-in.
     case signIn
-    /// The server rejected so many operations, which wait for the app; all else is synced.
+    /// So many operations wait for the app; all else is synced.
+    ///
+    /// The server rejected them, they cannot be sent, or the app does not name their table.
     case rejectedOperations(Int)
     /// What the server or the store said; it is tried again on schedule.
     case failure(code: SyncError.Code, message: String)

@@ -171,10 +171,12 @@ private struct VerifySteps: Sendable {
                 throw refusal(response)
             }
             rows += page.rows
-            guard let link = page.nextLink, !page.rows.isEmpty else { break }
+            guard let link = page.nextLink else { return rows }
+            guard !page.rows.isEmpty else { break }
             url = try remote.endpoint.url(following: link, table: table)
         }
-        return rows
+        // Rows that were not read must not count as those that the server lacks.
+        throw SyncError.endlessDigests(table)
     }
 
     private func reached(
