@@ -59,6 +59,21 @@ struct SyncMachineTests {
         #expect(machine.status == .syncing(SyncProgress()))
     }
 
+    /// Somebody who edits without a pause gets what others changed all the same.
+    @Test func pushesDoNotPutTheScheduleOff() throws {
+        var machine = Self.machine()
+        _ = machine.handle(.started, at: Self.start)
+        let rest = machine.handle(.finished(.done), at: Self.start)
+        let (interval, _) = try #require(Self.timer(rest))
+        for _ in 0..<3 {
+            let change = machine.handle(.localChange, at: Self.start)
+            let (debounce, _) = try #require(Self.timer(change))
+            _ = machine.handle(.timer(debounce), at: Self.start)
+            #expect(Self.timer(machine.handle(.finished(.done), at: Self.start)) == nil)
+        }
+        #expect(Self.work(machine.handle(.timer(interval), at: Self.start)) == .all)
+    }
+
     @Test func pullsWhatTheServerNames() {
         var machine = Self.machine { $0.isLive = true }
         #expect(machine.handle(.started, at: Self.start).contains(.listen))

@@ -111,6 +111,28 @@ import TidelineTestKit
         #expect(try await client.syncContext.pendingOperationCount == 0)
     }
 
+    /// What the app settles is no longer shown as in the way.
+    @Test func theStatusFollowsWhatTheAppSettles() async throws {
+        let transport = ScriptedTransport(otherwise: page([]))
+        transport.add(.status(400))
+        let client = try await Self.client(
+            Link(transport),
+            Self.environment { $0 == .milliseconds(300) }
+        )
+        try await client.syncTable(Todo.self).insert(Todo(id: "a"))
+        var policy = SyncPolicy()
+        policy.isLive = false
+        policy.interval = nil
+        try client.startSyncing(policy)
+        defer { client.stopSyncing() }
+        for await status in client.syncStatus {
+            if case .blocked(by: .rejectedOperations(1)) = status { break }
+        }
+        let error = try #require(try await client.syncContext.operationErrors().first)
+        try await error.cancelOperationAndDiscardItem()
+        for await status in client.syncStatus where status == .idle { break }
+    }
+
     /// The events of the others are listened to, and those of the table once it may be read.
     @Test func aForbiddenTableLeavesTheEventsOn() async throws {
         let link = Link(try await makeServer().transport)

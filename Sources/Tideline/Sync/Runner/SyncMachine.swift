@@ -263,7 +263,7 @@ package struct SyncMachine: Sendable {
         switch outcome {
         case .done, .rejected:
             failures = 0
-            var actions = interval()
+            var actions = work?.pullsAll == false && timers[.interval] != nil ? [] : interval()
             if let wanted { actions += sync(wanted) }
             return actions
         case .offline, .failed:
@@ -300,6 +300,7 @@ package struct SyncMachine: Sendable {
         wanted = next
     }
 
+    /// The time to the next sync of all: what was only a push does not put it off.
     private mutating func interval() -> [Action] {
         guard let interval = policy.interval else { return [] }
         return [set(.interval, interval)]

@@ -75,9 +75,14 @@ struct SyncRunner: Sendable {
     }
 
     private func watch(_ changes: AsyncStream<Set<String>>) async {
+        var waiting = (try? await engine.operationErrors().count) ?? 0
         for await tables in changes where tables.contains(SystemTables.operations) {
-            // The queue changes too when it gets shorter.
-            if (try? await engine.hasSendable()) == true { send(.localChange) }
+            let errors = (try? await engine.operationErrors().count) ?? waiting
+            // What the app settled may have been all that was in the way. Else the queue changes too
+            // when it gets shorter.
+            let isSettled = errors < waiting
+            waiting = errors
+            if (try? await engine.hasSendable()) == true || isSettled { send(.localChange) }
         }
     }
 
