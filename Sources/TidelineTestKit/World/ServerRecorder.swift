@@ -73,6 +73,8 @@ final class ServerRecorder: Sendable {
     }
 
     /// Looks whether a device overwrites what others wrote with something older that it only read.
+    ///
+    /// What it wrote itself is its own to replace, also by a copy that is older than that.
     private func watch(_ call: RecordedCall, _ author: Author, _ state: inout State) {
         guard server.isOurs, call.isChange else { return }
         guard call.method != "DELETE", let after = call.item else {
@@ -85,12 +87,16 @@ final class ServerRecorder: Sendable {
         state.items[after.id] = after
         let insists = state.insisted[author.name]?.remove(after.id) != nil
         guard author.yields, !insists, let before, state.putBack == nil else { return }
-        if before.text != after.text, let text = after.text, !author.wrote(text) {
+        let ownsText = before.text.map(author.wrote) ?? false
+        if before.text != after.text, !ownsText, let text = after.text, !author.wrote(text) {
             state.putBack = "\(author.name) put the text \(text) of \(after.id) back"
         }
         // A row that is inserted over a deleted one has another text and no rank.
         let mayBeNew = before.text != after.text && after.text.map(author.wrote) == true
-        if before.rank != after.rank, after.rank.map(author.wrote) ?? mayBeNew == false {
+        let ownsRank = before.rank.map(author.wrote) ?? false
+        if before.rank != after.rank, !ownsRank,
+            after.rank.map(author.wrote) ?? mayBeNew == false
+        {
             state.putBack = "\(author.name) put the rank of \(after.id) back"
         }
     }
