@@ -4,6 +4,7 @@ SHELL := /bin/bash
 
 # Options of `tideline serve`: make run ARGS='--listen 127.0.0.1:9000'
 ARGS ?=
+# Where the tables are; `postgres` starts a PostgreSQL of its own, in .build/postgres.
 DATABASE ?= sqlite:tideline.db
 
 # Seconds that `make test` may take in all, the build included, on two cores.
@@ -22,22 +23,25 @@ RESULTS := .build/tests
 # Sockets have deadlines, worlds and processes compete for the cores: each gets a run of its own.
 report = --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS)-$(1).xml; exit $$s
 
-.PHONY: help run test check worlds demo bench format clean
+.PHONY: help run test check worlds demo page bench docs format clean
 
 help:
 	@echo 'make run      build the server and start it on tideline.db (ARGS=... is passed on)'
 	@echo 'make test     build and run all tests'
-	@echo 'make check    format, imports, warnings as errors, rules of the repository, sanitizers'
+	@echo 'make check    format, imports, warnings as errors, rules of the repository, documentation, sanitizers'
 	@echo 'make worlds   10,000 seeded worlds (SEEDS=...), in release mode'
 	@echo 'make demo     two devices and a server, told on the terminal'
+	@echo 'make page     the dashboard in a browser: a person at work beside a device'
 	@echo 'make bench    benchmarks of server and client, in release mode'
+	@echo 'make docs     the documentation of the client as a site, in .build/docs'
 	@echo 'make format   format all sources in place'
 	@echo 'make clean    remove what was built; databases stay'
 
 run:
-	@scripts/bootstrap run
+	@scripts/bootstrap $(if $(filter postgres,$(DATABASE)),run-postgres,run)
 	swift build -c release --product tideline
-	.build/release/tideline serve --database $(DATABASE) $(ARGS)
+	$(if $(filter postgres,$(DATABASE)),scripts/with-postgres) \
+	    .build/release/tideline serve --database $(DATABASE) $(ARGS)
 
 test:
 	@scripts/timed --limit $(TEST_LIMIT) \
@@ -54,6 +58,7 @@ check:
 	    'format' 'swift format lint --strict --recursive --parallel $(FORMATTED)' \
 	    'build, imports declared' 'swift build --build-tests --explicit-target-dependency-import-check error' \
 	    'rules of the repository' '$(TEST) --filter "^RepositoryTests\."' \
+	    'documentation' 'scripts/docs --check --skip-build' \
 	    'address: build, try out' 'scripts/sanitize --self-test address' \
 	    'address: tests' 'scripts/sanitize address' \
 	    'thread: build, try out' 'scripts/sanitize --self-test thread' \
@@ -68,9 +73,18 @@ demo:
 	@scripts/bootstrap demo
 	@scripts/demo $(ARGS)
 
+page:
+	@scripts/bootstrap page
+	swift build -c release --product tideline
+	python3 Tests/Browser/dashboard.py .build/release/tideline $(ARGS)
+
 bench:
 	@scripts/bootstrap bench
 	@scripts/bench $(ARGS)
+
+docs:
+	@scripts/bootstrap check
+	@scripts/docs $(ARGS)
 
 format:
 	@scripts/bootstrap check

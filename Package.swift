@@ -40,8 +40,13 @@ let package = Package(
         ),
         .systemLibrary(
             name: "CCrypto",
-            pkgConfig: "libcrypto",
+            pkgConfig: "openssl",
             providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]
+        ),
+        .systemLibrary(
+            name: "CLibPQ",
+            pkgConfig: "libpq",
+            providers: [.apt(["libpq-dev"]), .brew(["libpq"])]
         ),
         .target(name: "TidelineCore", swiftSettings: strict),
         .target(
@@ -50,6 +55,11 @@ let package = Package(
                 "TidelineCore",
                 .target(name: "CSQLite", condition: .when(platforms: [.linux])),
             ],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "TidelinePostgres",
+            dependencies: ["TidelineCore", "CLibPQ"],
             swiftSettings: strict
         ),
         .target(
@@ -71,8 +81,14 @@ let package = Package(
             swiftSettings: strict
         ),
         .target(
+            name: "TidelineServerPostgres",
+            dependencies: ["TidelineCore", "TidelineServerCore", "TidelinePostgres"],
+            swiftSettings: strict
+        ),
+        .target(name: "TidelineTLS", dependencies: ["CCrypto"], swiftSettings: strict),
+        .target(
             name: "TidelineHTTP",
-            dependencies: ["TidelineCore", "TidelineServerCore", "CEpoll"],
+            dependencies: ["TidelineCore", "TidelineServerCore", "TidelineTLS", "CEpoll"],
             swiftSettings: strict
         ),
         .target(
@@ -80,17 +96,24 @@ let package = Package(
             dependencies: ["TidelineCore", "CCrypto"],
             swiftSettings: strict
         ),
+        // The files of the page are embedded in code, so that the server is one binary.
+        .target(
+            name: "TidelineDashboard",
+            resources: [.embedInCode("Page")],
+            swiftSettings: strict
+        ),
         .target(
             name: "TidelineServer",
             dependencies: [
-                "TidelineCore", "TidelineServerCore", "TidelineServerSQLite", "TidelineHTTP",
+                "TidelineCore", "TidelineDashboard", "TidelineServerCore",
+                "TidelineServerPostgres", "TidelineServerSQLite", "TidelineHTTP", "TidelineTLS",
                 "TidelineTokens",
             ],
             swiftSettings: strict
         ),
         .executableTarget(
             name: "TidelineCommand",
-            dependencies: ["TidelineServer"],
+            dependencies: ["Tideline", "TidelineCore", "TidelineServer", "TidelineServerCore"],
             swiftSettings: strict
         ),
         .target(
@@ -106,10 +129,24 @@ let package = Package(
             path: "Examples/Todo",
             swiftSettings: strict
         ),
+        // The model of the SwiftUI app; its views (Examples/TodoApp/App) are built by Xcode.
+        .target(
+            name: "TodoAppModel",
+            dependencies: ["Tideline"],
+            path: "Examples/TodoApp/Model",
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "TodoAppTests",
+            dependencies: [
+                "Tideline", "TidelineCore", "TidelineServerCore", "TidelineTestKit", "TodoAppModel",
+            ],
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "TidelineCoreTests",
             dependencies: [
-                "TidelineCore", "TidelineSQLite",
+                "TidelineCore", "TidelinePostgres", "TidelineSQLite", "TidelineTestKit",
                 .target(name: "CSQLite", condition: .when(platforms: [.linux])),
             ],
             swiftSettings: strict
@@ -151,15 +188,18 @@ let package = Package(
         ),
         .testTarget(
             name: "TidelineHTTPTests",
-            dependencies: ["TidelineCore", "TidelineServerCore", "TidelineHTTP"],
+            dependencies: [
+                "CCrypto", "TidelineCore", "TidelineServerCore", "TidelineHTTP", "TidelineTLS",
+            ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "TidelineServerTests",
             dependencies: [
-                "CZlib", "Tideline", "TidelineCore", "TidelineHTTP", "TidelineServer",
-                "TidelineServerCore", "TidelineServerSQLite", "TidelineSQLite", "TidelineTestKit",
-                "TidelineTokens",
+                "CZlib", "Tideline", "TidelineCore", "TidelineDashboard", "TidelineHTTP",
+                "TidelinePostgres", "TidelineServer", "TidelineServerCore",
+                "TidelineServerPostgres",
+                "TidelineServerSQLite", "TidelineSQLite", "TidelineTestKit", "TidelineTokens",
             ],
             swiftSettings: strict
         ),
@@ -172,8 +212,8 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "Tideline", "TidelineCore", "TidelineServer", "TidelineServerCore",
-                "TidelineSQLite", "TidelineTestKit",
+                "Tideline", "TidelineCore", "TidelinePostgres", "TidelineServer",
+                "TidelineServerCore", "TidelineSQLite", "TidelineTestKit",
                 // Only to be built: the tests start them as processes.
                 "SyncProbe", "TidelineCommand", "todo",
             ],

@@ -16,7 +16,7 @@ let package = Package(
     platforms: [.macOS(.v15)],
     targets: [
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3"),
-        .systemLibrary(name: "CCrypto", pkgConfig: "libcrypto"),
+        .systemLibrary(name: "CCrypto", pkgConfig: "openssl"),
         .systemLibrary(name: "CEpoll"),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib"),
         .target(name: "TidelineCore", swiftSettings: strict),
@@ -35,9 +35,10 @@ let package = Package(
             dependencies: ["TidelineCore", "TidelineSQLite", "TidelineServerCore"],
             swiftSettings: strict
         ),
+        .target(name: "TidelineTLS", dependencies: ["CCrypto"], swiftSettings: strict),
         .target(
             name: "TidelineHTTP",
-            dependencies: ["TidelineCore", "TidelineServerCore", "CEpoll"],
+            dependencies: ["TidelineCore", "TidelineServerCore", "TidelineTLS", "CEpoll"],
             swiftSettings: strict
         ),
         .target(

@@ -10,6 +10,7 @@ struct LocalWork {
 
     func measure() async throws {
         try await measureCalls()
+        try await measureWatched()
         try await compareInserts()
         try await compareManyInserts()
         try await measureReading()
@@ -33,6 +34,28 @@ struct LocalWork {
         try await rate("local: read list of 50") { _ in
             _ = try await todos.read(where: { !$0.complete }, limit: 50)
         }
+        try await device.remove()
+    }
+
+    /// A hundred lists are watched, of which an insert changes none, or one.
+    private func measureWatched() async throws {
+        let device = try await Device.open(in: directory)
+        let todos = device.todos
+        let watchers = Task {
+            try await withThrowingTaskGroup { group in
+                for number in 0..<100 {
+                    let text = "item \(number)"
+                    group.addTask {
+                        for try await _ in todos.observe(where: { $0.text == text }) {}
+                    }
+                }
+                try await group.waitForAll()
+            }
+        }
+        try await rate("local: insert beside 100 observers") { number in
+            try await todos.insert(.numbered(number))
+        }
+        watchers.cancel()
         try await device.remove()
     }
 

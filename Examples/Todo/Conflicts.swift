@@ -64,7 +64,7 @@ struct Conflicts {
         let id = typed(error, among: errors)
         let drop = "with 'todo conflicts take-theirs \(id) --discard' and make the change again."
         let remedy =
-            keepsMine && error.item != nil
+            keepsMine && error.canRetry && error.item != nil
             ? "Keep mine with 'todo conflicts keep-mine \(id)', or drop it \(drop)"
             : "Drop it \(drop)"
         return "The \(error.kind) '\(id)' cannot be sent. \(what) \(remedy)"

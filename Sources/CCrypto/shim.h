@@ -1,4 +1,4 @@
-// OpenSSL's libcrypto, and the constants whose macros Swift does not import.
+// OpenSSL: libcrypto, and the constants whose macros Swift does not import.
 
 #ifndef TIDELINE_CCRYPTO_SHIM_H
 #define TIDELINE_CCRYPTO_SHIM_H

@@ -121,6 +121,10 @@ extension ReadableTable where Record: SyncRecord {
     }
 
     /// How many records a closure over the columns describes.
+    ///
+    /// ```swift
+    /// let left = try await todos.count(where: { !$0.complete })
+    /// ```
     public func count(where condition: (Columns<Record>) throws -> Condition) async throws -> Int {
         try await count(Query(where: condition))
     }
@@ -141,14 +145,15 @@ extension ReadableTable where Record == Row {
         where condition: (Columns<Row>) throws -> Condition,
         sortedBy order: [SortTerm<Row>] = [],
         limit: Int? = nil,
-        offset: Int = 0
+        offset: Int = 0,
+        misfits: Misfits = .fail
     ) async throws -> [Row] {
         let query = try Query(where: condition).window(
             order.map { try $0.sortKey() },
             limit,
             offset
         )
-        return try await read(query, misfits: .fail).items
+        return try await read(query, misfits: misfits).items
     }
 
     /// How many rows a closure over columns by name describes.

@@ -8,6 +8,12 @@ import TidelineCore
 /// Nothing goes through the local store or the queue, and every call fails offline. Errors are
 /// ``SyncError``: `offline` when no answer came, `conflict` with `serverItem` for 409 and 412,
 /// `notFound`, `unauthorized`, `forbidden`, `tooManyRequests`, `badRequest`, `serverError`.
+///
+/// ```swift
+/// let remote = client.table(TodoItem.self)
+/// let item = try await remote.insert(TodoItem(text: "Buy milk"))
+/// try await remote.update(id: item.id) { $0.complete = true }
+/// ```
 public struct RemoteTable<Record: Sendable>: ReadableTable {
     private let remote: @Sendable () throws -> RemoteService
     private let coder: @Sendable () throws -> RecordCoder<Record>
@@ -114,6 +120,10 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     }
 
     /// Brings a deleted record back.
+    ///
+    /// ```swift
+    /// let item = try await client.table(TodoItem.self).undelete(id: milk.id)
+    /// ```
     @discardableResult
     @concurrent
     public func undelete(id: String) async throws -> Record {

@@ -9,6 +9,10 @@ extension SyncClient {
     /// Nothing depends on it: ``SyncContext/push()`` and `pull` do the same, and may be called
     /// beside it. Called again, it goes on with the new policy. Watch ``syncStatus``.
     ///
+    /// ```swift
+    /// try client.startSyncing()
+    /// ```
+    ///
     /// - Throws: ``SyncError`` with code `storeNotInitialized`.
     public func startSyncing(_ policy: SyncPolicy = SyncPolicy()) throws {
         automatic.start(try syncContext.engine(), policy)
@@ -29,11 +33,21 @@ extension SyncClient {
     public var currentSyncStatus: SyncStatus { automatic.statuses.current }
 
     /// What automatic sync is doing: now, and after every change.
+    ///
+    /// ```swift
+    /// for await status in client.syncStatus {
+    ///     if case .blocked(by: .signIn) = status { try await signIn() }
+    /// }
+    /// ```
     public var syncStatus: some AsyncSequence<SyncStatus, Never> { automatic.statuses.stream() }
 
     /// Pushes and pulls once and ends by the deadline; for background tasks.
     ///
     /// It may be cut anywhere: what it has stored stays, and the next sync goes on from there.
+    ///
+    /// ```swift
+    /// let isDone = try await client.syncOnce(deadline: .seconds(20))
+    /// ```
     ///
     /// - Parameters:
     ///   - deadline: How long it may take.

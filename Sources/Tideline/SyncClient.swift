@@ -30,14 +30,18 @@ public final class SyncClient: Sendable {
     ///     would send something throws ``SyncError`` `insecureEndpoint`. Local work needs no server.
     ///   - generation: Which generation of server is behind the endpoint; learned unless given.
     ///   - transport: What carries requests; the platform's own when nil.
+    ///   - authentication: Who is signed in, and the token; nil sends none.
     ///   - limits: The bounds of push, pull and requests.
+    ///   - log: Is told what the client does; nil: nobody is.
     ///   - allowsInsecureEndpoint: Whether plain http may leave this machine.
     ///   - environment: Clock, ids, chance and sleep; tests give their own.
     public init(
         endpoint: URL,
         generation: ServerGeneration = .automatic,
         transport: (any Transport)? = nil,
+        authentication: (any Authentication)? = nil,
         limits: SyncLimits = SyncLimits(),
+        log: (any SyncLog)? = nil,
         allowsInsecureEndpoint: Bool = false,
         environment: SyncEnvironment = .live
     ) {
@@ -45,6 +49,7 @@ public final class SyncClient: Sendable {
         let transport = transport ?? makeDefaultTransport()
         let generation = SharedGeneration(generation)
         let clock = ServerClock()
+        let tokens = authentication.map(TokenKeeper.init)
         let remote: @Sendable () throws -> RemoteService = {
             RemoteService(
                 endpoint: try TableEndpoint(endpoint, allowsInsecure: allowsInsecureEndpoint),
@@ -52,14 +57,26 @@ public final class SyncClient: Sendable {
                 environment: environment,
                 limits: limits,
                 generation: generation,
-                clock: clock
+                clock: clock,
+                tokens: tokens,
+                log: log
             )
         }
         self.remote = remote
-        syncContext = SyncContext(remote: remote, environment: environment, limits: limits)
+        syncContext = SyncContext(
+            remote: remote,
+            tokens: tokens,
+            environment: environment,
+            limits: limits,
+            log: log
+        )
     }
 
     /// The table of a record type on the server: every call is a request, and fails offline.
+    ///
+    /// ```swift
+    /// let done = try await client.table(TodoItem.self).read(where: { $0.complete })
+    /// ```
     public func table<Record: SyncRecord>(_ type: Record.Type) -> RemoteTable<Record> {
         RemoteTable(remote: remote) { try RecordCoder.model(for: type) }
     }
@@ -71,6 +88,10 @@ public final class SyncClient: Sendable {
     }
 
     /// The table of a record type on the device; needs no network.
+    ///
+    /// ```swift
+    /// let todos = try client.syncTable(TodoItem.self)
+    /// ```
     ///
     /// - Throws: ``SyncError`` with code `storeNotInitialized` before
     ///   ``SyncContext/initialize(store:tables:schemas:conflicts:tableConflicts:)``, or
@@ -90,6 +111,11 @@ public final class SyncClient: Sendable {
     }
 
     /// A table on the device by name, with untyped rows.
+    ///
+    /// ```swift
+    /// let rows = try client.syncTable(named: "TodoItem")
+    /// try await rows.insert(["text": "Buy milk"])
+    /// ```
     ///
     /// - Throws: ``SyncError`` with code `storeNotInitialized` or `unknownTable`.
     public func syncTable(named name: String) throws -> SyncTable<Row> {

@@ -9,19 +9,24 @@ public import TidelineCore
 /// for both. Local reads and changes never wait for the network.
 public actor SyncContext {
     private let remote: @Sendable () throws -> RemoteService
+    private let tokens: TokenKeeper?
     private let environment: SyncEnvironment
     private let limits: SyncLimits
     private nonisolated let opened = Mutex<SyncEngine?>(nil)
-    private nonisolated let broadcast = SyncEvents()
+    private nonisolated let broadcast: SyncEvents
     /// Of the context, so that tables of an earlier `initialize` wait for those of a later one.
     private let gate = SyncGate()
 
     init(
         remote: @escaping @Sendable () throws -> RemoteService,
+        tokens: TokenKeeper?,
         environment: SyncEnvironment,
-        limits: SyncLimits
+        limits: SyncLimits,
+        log: (any SyncLog)?
     ) {
+        broadcast = SyncEvents(log: log)
         self.remote = remote
+        self.tokens = tokens
         self.environment = environment
         self.limits = limits
     }
@@ -30,14 +35,22 @@ public actor SyncContext {
     ///
     /// What an earlier run of the app left in the queue is there again.
     ///
+    /// ```swift
+    /// try await client.syncContext.initialize(
+    ///     store: try SQLiteStore(path: "todo.sqlite"),
+    ///     tables: [TodoItem.self, TodoList.self],
+    ///     conflicts: .merge
+    /// )
+    /// ```
+    ///
     /// - Parameters:
     ///   - store: Where rows and queue are kept; see ``SQLiteStore``.
     ///   - tables: The record types to synchronise.
     ///   - schemas: Tables without a type, and declared columns and defaults for tables with one.
     ///   - conflicts: Who wins a conflict.
     ///   - tableConflicts: Who wins in single tables, by table name.
-    /// - Throws: ``SyncError`` with code `invalidModel` for a type whose columns cannot be found,
-    ///   `newerStore` or `storeFailure` for a store that cannot be opened.
+    /// - Throws: ``SyncError`` with code `invalidModel` for a type whose columns cannot be found and
+    ///   for merge rules of columns that their table does not have, `newerStore` or `storeFailure` for a store that cannot be opened.
     public func initialize(
         store: any LocalStore,
         tables: [any SyncRecord.Type],
@@ -53,6 +66,10 @@ public actor SyncContext {
         for (name, policy) in tableConflicts {
             guard let schema = catalog.schema(name) else {
                 throw SyncError.unknownTable(name, known: Array(catalog.schemas.keys))
+            }
+            let unknown = policy.ruledColumns.filter { schema.column(named: $0) == nil }
+            guard unknown.isEmpty || schema.columns.isEmpty else {
+                throw SyncError.unknownMergeColumns(unknown, table: schema.name)
             }
             policies[schema.name] = policy
         }
@@ -75,6 +92,7 @@ public actor SyncContext {
             conflicts: conflicts,
             tableConflicts: policies,
             remote: Result { try remote() },
+            tokens: tokens,
             environment: environment,
             limits: limits,
             events: broadcast,
@@ -108,11 +126,23 @@ public actor SyncContext {
     public func push() async throws -> PushResult { try await engine().push() }
 
     /// How many operations wait in the queue, the parked ones too.
+    ///
+    /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
     public var pendingOperationCount: Int {
         get async throws { try await engine().read { try $0.count() } }
     }
 
     /// The operations in the queue, in order.
+    ///
+    /// They are those of all accounts; the parked ones are among them.
+    ///
+    /// ```swift
+    /// for operation in try await client.syncContext.pendingOperations() {
+    ///     print(operation.kind, operation.table, operation.itemID)
+    /// }
+    /// ```
+    ///
+    /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
     public func pendingOperations() async throws -> [PendingOperation] {
         try await engine().read { try $0.operations().map(\.pending) }
     }
@@ -120,8 +150,54 @@ public actor SyncContext {
     /// The operations that the server rejected, or that cannot be sent, and nobody has settled.
     ///
     /// They are durable. Operations of a table that the app does not name are among them.
+    ///
+    /// ```swift
+    /// for error in try await client.syncContext.operationErrors() {
+    ///     print(error.message)
+    ///     try await error.cancelOperationAndDiscardItem()
+    /// }
+    /// ```
+    ///
+    /// - Returns: The errors, in the order of the queue; those of other accounts are left out.
+    /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
     public func operationErrors() async throws -> [TableOperationError] {
         try await engine().operationErrors()
+    }
+
+    /// Takes over what was done while nobody was signed in, for the account that is signed in now.
+    ///
+    /// Without this call such operations stay in the queue, and are sent for nobody.
+    ///
+    /// ```swift
+    /// try await signIn()
+    /// try await client.syncContext.adopt(anonymousWork: true)
+    /// try await client.syncContext.push()
+    /// ```
+    ///
+    /// - Parameter anonymousWork: False drops it: the rows become what the server is known to have.
+    /// - Returns: How many operations there were.
+    /// - Throws: ``SyncError`` with code `unauthorized` while nobody is signed in.
+    @discardableResult
+    public func adopt(anonymousWork: Bool = true) async throws -> Int {
+        try await engine().adopt(anonymousWork)
+    }
+
+    /// Removes what is on the device for an account, whether it is signed in or not.
+    ///
+    /// The positions of its pulls go, its operations, and every row that no other account's query
+    /// holds and that no other account has changed; what an account without pulls by query id has
+    /// here comes again with its next pull.
+    ///
+    /// ```swift
+    /// try await client.syncContext.purge(account: "anna", force: true)
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - account: An ``Authentication/accountID``.
+    ///   - force: Drops its pending operations too. Without it they are an error.
+    /// - Throws: ``SyncError`` with code `pendingOperations`; nothing is removed then.
+    public func purge(account: String, force: Bool = false) async throws {
+        try await engine().purge(account: account, force: force)
     }
 
     /// Why a row is on this device as it is, is missing, is old, or was not sent.
@@ -142,6 +218,12 @@ public actor SyncContext {
     }
 
     /// Progress of push and pull, from now on; each use is a listener of its own.
+    ///
+    /// A listener that does not keep up loses the oldest events.
+    ///
+    /// ```swift
+    /// for await event in client.syncContext.events { print(event) }
+    /// ```
     public nonisolated var events: some AsyncSequence<SyncEvent, Never> { broadcast.stream() }
 
     nonisolated func engine() throws -> SyncEngine {

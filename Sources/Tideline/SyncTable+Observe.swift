@@ -3,6 +3,13 @@
 public import Foundation
 import TidelineCore
 
+extension SyncEngine {
+    /// Lets changes gather: they are joined meanwhile, and the query runs once for all of them.
+    fileprivate func restObserver() async throws {
+        try await environment.sleep(limits.observeInterval)
+    }
+}
+
 extension SyncTable {
     func observe(
         _ query: Result<TableQuery, any Error>,
@@ -11,14 +18,17 @@ extension SyncTable {
         let (table, current) = (name, self)
         return AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             // Listening begins before the first read, so that no change falls between them.
-            let changes = engine.store.changes()
+            let changes = engine.rowChanges()
             let task = Task {
                 do {
                     let query = try query.get()
                     try query.checkWindow()
                     var last: (rows: [Row], shown: [Row])?
+                    func bound() -> TableQuery {
+                        query.bound(now: current.engine.environment.now())
+                    }
                     func send() async throws {
-                        let query = query.bound(now: current.engine.environment.now())
+                        let query = bound()
                         let rows = try await current.engine.read {
                             try $0.store.rows(query, in: table)
                         }
@@ -31,8 +41,12 @@ extension SyncTable {
                         if isNews { continuation.yield(records) }
                     }
                     try await send()
-                    for await changed in changes where changed.contains(table) {
+                    var ids = Self.ids(last?.rows)
+                    for await change in changes
+                    where change.reaches(bound(), of: table, shown: ids) {
                         try await send()
+                        ids = Self.ids(last?.rows)
+                        try await current.engine.restObserver()
                     }
                     continuation.finish()
                 } catch {
@@ -43,10 +57,79 @@ extension SyncTable {
         }
     }
 
+    private static func ids(_ rows: [Row]?) -> Set<ItemKey> {
+        Set((rows ?? []).map { ItemKey($0.id) })
+    }
+
+    /// What a read gives, now and after every change of the table that changes it.
+    private func watch<Value: Sendable & Equatable>(
+        _ read: @escaping @Sendable () async throws -> Value
+    ) -> AsyncThrowingStream<Value, any Error> {
+        let (table, engine) = (name, engine)
+        return AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
+            // Listening begins before the first read, so that no change falls between them.
+            let changes = engine.store.changes()
+            let task = Task {
+                do {
+                    var last = try await read()
+                    continuation.yield(last)
+                    for await changed in changes where changed.contains(table) {
+                        let value = try await read()
+                        if value != last {
+                            last = value
+                            continuation.yield(value)
+                        }
+                        try await engine.restObserver()
+                    }
+                    continuation.finish()
+                } catch {
+                    continuation.finish(throwing: error)
+                }
+            }
+            continuation.onTermination = { _ in task.cancel() }
+        }
+    }
+
+    /// The records of a query, now and after every change: what every other form comes to.
+    ///
+    /// ```swift
+    /// let query = try Query<TodoItem>(where: { !$0.complete }).sorted(by: .ascending(\.text))
+    /// for try await items in todos.observe(query) { show(items) }
+    /// ```
+    public func observe(
+        _ query: Query<Record>,
+        misfits: Misfits = .fail
+    ) -> some AsyncSequence<[Record], any Error> {
+        observe(Result { query.table }, misfits)
+    }
+
+    /// The record with an id, now and after every change; nil while it is not here.
+    ///
+    /// ```swift
+    /// for try await item in todos.observe(id: milk.id) { show(item) }
+    /// ```
+    public func observe(id: String) -> some AsyncSequence<Record?, any Error> {
+        var query = TableQuery(filter: .equal(SystemColumn.id, .string(id)))
+        query.limit = 1
+        return observe(Result { [query] in query }, .fail).map { $0.first }
+    }
+
+    /// How many records a query has, without its window, now and whenever it is another number.
+    ///
+    /// ```swift
+    /// for try await count in todos.observeCount() { show(count) }
+    /// ```
+    public func observeCount(
+        _ query: Query<Record> = Query()
+    ) -> some AsyncSequence<Int, any Error> {
+        watch { try await count(query) }
+    }
+
     /// All records, now and after every change.
     ///
     /// A change that leaves the result as it was gives no value; a listener that does not keep up
-    /// gets the newest result only. A row that does not decode ends it with ``SyncError``
+    /// gets the newest result only. The first change is shown at once; while others follow without a
+    /// pause, the query runs once each ``SyncLimits/observeInterval``, and the newest state comes last. A row that does not decode ends it with ``SyncError``
     /// `rowDoesNotFit`, or is left out with `misfits: .skip`.
     public func observe(
         sortedBy order: [SortTerm<Record>] = [],
@@ -61,6 +144,34 @@ extension SyncTable {
 }
 
 extension SyncTable where Record: SyncRecord {
+    /// All records in the order of descriptors, now and after every change.
+    public func observe(
+        sortedBy order: [SortDescriptor<Record>],
+        limit: Int? = nil,
+        misfits: Misfits = .fail
+    ) -> some AsyncSequence<[Record], any Error> {
+        observe(
+            Result { try Query<Record>().sorted(by: order).window(nil, limit, 0).table },
+            misfits
+        )
+    }
+
+    /// How many records a closure over the columns describes, now and whenever it is another number.
+    public func observeCount(
+        where condition: (Columns<Record>) throws -> Condition
+    ) -> some AsyncSequence<Int, any Error> {
+        let query = Result { try Query(where: condition) }
+        return watch { try await count(query.get()) }
+    }
+
+    /// How many records a predicate describes, now and whenever it is another number.
+    public func observeCount(
+        where predicate: Predicate<Record>
+    ) -> some AsyncSequence<Int, any Error> {
+        let query = Result { try Query(where: predicate) }
+        return watch { try await count(query.get()) }
+    }
+
     /// The records for which a closure over the columns holds, now and after every change.
     ///
     /// ```swift
@@ -119,5 +230,30 @@ extension SyncTable where Record: SyncRecord {
             Result { try Query(where: predicate).sorted(by: order).window(nil, limit, 0).table },
             misfits
         )
+    }
+}
+
+extension SyncTable where Record == Row {
+    /// The rows that a closure describes, now and after every change.
+    public func observe(
+        where condition: (Columns<Row>) throws -> Condition,
+        sortedBy order: [SortTerm<Row>] = [],
+        limit: Int? = nil,
+        misfits: Misfits = .fail
+    ) -> some AsyncSequence<[Row], any Error> {
+        observe(
+            Result {
+                try Query(where: condition).window(order.map { try $0.sortKey() }, limit, 0).table
+            },
+            misfits
+        )
+    }
+
+    /// How many rows a closure describes, now and whenever it is another number.
+    public func observeCount(
+        where condition: (Columns<Row>) throws -> Condition
+    ) -> some AsyncSequence<Int, any Error> {
+        let query = Result { try Query(where: condition) }
+        return watch { try await count(query.get()) }
     }
 }

@@ -96,15 +96,43 @@ extension SyncTable {
     @discardableResult
     @concurrent
     public func verify(queryID: String?, repair: Bool = false) async throws -> VerifyResult {
-        try await engine.verify(queryID: queryID, repair: repair, in: name)
+        try await engine.pinned {
+            try await engine.verify(queryID: queryID, repair: repair, in: name)
+        }
     }
 
     /// Removes all local records; the server keeps them, and the next pull brings them again.
+    ///
+    /// ```swift
+    /// try await todos.purge(force: true)
+    /// try await todos.pull(queryID: "all")
+    /// ```
     ///
     /// - Parameter force: Drops pending operations too. Without it they are an error.
     /// - Throws: ``SyncError`` with code `pendingOperations`; nothing is removed then.
     public func purge(force: Bool = false) async throws {
         try await engine.purge(nil, force: force, in: name)
+    }
+
+    /// Removes the local records of a query.
+    ///
+    /// ```swift
+    /// try await todos.purge(try Query(where: { $0.complete }))
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - query: A condition alone.
+    ///   - force: Drops pending operations too. Without it they are an error.
+    /// - Throws: ``SyncError`` with code `pendingOperations`, or `unsupportedQuery` for a query with
+    ///   an order, a window or fields; nothing is removed then.
+    public func purge(_ query: Query<Record>, force: Bool = false) async throws {
+        let table = query.table
+        guard table.order.isEmpty, table.limit == nil, table.offset == 0, table.select == nil else {
+            throw SyncError.unsupportedQuery(
+                "a purge takes a condition alone. Leave out order, limit, offset and fields."
+            )
+        }
+        try await engine.purge(table.filter, force: force, in: name)
     }
 }
 
@@ -136,6 +164,15 @@ extension SyncTable where Record: SyncRecord {
         try await pull(queryID: queryID, Query(where: predicate))
     }
 
+    /// Pushes everything and brings what others changed among the records that a predicate describes.
+    @discardableResult
+    public func caughtUp(
+        queryID: String?,
+        where predicate: Predicate<Record>
+    ) async throws -> PullResult {
+        try await caughtUp(queryID: queryID, Query(where: predicate))
+    }
+
     /// Removes the local records that a closure describes.
     public func purge(
         where condition: (Columns<Record>) throws -> Condition,
@@ -160,26 +197,20 @@ extension SyncTable where Record == Row {
         try await pull(queryID: queryID, Query(where: condition))
     }
 
+    /// Pushes everything and brings what others changed among the rows that a closure describes.
+    @discardableResult
+    public func caughtUp(
+        queryID: String?,
+        where condition: (Columns<Row>) throws -> Condition
+    ) async throws -> PullResult {
+        try await caughtUp(queryID: queryID, Query(where: condition))
+    }
+
     /// Removes the local rows that a closure describes.
     public func purge(
         where condition: (Columns<Row>) throws -> Condition,
         force: Bool = false
     ) async throws {
         try await engine.purge(Query(where: condition).filter, force: force, in: name)
-    }
-
-    /// The rows that a closure describes, now and after every change.
-    public func observe(
-        where condition: (Columns<Row>) throws -> Condition,
-        sortedBy order: [SortTerm<Row>] = [],
-        limit: Int? = nil,
-        misfits: Misfits = .fail
-    ) -> some AsyncSequence<[Row], any Error> {
-        observe(
-            Result {
-                try Query(where: condition).window(order.map { try $0.sortKey() }, limit, 0).table
-            },
-            misfits
-        )
     }
 }

@@ -5,7 +5,8 @@ import TidelineCore
 /// A synchronised table on the device.
 ///
 /// Reads and changes go to the local store; each change and its entry in the operation queue are
-/// one transaction. Only ``pull(queryID:)`` and its forms use the network.
+/// one transaction. Only ``pull(queryID:)`` and its forms use the network. The reads by closures and
+/// predicates are those of ``ReadableTable``.
 public struct SyncTable<Record: Sendable>: ReadableTable {
     let engine: SyncEngine
     let coder: RecordCoder<Record>
@@ -15,6 +16,10 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// Stores a new record and queues its insert.
     ///
     /// An empty id is replaced by a new lower-case UUID. Dates are rounded to milliseconds.
+    ///
+    /// ```swift
+    /// let milk = try await todos.insert(TodoItem(text: "Buy milk"))
+    /// ```
     ///
     /// - Returns: The record as stored.
     /// - Throws: ``SyncError`` with code `alreadyExists`, `invalidID`, `rowDoesNotFit` or
@@ -52,6 +57,12 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// from the present row; where somebody else changed that field since the oldest copy that the
     /// app may hold, it is a conflict, too.
     ///
+    /// ```swift
+    /// var item = milk
+    /// item.text = "Buy oat milk"
+    /// item = try await todos.update(item)
+    /// ```
+    ///
     /// - Returns: The record as stored.
     /// - Throws: ``SyncError`` with code `notFound` when the record is not here.
     @discardableResult
@@ -75,6 +86,10 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// ```swift
     /// try await todos.update(id: milk.id) { $0.complete = true }
     /// ```
+    ///
+    /// - Returns: The record as stored.
+    /// - Throws: ``SyncError`` with code `notFound` when the record is not here, `rowDoesNotFit` or
+    ///   `otherAccount`, and what `change` throws; nothing is changed then.
     @discardableResult
     public func update(
         id: String,
@@ -82,16 +97,8 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     ) async throws -> Record {
         while true {
             let (stored, read, before) = try await decoded(id)
-            var record = read
-            try change(&record)
-            let after = try coder.encode(record)
-            try RowCheck.checkIsLive(after, table: name)
-            guard ItemKey(after.id) == ItemKey(id) else {
-                throw SyncError(.invalidID, "An update cannot change the id of a record.")
-            }
-            var row = stored
-            for (column, value) in RowMerge.changes(from: before, to: after) { row[column] = value }
-            if let result = try await engine.replace(stored, with: row, in: name) {
+            let edit = try RecordEdit(of: stored, read, before: before, coder, change)
+            if let result = try await engine.replace(stored, with: edit.row, in: name) {
                 return try await handed(result)
             }
             if Task.isCancelled { throw SyncError.cancelled("update", CancellationError()) }
@@ -109,6 +116,11 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     }
 
     /// Removes a record and queues the delete; one that is not here is left alone.
+    ///
+    /// A record of an older state is deleted as that one: the push meets a conflict where somebody
+    /// else changed the row since.
+    ///
+    /// - Throws: ``SyncError`` with code `otherAccount` or `storeFailure`.
     @concurrent
     public func delete(_ record: Record) async throws {
         let row = try coder.encode(record)
@@ -116,12 +128,24 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     }
 
     /// Removes the record with an id and queues the delete; an unknown id is left alone.
+    ///
+    /// ```swift
+    /// try await todos.delete(id: milk.id)
+    /// ```
+    ///
+    /// - Throws: ``SyncError`` with code `otherAccount` or `storeFailure`.
     @concurrent
     public func delete(id: String) async throws {
         try await engine.delete(id, in: name)
     }
 
     /// The record with an id; nil when it is not here.
+    ///
+    /// ```swift
+    /// let item = try await todos.read(id: milk.id)
+    /// ```
+    ///
+    /// - Throws: ``SyncError`` with code `rowDoesNotFit` or `storeFailure`.
     @concurrent
     public func read(id: String) async throws -> Record? {
         let table = name
@@ -168,49 +192,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     }
 
     /// Remembers what goes out without a version or a time, which an update is measured against.
-    ///
-    /// A type with a version has none before the first push, and in a selection of other fields. Only
-    /// such records are encoded: one row that was not pushed yet does not make a long list slow.
     private func remember(_ records: [Record], among rows: [Row]) {
-        var state = StateMember(coder.identity)
-        let silent = rows.indices.filter { !state.isTold(by: rows[$0]) }
-        if silent.isEmpty { return }
-        var handedOut: [(row: Row, state: RowState)] = []
-        func add(_ record: Record, _ stored: Row) {
-            guard let row = try? coder.encode(record), !state.isTold(by: row) else { return }
-            handedOut.append((row, RowState(stored)))
-        }
-        if records.count == rows.count {
-            for index in silent { add(records[index], rows[index]) }
-        } else {
-            // Some rows were left out.
-            let stored = Dictionary(
-                silent.map { (ItemKey(rows[$0].id), rows[$0]) },
-                uniquingKeysWith: { $1 }
-            )
-            for record in records {
-                if let row = stored[ItemKey(coder.id(record))] { add(record, row) }
-            }
-        }
-        engine.seen.handedOut(handedOut, table: name)
-    }
-}
-
-/// The column in which rows tell their state.
-private struct StateMember {
-    private var member: RowMember?
-
-    init(_ identity: RecordIdentity) {
-        member =
-            switch identity {
-            case .version: RowMember(SystemColumn.version)
-            case .updatedAt: RowMember(SystemColumn.updatedAt)
-            case .nothing: nil
-            }
-    }
-
-    mutating func isTold(by row: Row) -> Bool {
-        guard let value = member?.value(in: row) else { return false }
-        return !value.isNull
+        engine.seen.handedOut(coder.silent(records, among: rows), table: name)
     }
 }

@@ -1,10 +1,11 @@
 // Arguments: the words after `tideline`, read strictly. A fault names the word and what is allowed.
 
-import Foundation
 import TidelineServer
 
-struct UsageError: Error {
+struct UsageError: Error, CustomStringConvertible {
     var message: String
+
+    var description: String { message }
 
     init(_ message: String) {
         self.message = message
@@ -15,41 +16,95 @@ enum Arguments: Sendable {
     case help
     case version
     case serve(ServerConfiguration)
+    case certificate(hosts: [String], directory: String)
     case token(ServerConfiguration, subject: String, lifetime: Duration)
-    case backup(ServerConfiguration, file: String)
+    case backup(ServerConfiguration, file: String?, isJSON: Bool)
+    case restore(ServerConfiguration, backup: String, isJSON: Bool)
+    case purgeTombstones(ServerConfiguration, tables: [String]?, days: Int, isJSON: Bool)
+    case inspect(file: String, isJSON: Bool)
+    case doctor(Doctor, isJSON: Bool)
     case restored(ServerConfiguration)
-    case migrate(ServerConfiguration, isApplied: Bool)
+    case copy(from: ServerConfiguration.Database, to: ServerConfiguration.Database)
+    case migrate(ServerConfiguration, isApplied: Bool, showsSQL: Bool)
 
-    private static let commands = ["serve", "token", "backup", "restored", "migrate"]
+    private static let commands = [
+        "serve", "certificate", "token", "backup", "restore", "restored", "migrate",
+        "purge-tombstones", "inspect", "doctor", "copy", "help",
+    ]
 
     static let usage = """
-        Usage: tideline serve [--config FILE] [--database sqlite:PATH] [--listen HOST:PORT]
+        Usage: tideline serve [--config FILE] [--database ADDRESS] [--listen HOST:PORT]
                               [--dynamic-schema]
+               tideline certificate --host NAME[,NAME…] [--directory DIR]
                tideline token --config FILE --subject NAME [--expires SECONDS]
-               tideline backup FILE [--config FILE] [--database sqlite:PATH]
-               tideline restored [--config FILE] [--database sqlite:PATH]
-               tideline migrate [--apply] [--config FILE] [--database sqlite:PATH]
+               tideline backup FILE [--config FILE] [--database sqlite:PATH] [--json]
+               tideline backup [--config FILE] --database postgres://…
+               tideline restore FILE [--config FILE] [--database sqlite:PATH] [--json]
+               tideline restored [--config FILE] [--database ADDRESS]
+               tideline migrate [--dry-run | --apply] [--config FILE] [--database ADDRESS]
                               [--dynamic-schema]
-               tideline --help
+               tideline copy --from ADDRESS --to ADDRESS
+               tideline purge-tombstones --days N [--tables NAME[,NAME…]] [--config FILE]
+                              [--database sqlite:PATH] [--json]
+               tideline inspect FILE [--json]
+               tideline doctor --server URL [--token FILE] [--store FILE] [--authority FILE]
+                              [--json]
+               tideline help, --help
                tideline --version
 
         serve              Starts the server. It prints 'listening on http://HOST:PORT' when ready.
           --config FILE    The configuration, one JSON file; without it there is one table,
                            TodoItem, with the columns text and complete.
-          --database       Where the tables are; default sqlite:tideline.db.
+          --database       Where the tables are; default sqlite:tideline.db. Or
+                           postgres://USER:PASSWORD@HOST:PORT/DATABASE.
           --listen         The address; default 127.0.0.1:8080. Port 0 picks one.
           --dynamic-schema Makes tables and columns from what arrives.
+
+        certificate        Makes a certificate for trying out TLS, and an authority that signs it, which
+                           devices are told to trust once.
+          --host           The names and addresses by which devices reach the server.
+          --directory      Where the files go; default certificates. An authority that is there is
+                           kept.
 
         token              Prints a token for the user NAME that the server of the configuration
                            takes, to try things out; it is signed with authentication.secretFile.
           --expires        How many seconds it holds; default 86400, a day.
 
-        backup FILE        Copies the database into a new file, also while a server runs.
-        restored           After a backup was put in place: has all clients pull anew.
+        backup FILE        Copies the database into a new file, also while a server runs. For
+                           PostgreSQL, without FILE: says what to use, and whether it is there.
+        restore FILE       Puts a backup in the place of the database, which is moved aside, and has
+                           all clients pull anew. The server is stopped.
+        restored           After a backup was put in place by hand: has all clients pull anew.
         migrate            Shows what has to be done to the tables so that they are as declared.
+          --dry-run        Shows the SQL, too, that would be run in PostgreSQL.
           --apply          Does it, in one transaction. Make a backup first.
 
+        copy               Copies a database from a file into PostgreSQL or back, with all that devices
+                           rely on. Stop the servers of both; what was ended early goes on.
+          --from, --to     sqlite:PATH or postgres://…; the second has no tables yet.
+
+        purge-tombstones   Removes deleted rows for good, which devices that were away for longer learn
+                           by a pull from the start. The server is stopped.
+          --days           How many days they have been deleted at least; 0 for all.
+          --tables         Of these tables; without it of all.
+
+        inspect FILE       Tells what is in a server's database or a device's store: tables, queue,
+                           errors, cursors, sizes; nothing of what is in rows. Reads only, also while
+                           the server or the app runs.
+
+        doctor             Asks a server what a device would, and says what stands against syncing.
+          --server         Its address, such as https://todo.example.
+          --token          A file with the token of a user.
+          --store          A copy of a device's store: its tables are asked for, its cursors compared.
+          --authority      A file with certificates of authorities to trust beside the system's.
+
+        --json             One line of JSON in the place of text.
+
         SIGTERM and SIGINT finish what is under way and end the server; a second one ends it at once.
+        SIGHUP reads the certificate, the keys of tokens and the levels of the log anew.
+
+        Exit codes: 0 done; 1 something stood against it, or doctor found a fault; 2 a mistake in words
+        or configuration.
         """
 
     init(_ words: [String]) throws {
@@ -59,142 +114,20 @@ enum Arguments: Sendable {
         case "--help", "-h", "help": self = .help
         case "--version": self = .version
         case "serve": self = try Self.serve(rest)
-        case "token": self = try Self.token(rest)
+        case "certificate": self = try Self.certificate(rest)
+        case "token": self = try Self.readToken(rest)
         case "backup": self = try Self.backup(rest)
+        case "restore": self = try Self.restore(rest)
         case "restored": self = try Self.restored(rest)
         case "migrate": self = try Self.migrate(rest)
+        case "purge-tombstones": self = try Self.purgeTombstones(rest)
+        case "inspect": self = try Self.inspect(rest)
+        case "doctor": self = try Self.doctor(rest)
+        case "copy": self = try Self.copy(rest)
         case let word?:
             throw UsageError("'\(word)' is unknown; allowed are \(allowed).")
         case nil:
             throw UsageError("A command is missing; allowed are \(allowed).")
         }
-    }
-
-    private static func serve(_ words: [String]) throws -> Arguments {
-        let words = try Words(
-            of: "serve",
-            words,
-            options: ["--config", "--database", "--listen"],
-            flags: ["--dynamic-schema"]
-        )
-        return words.wantsHelp ? .help : .serve(try configuration(words))
-    }
-
-    private static func backup(_ words: [String]) throws -> Arguments {
-        let words = try Words(
-            of: "backup",
-            words,
-            options: ["--config", "--database"],
-            name: "FILE"
-        )
-        guard !words.wantsHelp, let file = words.names.first else { return .help }
-        return .backup(try configuration(words), file: file)
-    }
-
-    private static func restored(_ words: [String]) throws -> Arguments {
-        let words = try Words(of: "restored", words, options: ["--config", "--database"])
-        return words.wantsHelp ? .help : .restored(try configuration(words))
-    }
-
-    private static func migrate(_ words: [String]) throws -> Arguments {
-        let words = try Words(
-            of: "migrate",
-            words,
-            options: ["--config", "--database"],
-            flags: ["--apply", "--dynamic-schema"]
-        )
-        guard !words.wantsHelp else { return .help }
-        return .migrate(
-            try configuration(words),
-            isApplied: words.flags.contains("--apply")
-        )
-    }
-
-    // MARK: - The configuration
-
-    private static func configuration(_ words: Words) throws -> ServerConfiguration {
-        var configuration = try Self.configuration(words.options["--config"])
-        if words.flags.contains("--dynamic-schema") { configuration.dynamicSchema = true }
-        try set("--database", words.options) { text throws(ConfigurationError) in
-            try configuration.setDatabase(text)
-        }
-        try set("--listen", words.options) { text throws(ConfigurationError) in
-            try configuration.setListen(text)
-        }
-        return configuration
-    }
-
-    private static func token(_ words: [String]) throws -> Arguments {
-        let names = ["--config", "--subject", "--expires"]
-        let given = try Words(of: "token", words, options: names)
-        guard !given.wantsHelp else { return .help }
-        guard let path = given.options["--config"] else {
-            throw UsageError("--config is missing: the token is for the server of a configuration.")
-        }
-        guard let subject = given.options["--subject"], !subject.isEmpty else {
-            throw UsageError("--subject is missing: whom the token is for.")
-        }
-        var seconds = 86_400
-        if let text = given.options["--expires"] {
-            guard let value = Int(text), (1...secondsMax).contains(value) else {
-                throw UsageError(
-                    "--expires: a number of seconds from 1 to \(secondsMax) is expected."
-                )
-            }
-            seconds = value
-        }
-        let configuration = try Self.configuration(path)
-        return .token(configuration, subject: subject, lifetime: .seconds(seconds))
-    }
-
-    /// Ten years.
-    private static let secondsMax = 315_360_000
-
-    private static func set(
-        _ name: String,
-        _ options: [String: String],
-        _ body: (String) throws(ConfigurationError) -> Void
-    ) throws {
-        guard let value = options[name] else { return }
-        do {
-            try body(value)
-        } catch {
-            throw UsageError("\(name): \(error).")
-        }
-    }
-
-    private static func configuration(_ path: String?) throws -> ServerConfiguration {
-        guard let path else {
-            var configuration = ServerConfiguration()
-            configuration.tables = [
-                TableDefinition(
-                    "TodoItem",
-                    columns: [
-                        ColumnDefinition("text", .string), ColumnDefinition("complete", .boolean),
-                    ]
-                )
-            ]
-            return configuration
-        }
-        guard let data = FileManager.default.contents(atPath: path) else {
-            throw UsageError("--config: \(reason(path))")
-        }
-        do {
-            let directory = URL(filePath: path).deletingLastPathComponent().path
-            return try ServerConfiguration(json: Array(data), directory: directory)
-        } catch {
-            throw UsageError("The configuration in '\(path)' has faults:\n\(error)")
-        }
-    }
-
-    /// Why the file cannot be read.
-    private static func reason(_ path: String) -> String {
-        var isFolder = ObjCBool(false)
-        guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) else {
-            return "there is no file '\(path)'."
-        }
-        return isFolder.boolValue
-            ? "'\(path)' is a folder; a JSON file is expected."
-            : "the file '\(path)' may not be read by this user."
     }
 }

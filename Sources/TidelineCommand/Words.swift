@@ -7,6 +7,9 @@ struct Words {
     private(set) var names: [String] = []
     private(set) var wantsHelp = false
 
+    /// Whether a script reads what is printed.
+    var isJSON: Bool { flags.contains("--json") }
+
     /// Reads the words of a command.
     ///
     /// - Throws: ``UsageError`` for an option that is unknown, comes twice or lacks its value.
@@ -15,7 +18,8 @@ struct Words {
         _ words: [String],
         options known: [String],
         flags knownFlags: [String] = [],
-        name: String? = nil
+        name: String? = nil,
+        needsName: Bool = true
     ) throws {
         var rest = words[...]
         while let word = rest.popFirst() {
@@ -40,7 +44,7 @@ struct Words {
                 throw UsageError("'\(word)' is unknown; \(command) takes \(allowed).")
             }
         }
-        if let name, names.isEmpty, !wantsHelp {
+        if let name, needsName, names.isEmpty, !wantsHelp {
             throw UsageError("\(command) needs \(name); see tideline --help.")
         }
     }

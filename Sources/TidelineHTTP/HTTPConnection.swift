@@ -2,18 +2,21 @@
 //
 // One object serves all requests of a connection. Its phases are
 //
-//     reading -> handling -> answering -> reading … -> lingering -> closed
+//     (handshaking ->) reading -> handling -> answering -> reading … -> lingering -> closed
 //
 // where a request that is refused goes straight from reading to answering, and one for a stream
 // from handling to streaming and from there to answering, when the server ends it.
 
 import TidelineServerCore
+import TidelineTLS
 
 // Sendable without a check because it is confined to the thread of its event loop: the worker
 // creates, reads and changes it there only. A handler's task carries the reference along, and
 // looks into it only after it has come back to the loop, which is the executor it prefers.
 final class HTTPConnection: @unchecked Sendable {
     enum Phase {
+        /// Both sides agree on keys; only with TLS.
+        case handshaking
         /// A request arrives, or none has begun.
         case reading
         /// The handler's task runs; nothing is read.
@@ -46,8 +49,12 @@ final class HTTPConnection: @unchecked Sendable {
     var bytesLeft: Int { output?.left ?? 0 }
 
     let socket: Int32
+    /// The IP address of the peer.
+    let address: String
+    /// What is sent and read goes through it; nil for plain HTTP.
+    var tls: TLSSession?
 
-    var phase = Phase.reading
+    var phase: Phase
     var parser: RequestParser
     /// The name of the request under way; empty until it has one.
     var id = ""
@@ -90,10 +97,28 @@ final class HTTPConnection: @unchecked Sendable {
     /// Counts answers, so that a handler that was given up cannot answer a later request.
     var turn: UInt64 = 0
 
-    init(socket: Int32, now: ContinuousClock.Instant, limits: HTTPLimits) {
+    init(
+        socket: Int32,
+        address: String,
+        tls: TLSSession?,
+        now: ContinuousClock.Instant,
+        limits: HTTPLimits
+    ) {
         self.socket = socket
+        self.address = address
+        self.tls = tls
+        phase = tls == nil ? .reading : .handshaking
         parser = Self.parser(limits)
         // The time of the first request counts from here, as it was what the peer came for.
+        deadline = now + (tls == nil ? limits.headerTimeMax : limits.handshakeTimeMax)
+        wholeDeadline = now + limits.requestTimeMax
+    }
+
+    /// The keys are agreed on: the first request is what comes next.
+    func handshakeEnded(now: ContinuousClock.Instant, limits: HTTPLimits) {
+        phase = .reading
+        // It may be here already, of which the system tells no more.
+        mayRead = true
         deadline = now + limits.headerTimeMax
         wholeDeadline = now + limits.requestTimeMax
     }

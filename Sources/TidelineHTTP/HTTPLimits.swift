@@ -61,6 +61,11 @@ public struct HTTPLimits: Sendable, Hashable {
     /// Shorter than the patience of usual proxies, which is a minute.
     public var eventsHeartbeat: Duration = .seconds(25)
 
+    /// The longest time for a handshake of TLS.
+    ///
+    /// It needs two ways there and back at most, over a slow mobile network, too.
+    public var handshakeTimeMax: Duration = .seconds(10)
+
     /// The longest time for a request head to arrive.
     ///
     /// Counted from the start of the connection, or from the first byte of a later request.
@@ -96,6 +101,12 @@ public struct HTTPLimits: Sendable, Hashable {
 
     /// The most bytes that are read and dropped then.
     public var lingerBytesMax = 16 << 20
+
+    /// How long a server that is stopped goes on as before, but for its readiness.
+    ///
+    /// Whoever spreads requests over servers asks for it now and then, and sends nothing more
+    /// meanwhile. Zero drains at once.
+    public var drainNoticeTime: Duration = .zero
 
     /// The longest time for requests under way to end once the server is drained.
     ///

@@ -74,6 +74,12 @@ enum HTTPProblem {
         "Too many callers listen for changes (limits.listeners). Try again later."
     )
 
+    static let notTLS = answer(
+        400,
+        "Bad Request",
+        "This port speaks TLS, and the request came without. Ask with https in the place of http."
+    )
+
     static let noMemory = answer(
         503,
         "Service Unavailable",

@@ -1,11 +1,12 @@
 // HTTPServer: an HTTP/1.1 server of a few event loop threads that share one port.
 //
-// It knows requests and answers as values and nothing of tables. TLS and HTTP/2 are the business
-// of a reverse proxy in front of it.
+// It knows requests and answers as values and nothing of tables. HTTP/2 is the business of a reverse
+// proxy in front of it.
 
 import Glibc
 import Synchronization
 public import TidelineServerCore
+package import TidelineTLS
 
 /// An HTTP/1.1 server.
 ///
@@ -41,6 +42,7 @@ public final class HTTPServer: Sendable {
     private let loops: Int
     private let naming: HTTPNaming
     private let traffic: ServerTraffic
+    private let tls: TLSIdentity?
     private let handler: @Sendable (ServerRequest) async -> ServerResponse
     private let state = Mutex(State())
 
@@ -71,6 +73,8 @@ public final class HTTPServer: Sendable {
         )
     }
 
+    /// Makes a server whose requests have names, and which speaks TLS where it has `tls`.
+    ///
     /// Each request has a name of `ids` when it comes to the handler; `refused` hears of those
     /// that do not come there, and of those whose handler was too slow.
     package init(
@@ -80,6 +84,7 @@ public final class HTTPServer: Sendable {
         loops: Int = 2,
         ids: RequestIDs,
         traffic: ServerTraffic,
+        tls: TLSIdentity? = nil,
         refused: @escaping @Sendable (ServerRequest, ServerResponse) -> Void,
         handler: @escaping @Sendable (ServerRequest) async -> ServerResponse
     ) {
@@ -90,6 +95,7 @@ public final class HTTPServer: Sendable {
         self.loops = loops
         naming = HTTPNaming(ids: ids, refused: refused)
         self.traffic = traffic
+        self.tls = tls
         self.handler = handler
     }
 
@@ -183,6 +189,7 @@ public final class HTTPServer: Sendable {
                     limits: limits,
                     naming: naming,
                     traffic: traffic,
+                    tls: tls,
                     handler: handler
                 )
                 try worker.listen(

@@ -3,6 +3,7 @@
 import CEpoll
 import Glibc
 import TidelineServerCore
+import TidelineTLS
 
 extension HTTPWorker {
     func send(_ answer: ServerResponse, on connection: HTTPConnection) {
@@ -64,20 +65,23 @@ extension HTTPWorker {
     func push(_ connection: HTTPConnection) -> Bool {
         guard var output = connection.output else { return false }
         while output.left > 0 {
-            let count = Self.write(output, from: output.sent, to: connection.socket)
-            if count < 0 {
-                if errno == EINTR { continue }
-                guard errno == EAGAIN else {
-                    end(connection)
-                    return false
-                }
+            let result =
+                connection.tls.map { write(output, by: $0) }
+                ?? Self.write(output, from: output.sent, to: connection.socket)
+            switch result {
+            case .sent(let count):
+                output.sent += count
+                bytesSent += count
+                connection.deadline = min(now + limits.idleTimeMax, connection.wholeDeadline)
+            case .wait:
                 connection.output = nil
                 keep(&output, connection.socket)
                 connection.output = output
                 return false
+            case .failed:
+                end(connection)
+                return false
             }
-            output.sent += count
-            connection.deadline = min(now + limits.idleTimeMax, connection.wholeDeadline)
         }
         connection.output = nil
         return true
@@ -122,8 +126,7 @@ extension HTTPWorker {
     ///
     /// Where somebody waits for room, those go first that have taken nothing for the longest time. Who
     /// takes a little goes only while memory is short without them, those first that hold the most.
-    func cut(_ waiting: [HTTPConnection]) {
-        let answers = traffic.answers
+    func cut(_ waiting: [HTTPConnection], for answers: AnswerMemory) {
         let idle = waiting.filter { $0.output?.pace?.isIdle(now: now) == true }
         var isCut = false
         for connection in idle.sorted(by: Self.goesBefore) where answers.isWanted {
@@ -153,6 +156,18 @@ extension HTTPWorker {
 
     /// Head and body in one call, so that they leave in one packet where they fit.
     private static func write(
+        _ output: HTTPConnection.Output,
+        from sent: Int,
+        to socket: Int32
+    ) -> SocketWrite {
+        while true {
+            let count = writeOnce(output, from: sent, to: socket)
+            if count >= 0 { return .sent(count) }
+            if errno != EINTR { return errno == EAGAIN ? .wait : .failed }
+        }
+    }
+
+    private static func writeOnce(
         _ output: HTTPConnection.Output,
         from sent: Int,
         to socket: Int32
@@ -190,6 +205,9 @@ extension HTTPWorker {
         _ = hold(0, for: connection)
         connection.phase = .lingering
         connection.deadline = now + limits.lingerTimeMax
+        connection.tls?.close()
+        // What still comes is dropped as it is.
+        connection.tls = nil
         shutdown(connection.socket, Int32(SHUT_WR))
     }
 

@@ -15,6 +15,8 @@ extension HTTPWorker {
     func proceed(_ connection: HTTPConnection) {
         while true {
             switch connection.phase {
+            case .handshaking:
+                guard handshake(connection) else { return }
             case .reading:
                 guard readSome(connection) else {
                     // An answer of a request that has begun ends the connection.
@@ -66,6 +68,7 @@ extension HTTPWorker {
     /// The number of bytes read into `input`: 0 at the end of the connection, nil if none are here.
     func receive(_ connection: HTTPConnection) -> Int? {
         guard connection.mayRead else { return nil }
+        if let tls = connection.tls { return receive(connection, by: tls) }
         var count = 0
         repeat {
             count = recv(connection.socket, input.baseAddress, input.count, Int32(MSG_DONTWAIT))
@@ -107,6 +110,7 @@ extension HTTPWorker {
 
     private func continueInterim(_ connection: HTTPConnection) {
         let line = Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)
+        if let tls = connection.tls { return continueInterim(connection, line, by: tls) }
         let flags = Int32(MSG_NOSIGNAL | MSG_DONTWAIT)
         let count = Glibc.send(connection.socket, line, line.count, flags)
         // A part of it would be a part of the answer. Without any of it the caller comes by itself.
@@ -120,6 +124,7 @@ extension HTTPWorker {
         var request = connection.parser.takeRequest()
         request.id = naming.ids.id(request.headers)
         request.connection = Int(connection.socket)
+        request.address = connection.address
         connection.id = request.id
         connection.isLast = !connection.parser.keepsAlive
         connection.phase = .handling
@@ -178,6 +183,7 @@ extension HTTPWorker {
     func named(_ answer: ServerResponse, _ connection: HTTPConnection) -> ServerResponse {
         var request = connection.parser.request
         request.id = connection.id.isEmpty ? naming.ids.id(request.headers) : connection.id
+        request.address = connection.address
         request.headers = [:]
         request.body = []
         var answer = answer

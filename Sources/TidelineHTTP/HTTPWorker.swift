@@ -5,6 +5,7 @@ import CEpoll
 import Glibc
 import TidelineCore
 import TidelineServerCore
+import TidelineTLS
 
 typealias HTTPHandler = @Sendable (ServerRequest) async -> ServerResponse
 
@@ -23,16 +24,22 @@ final class HTTPWorker: @unchecked Sendable {
     let handler: HTTPHandler
     let naming: HTTPNaming
     let traffic: ServerTraffic
+    /// What callers are shown; nil for plain HTTP.
+    private let tls: TLSIdentity?
 
     /// The time at the start of this turn of the loop.
     var now = ContinuousClock.now
     private(set) var isDraining = false
+    /// The bytes of answers that this turn of the loop has sent.
+    var bytesSent = 0
     /// Tasks of handlers that have not returned.
     var handlersRunning = 0
     /// What a read fills; nothing is kept in it from one read to the next.
     let input = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
     /// The head of an answer while it is sent.
     var head: [UInt8] = []
+    /// What goes into one record of TLS.
+    var record: [UInt8] = []
 
     /// How many of the connections listen for changes.
     var listeners = 0
@@ -66,6 +73,7 @@ final class HTTPWorker: @unchecked Sendable {
         limits: HTTPLimits,
         naming: HTTPNaming,
         traffic: ServerTraffic,
+        tls: TLSIdentity?,
         handler: @escaping HTTPHandler
     ) throws(HTTPServerError) {
         self.loop = try EventLoop()
@@ -73,6 +81,7 @@ final class HTTPWorker: @unchecked Sendable {
         self.limits = limits
         self.naming = naming
         self.traffic = traffic
+        self.tls = tls
         self.handler = handler
     }
 
@@ -133,6 +142,7 @@ final class HTTPWorker: @unchecked Sendable {
             case .reading:
                 connection.mayRead = true
                 proceed(connection)
+            case .handshaking: end(connection)
             case .streaming: dismiss(connection)
             default: break
             }
@@ -150,6 +160,9 @@ final class HTTPWorker: @unchecked Sendable {
         connection.task?.cancel()
         connection.task = nil
         connections[connection.socket] = nil
+        traffic.connections.add(-1)
+        connection.tls?.close()
+        connection.tls = nil
         close(connection.socket)
         acceptIfPossible()
     }
@@ -189,6 +202,9 @@ final class HTTPWorker: @unchecked Sendable {
     /// How often jobs that jobs made are run before the sockets have their turn.
     private static let jobRoundsMax = 16
 
+    /// How many bytes are answered before the sockets have their turn.
+    private static let turnBytesMax = 1 << 20
+
     /// Five seconds behind the last moment when memory for answers was short: what waited is gone then.
     private static let spareRoundsMax = 10
 
@@ -214,7 +230,8 @@ final class HTTPWorker: @unchecked Sendable {
         // Jobs may make more jobs without a wake-up, for ever where one peer sends requests without
         // end: the others are looked after in between.
         hasJobs = true
-        for _ in 0..<Self.jobRoundsMax where hasJobs {
+        bytesSent = 0
+        for _ in 0..<Self.jobRoundsMax where hasJobs && bytesSent < Self.turnBytesMax {
             now = .now
             if now >= nextSweep { sweep() }
             hasJobs = loop.runJobs()
@@ -237,8 +254,19 @@ final class HTTPWorker: @unchecked Sendable {
                 close(socket)
                 continue
             }
-            let connection = HTTPConnection(socket: socket, now: now, limits: limits)
-            connections[socket] = connection
+            let session = tls?.context.session(on: socket)
+            guard tls == nil || session != nil else {
+                close(socket)
+                continue
+            }
+            traffic.connections.add()
+            connections[socket] = HTTPConnection(
+                socket: socket,
+                address: PeerAddress.text(of: socket),
+                tls: session,
+                now: now,
+                limits: limits
+            )
         }
         acceptIfPossible()
     }
@@ -257,7 +285,7 @@ final class HTTPWorker: @unchecked Sendable {
         nextSweep = now + .milliseconds(Int64(Self.sweepMilliseconds))
         isExhausted = false
         acceptIfPossible()
-        let isShort = traffic.answers.isShort
+        let isShort = traffic.memories.contains { $0.isShort }
         var waiting: [HTTPConnection] = []
         for connection in connections.values {
             switch connection.phase {
@@ -276,7 +304,9 @@ final class HTTPWorker: @unchecked Sendable {
             default: end(connection)
             }
         }
-        cut(waiting)
+        for memory in traffic.memories {
+            cut(waiting.filter { $0.output?.share?.memory === memory }, for: memory)
+        }
         if isShort { spareRounds = Self.spareRoundsMax }
         guard spareRounds > 0 else { return }
         spareRounds -= 1

@@ -209,6 +209,14 @@ package struct StatementCell {
     @inline(__always)
     package var isNull: Bool { sqlite3_value_type(pointer) == SQLITE_NULL }
 
+    /// How many bytes a text or a blob has; 0 for others.
+    package var bytes: Int {
+        switch sqlite3_value_type(pointer) {
+        case SQLITE_TEXT, SQLITE_BLOB: Int(sqlite3_value_bytes(pointer))
+        default: 0
+        }
+    }
+
     /// The bytes of a blob.
     package var blob: UnsafeRawBufferPointer {
         let start = sqlite3_value_blob(pointer)

@@ -33,7 +33,7 @@ extension ServerConfiguration {
     }
 
     /// A file name; relative ones begin at the directory of the configuration file.
-    private static func path(_ node: ConfigurationNode, _ directory: String?) -> String? {
+    static func path(_ node: ConfigurationNode, _ directory: String?) -> String? {
         guard let text = name(node) else { return nil }
         guard let directory, !text.hasPrefix("/") else { return text }
         return directory + "/" + text

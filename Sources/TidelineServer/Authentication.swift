@@ -9,7 +9,7 @@ extension ServerConfiguration {
     /// Whose tokens the server takes.
     ///
     /// At least one of the three files is needed; keys of all of them are taken. They are read at
-    /// the start of the server, which is started anew for other keys.
+    /// the start of the server and by ``TidelineServer/reload(_:)``.
     public struct Authentication: Hashable, Sendable {
         /// A signature algorithm of a token.
         public enum Algorithm: String, Hashable, Sendable, CaseIterable {

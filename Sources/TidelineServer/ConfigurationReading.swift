@@ -7,7 +7,7 @@ import TidelineServerCore
 extension ServerConfiguration {
     private static let keys = [
         "listen", "database", "publicURL", "authentication", "cors", "dynamicSchema", "tables",
-        "limits", "log", "loops", "readers",
+        "limits", "log", "loops", "readers", "tls", "dashboard",
     ]
 
     /// `directory` is where relative names of files begin; nil for that of the process.
@@ -25,7 +25,9 @@ extension ServerConfiguration {
             case "log": readLog(node)
             case "readers":
                 if let count = node.integer(2...256) { readers = count }
+            case "dashboard": readDashboard(node)
             case "loops": Self.put(node.integer(1...256), &loops)
+            case "tls": readTLS(node, directory: directory)
             case "authentication": readAuthentication(node, directory: directory)
             default: readCrossOrigin(node)
             }
@@ -61,10 +63,11 @@ extension ServerConfiguration {
             "pageBytes", "rowBytes", "queryTime", "logBytes", "writeQueue", "mergeBases",
             "patchSteps", "changeDays", "changeScan", "ledgerDays", "ledgerBytes", "batchRequests",
             "batchBytes", "batchAnswerBytes", "bodyBytes", "headerBytes", "headerFields",
-            "connections",
+            "connections", "handshakeTime",
             "headerTime", "requestTime", "idleTime", "handlerTime",
-            "answerTime", "drainTime", "lingerTime", "lingerBytes", "bodiesBytes",
+            "answerTime", "drainTime", "drainNotice", "lingerTime", "lingerBytes", "bodiesBytes",
             "answersBytes", "answerRate", "listeners", "eventsHeartbeat",
+            "callerRequests", "callerWrites", "callerBytes",
         ]
         for (name, node) in node.object(allowed: allowed) {
             switch name {
@@ -83,11 +86,16 @@ extension ServerConfiguration {
                 Self.put(node.integer((1 << 20)...(1 << 40)), &limits.ledgerBytes)
             case "changeDays": Self.put(node.integer(1...36_500), &limits.changeDays)
             case "changeScan": Self.put(node.integer(1...10_000_000), &limits.changeScan)
+            case "callerRequests":
+                Self.put(node.integer(0...1_000_000), &limits.callerRequests)
+            case "callerWrites": Self.put(node.integer(0...1_000_000), &limits.callerWrites)
+            case "callerBytes": Self.put(node.integer(0...(1 << 40)), &limits.callerBytes)
             case "patchSteps": Self.put(node.integer(1...100_000), &limits.patchSteps)
             case "bodyBytes": Self.put(node.integer(bytes), &http.bodyBytesMax)
             case "headerBytes": Self.put(node.integer(4096...(1 << 20)), &http.headerBytesMax)
             case "headerFields": Self.put(node.integer(10...10_000), &http.headerFieldsMax)
             case "connections": Self.put(node.integer(1...1_000_000), &http.connectionsMax)
+            case "handshakeTime": Self.put(node.seconds(), &http.handshakeTimeMax)
             case "headerTime": Self.put(node.seconds(), &http.headerTimeMax)
             case "requestTime": Self.put(node.seconds(), &http.requestTimeMax)
             case "idleTime": Self.put(node.seconds(), &http.idleTimeMax)
@@ -100,6 +108,7 @@ extension ServerConfiguration {
             case "listeners": Self.put(node.integer(0...1_000_000), &http.listenersMax)
             case "eventsHeartbeat": Self.put(node.seconds(), &http.eventsHeartbeat)
             case "answerRate": Self.put(node.integer(0...(1 << 30)), &http.answerRateMin)
+            case "drainNotice": Self.put(node.seconds(), &http.drainNoticeTime)
             case "lingerTime": Self.put(node.seconds(), &http.lingerTimeMax)
             case "lingerBytes": Self.put(node.integer(bytes), &http.lingerBytesMax)
             default: Self.put(node.seconds(), &http.drainTimeMax)
@@ -107,15 +116,16 @@ extension ServerConfiguration {
         }
     }
 
-    private static func put<Limit>(_ value: Limit?, _ limit: inout Limit) {
+    static func put<Limit>(_ value: Limit?, _ limit: inout Limit) {
         if let value { limit = value }
     }
 
     private mutating func readLog(_ node: ConfigurationNode) {
-        for (name, node) in node.object(allowed: ["level", "format", "requests"]) {
+        for (name, node) in node.object(allowed: ["level", "format", "requests", "slow"]) {
             switch name {
             case "level": Self.put(node.choice(Log.Level.self), &log.level)
             case "format": Self.put(node.choice(Log.Format.self), &log.format)
+            case "slow": Self.put(node.seconds(), &log.slow)
             default: Self.put(node.choice(Log.Level.self), &log.requests)
             }
         }

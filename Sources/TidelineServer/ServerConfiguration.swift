@@ -22,6 +22,9 @@ public struct ServerConfiguration: Sendable {
         case sqlite(path: String)
         /// The memory of the process; lost when it ends.
         case memory
+        /// A PostgreSQL database, `postgres://user:password@host:port/database`; several servers may
+        /// have the same one.
+        case postgres(url: String)
     }
 
     /// What is written to standard error.
@@ -52,6 +55,22 @@ public struct ServerConfiguration: Sendable {
         public var format = Format.text
         /// How much the line of a request matters.
         public var requests = Level.debug
+        /// A request that takes as long has a line of its own, as a warning.
+        public var slow: Duration = .seconds(1)
+    }
+
+    /// What a server shows that speaks TLS.
+    public struct TLS: Hashable, Sendable {
+        /// A file with the server's certificate in PEM, and behind it those that lead to its authority.
+        public var certificateFile: String
+        /// A file with the certificate's private key in PEM, without a passphrase.
+        public var keyFile: String
+
+        /// Names the files, which are read at the start and by ``TidelineServer/reload(_:)``.
+        public init(certificateFile: String, keyFile: String) {
+            self.certificateFile = certificateFile
+            self.keyFile = keyFile
+        }
     }
 
     /// Which web pages may call the server from a browser.
@@ -60,10 +79,34 @@ public struct ServerConfiguration: Sendable {
         public var origins: [String] = []
     }
 
+    /// The page for operators at `/`.
+    public struct Dashboard: Hashable, Sendable {
+        /// What it is for.
+        public enum Mode: String, Hashable, Sendable, CaseIterable {
+            /// Rows are shown and changed.
+            case readWrite
+            /// Rows are shown.
+            case readOnly
+            /// It is not there.
+            case off
+        }
+
+        /// What it is for.
+        public var mode = Mode.readWrite
+        /// The most devices that are remembered as seen; in memory.
+        public var devices = 1000
+        /// The most slow requests that are remembered; in memory.
+        public var slowRequests = 100
+        /// From which time on a request is a slow one.
+        public var slowTime: Duration = .milliseconds(250)
+    }
+
     /// The address to listen on.
     public var host = "127.0.0.1"
     /// The port to listen on; 0 picks one.
     public var port = 8080
+    /// What the server shows to speak TLS; nil for plain HTTP.
+    public var tls: TLS?
     /// Where the tables are.
     public var database = Database.sqlite(path: "tideline.db")
     /// The server's address as clients see it, for links; needed behind a proxy.
@@ -72,6 +115,8 @@ public struct ServerConfiguration: Sendable {
     public var authentication: Authentication?
     /// Which web pages may call the server from a browser; none by default.
     public var cors = CORS()
+    /// The page for operators at `/`.
+    public var dashboard = Dashboard()
     /// Whether tables and columns are made from what arrives.
     public var dynamicSchema = false
     /// The tables.
@@ -81,7 +126,7 @@ public struct ServerConfiguration: Sendable {
     /// What the server answers under `/api`.
     public var endpoints: [Endpoint] = []
     /// How many reads of the database run beside the event loops, at least 2; nil for one for each
-    /// core of the machine.
+    /// core of the machine, or two for each with PostgreSQL, whose reads have a connection each.
     public var readers: Int?
     /// The bounds of requests on tables.
     public var limits = ServerLimits()
@@ -125,21 +170,19 @@ public struct ServerConfiguration: Sendable {
         self.port = port
     }
 
-    /// Sets the database from `sqlite:PATH`.
+    /// Sets the database from `sqlite:PATH` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
     public mutating func setDatabase(_ text: String) throws(ConfigurationError) {
         if text == "sqlite::memory:" {
             database = .memory
         } else if text.hasPrefix("sqlite:"), text.utf8.count > 7 {
             database = .sqlite(path: String(text.dropFirst(7)))
         } else if text.hasPrefix("postgres:") || text.hasPrefix("postgresql:") {
-            throw ConfigurationError([
-                "PostgreSQL is not supported by this version; use sqlite:PATH"
-            ])
+            database = .postgres(url: text)
         } else {
             // What follows may be a password.
             let scheme = text.prefix { $0 != ":" }
             throw ConfigurationError([
-                "sqlite:PATH is expected, not '\(scheme)\(scheme.count < text.count ? ":…" : "")'"
+                "sqlite:PATH or postgres://… is expected, not '\(scheme)\(scheme.count < text.count ? ":…" : "")'"
             ])
         }
     }

@@ -1,6 +1,7 @@
 // ServerDatabase: what an operator does with the database of a server: backup, restore, migration.
 
-import TidelineServerCore
+package import TidelineServerCore
+import TidelineServerPostgres
 import TidelineServerSQLite
 
 /// The database of a server, for its operator.
@@ -12,21 +13,24 @@ import TidelineServerSQLite
 ///
 /// All calls block their thread until they are done.
 public struct ServerDatabase: Sendable {
-    private let path: String
+    private enum Place: Sendable {
+        case file(String)
+        case postgres(url: String)
+    }
+
+    private let place: Place
     private let tables: [TableDefinition]
     private let isComplete: Bool
 
     /// Names the database of a configuration; nothing is opened.
     ///
-    /// - Throws: ``DatabaseError`` when it is no file.
+    /// - Throws: ``DatabaseError`` when it is in the memory of a server.
     public init(_ configuration: ServerConfiguration) throws(DatabaseError) {
-        guard case .sqlite(let path) = configuration.database else {
-            throw DatabaseError(
-                .missing,
-                "The database is in the memory of a server, and no file. Name one: sqlite:PATH"
-            )
+        switch configuration.database {
+        case .postgres(let url): place = .postgres(url: url)
+        case .sqlite(let path): place = .file(path)
+        case .memory: throw Self.inMemory
         }
-        self.path = path
         tables = configuration.tables.map { table in
             var table = table
             table.completeOwner()
@@ -42,20 +46,88 @@ public struct ServerDatabase: Sendable {
     ///
     /// - Parameter file: Its name, which nothing may have yet.
     /// - Returns: Its size in bytes.
-    /// - Throws: ``DatabaseError``
+    /// - Throws: ``DatabaseError``; a database in PostgreSQL is backed up by PostgreSQL's own means.
     @discardableResult
     public func backup(to file: String) throws -> Int64 {
-        try DatabaseBackup(of: path, to: file).make()
+        guard case .file(let path) = place else {
+            throw DatabaseError(
+                .unavailable,
+                "A database in PostgreSQL is no file. 'tideline backup' without a file name says what "
+                    + "to use, and whether it is there."
+            )
+        }
+        return try DatabaseBackup(of: path, to: file).make()
+    }
+
+    /// How a database in PostgreSQL is backed up, and what of that is set up; nil for a file.
+    ///
+    /// - Throws: ``DatabaseError``
+    public func backupAdvice() throws -> BackupAdvice? {
+        guard case .postgres(let url) = place else { return nil }
+        let look = try PostgresCare(url: url).backups()
+        return BackupAdvice(lines: look.lines, isReady: look.isReady)
+    }
+
+    /// Puts a backup in the place of the database, with a new epoch, so that clients pull anew and keep
+    /// their own changes.
+    ///
+    /// - Parameter backup: The file that ``backup(to:)`` made.
+    /// - Returns: The new epoch, and where the database went that was there.
+    /// - Throws: ``DatabaseError``, with code `inUse` while a server runs.
+    @discardableResult
+    public func restore(from backup: String) throws -> (epoch: String, former: String?) {
+        guard case .file(let path) = place else {
+            throw DatabaseError(
+                .unavailable,
+                "A database in PostgreSQL is no file. Restore it with PostgreSQL's own means, then run "
+                    + "'tideline restored'."
+            )
+        }
+        let seconds = ServerEnvironment.live.now() / 1_000_000
+        let result = try DatabaseRestore(of: backup, to: path).make(now: seconds)
+        return (result.epoch, result.former)
+    }
+
+    /// Removes tombstones now, whatever `tombstoneDays` says.
+    ///
+    /// A device that was away for longer than that starts over with its next pull.
+    ///
+    /// - Parameters:
+    ///   - tables: Their names; nil for all tables.
+    ///   - days: How old the tombstones have to be; 0 for all of them.
+    /// - Returns: The tables with the counts of what was removed.
+    /// - Throws: ``DatabaseError``, with code `inUse` while a server runs.
+    @discardableResult
+    public func purgeTombstones(
+        of tables: [String]? = nil,
+        olderThan days: Int
+    ) throws -> [(table: String, rows: Int)] {
+        guard case .file(let path) = place else {
+            throw DatabaseError(
+                .unavailable,
+                "This is for SQLite. On PostgreSQL the servers remove tombstones by themselves, as the "
+                    + "tables' tombstoneDays says."
+            )
+        }
+        return try DatabaseCare(path: path).purgeTombstones(
+            of: tables,
+            olderThan: days,
+            now: ServerEnvironment.live.now()
+        )
     }
 
     /// Tells clients that the database was restored from a backup: they keep their own changes and
     /// pull everything anew.
     ///
     /// - Returns: The new epoch, which every list carries as `Tideline-Epoch`.
-    /// - Throws: ``DatabaseError``, with code `inUse` while a server runs.
+    /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file. Servers on PostgreSQL
+    ///   may run: each of their answers has the epoch of the state that it was read from.
     @discardableResult
     public func renewEpoch() throws -> String {
-        try DatabaseCare(path: path).renewEpoch()
+        switch place {
+        case .file(let path): try DatabaseCare(path: path).renewEpoch()
+        case .postgres(let url): try PostgresCare(url: url).renewEpoch()
+        }
     }
 
     /// What ``migrate()`` would do.
@@ -63,9 +135,15 @@ public struct ServerDatabase: Sendable {
     /// - Throws: ``DatabaseError``
     public func migrationPlan() throws -> MigrationPlan {
         try Self.naming {
-            MigrationPlan(
-                steps: try DatabaseCare(path: path).plan(tables, isComplete: isComplete)
-            )
+            switch place {
+            case .file(let path):
+                let steps = try DatabaseCare(path: path).plan(tables, isComplete: isComplete)
+                return MigrationPlan(steps: steps)
+            case .postgres(let url):
+                let change = try PostgresCare(url: url)
+                    .migrate(tables, isComplete: isComplete, isDry: true)
+                return MigrationPlan(steps: change.steps, statements: change.statements)
+            }
         }
     }
 
@@ -76,14 +154,58 @@ public struct ServerDatabase: Sendable {
     @discardableResult
     public func migrate() throws -> MigrationPlan {
         try Self.naming {
-            let steps = try DatabaseCare(path: path).migrate(
-                tables,
-                isComplete: isComplete,
-                now: ServerEnvironment.live.now
-            )
-            return MigrationPlan(steps: steps)
+            switch place {
+            case .file(let path):
+                let steps = try DatabaseCare(path: path).migrate(
+                    tables,
+                    isComplete: isComplete,
+                    now: ServerEnvironment.live.now
+                )
+                return MigrationPlan(steps: steps)
+            case .postgres(let url):
+                let change = try PostgresCare(url: url)
+                    .migrate(tables, isComplete: isComplete, isDry: false)
+                return MigrationPlan(steps: change.steps, statements: change.statements)
+            }
         }
     }
+
+    /// Copies a whole database, from a file into PostgreSQL or back.
+    ///
+    /// With all that devices rely on: versions, tombstones, change logs, the ledger and the epoch. To
+    /// them it is the same database. No server may have either of the two. A copy that ended early goes on where it was.
+    ///
+    /// - Parameters:
+    ///   - source: The database that is copied.
+    ///   - target: A new file, or a database without tables of a server.
+    ///   - report: Told of each piece: what it is of, and how many rows or entries it has.
+    /// - Throws: ``DatabaseError``, and what `report` throws.
+    public static func copy(
+        from source: ServerConfiguration.Database,
+        to target: ServerConfiguration.Database,
+        report: (_ part: String, _ count: Int) throws -> Void = { _, _ in }
+    ) throws {
+        try naming {
+            let from: any CopySource =
+                switch source {
+                case .sqlite(let path): try FileCopy(path: path, mayBeNew: false)
+                case .postgres(let url): try PostgresCopy(url: url)
+                case .memory: throw inMemory
+                }
+            let to: any CopyTarget =
+                switch target {
+                case .sqlite(let path): try FileCopy(path: path, mayBeNew: true)
+                case .postgres(let url): try PostgresCopy(url: url)
+                case .memory: throw inMemory
+                }
+            try DatabaseCopy(from: from, to: to).run(report)
+        }
+    }
+
+    private static let inMemory = DatabaseError(
+        .missing,
+        "The database is in the memory of a server, and no file. Name one: sqlite:PATH"
+    )
 
     static func naming<Result>(_ body: () throws -> Result) throws -> Result {
         do {
@@ -102,8 +224,11 @@ public struct MigrationPlan: Hashable, Sendable, CustomStringConvertible {
     public let isEmpty: Bool
     /// Whether stored values are converted or removed, which a server does not do at its start.
     public let changesValues: Bool
+    /// The SQL that does it in PostgreSQL; empty for a file.
+    public let statements: [String]
 
-    init(steps: [SchemaStep]) {
+    init(steps: [SchemaStep], statements: [String] = []) {
+        self.statements = statements
         let new = Set(steps.filter { $0.kind == .createTable }.map(\.table))
         self.steps = steps.filter { step in
             guard case .addColumn = step.kind else { return true }
@@ -116,4 +241,25 @@ public struct MigrationPlan: Hashable, Sendable, CustomStringConvertible {
 
     /// The steps, one on a line.
     public var description: String { steps.joined(separator: "\n") }
+}
+
+/// A look into a file, also while its program runs: a server's database or a device's store.
+package enum FileInspection {
+    /// Counts, times, names and ids, and nothing of what is in rows.
+    ///
+    /// - Throws: ``DatabaseError``
+    package static func report(of path: String) throws -> Report {
+        try DatabaseInspection(path: path).report()
+    }
+}
+
+/// How a database in PostgreSQL is backed up.
+public struct BackupAdvice: Hashable, Sendable, CustomStringConvertible {
+    /// What to use, and what of it was found.
+    public let lines: [String]
+    /// Whether what was written until now can be brought back from somewhere else.
+    public let isReady: Bool
+
+    /// The lines.
+    public var description: String { lines.joined(separator: "\n") }
 }

@@ -5,7 +5,9 @@ import Synchronization
 import TidelineCore
 import TidelineHTTP
 import TidelineServerCore
+import TidelineServerPostgres
 import TidelineServerSQLite
+import TidelineTLS
 
 /// A server.
 ///
@@ -16,13 +18,15 @@ import TidelineServerSQLite
 /// await server.stop()
 /// ```
 public final class TidelineServer: Sendable {
-    private struct Running {
-        var store: SQLiteTableStore
+    struct Running {
+        var store: any TableStore
         var http: HTTPServer
         var handler: RequestHandler
+        var authenticator: Authenticator?
+        var tls: TLSIdentity?
     }
 
-    private enum State {
+    enum State {
         case stopped
         case starting
         /// Stopped before it was started whole.
@@ -30,9 +34,9 @@ public final class TidelineServer: Sendable {
         case running(Running)
     }
 
-    private let configuration: ServerConfiguration
-    private let log: ServerLog
-    private let state = Mutex(State.stopped)
+    let configuration: ServerConfiguration
+    let log: ServerLog
+    let state = Mutex(State.stopped)
 
     /// Makes a server that does nothing until it is started.
     public init(configuration: ServerConfiguration) {
@@ -76,6 +80,7 @@ public final class TidelineServer: Sendable {
 
     private func open() async throws -> (Running, URL) {
         let authenticator = try configuration.authentication?.makeAuthenticator()
+        let tls = try configuration.tls?.makeIdentity()
         let crossOrigin = try configuration.makeCrossOrigin()
         try configuration.checkCode()
         let traffic = ServerTraffic(
@@ -93,11 +98,13 @@ public final class TidelineServer: Sendable {
             settings.log = log
             settings.publicURL = configuration.publicURL
             settings.limits = configuration.limits
+            settings.scheme = scheme
             settings.traffic = traffic
             settings.exposesMetrics = configuration.isLoopback
             settings.operators = configuration.authentication?.operators
             settings.authenticator = authenticator
             settings.crossOrigin = crossOrigin
+            settings.dashboard = configuration.makeDashboard()
             let handler = RequestHandler(
                 try await TableService(settings, store: store),
                 log: log,
@@ -110,6 +117,7 @@ public final class TidelineServer: Sendable {
                 loops: configuration.loops,
                 ids: handler.ids,
                 traffic: traffic,
+                tls: tls,
                 refused: { handler.note($0, $1) },
                 handler: { await handler.handle($0) }
             )
@@ -117,7 +125,15 @@ public final class TidelineServer: Sendable {
             _ = try url(port: 0)
             let port = try http.start()
             log.write(.info, "listening", ["host": configuration.host, "port": "\(port)"])
-            return (Running(store: store, http: http, handler: handler), try url(port: port))
+            if let tls { tell(tls) }
+            let parts = Running(
+                store: store,
+                http: http,
+                handler: handler,
+                authenticator: authenticator,
+                tls: tls
+            )
+            return (parts, try url(port: port))
         } catch {
             await store.stop()
             throw error
@@ -125,6 +141,8 @@ public final class TidelineServer: Sendable {
     }
 
     /// Refuses new requests, finishes those under way, and closes the database.
+    ///
+    /// For `drainNoticeTime` before that only the readiness changes.
     ///
     /// A ``start()`` that is under way ends with `CancellationError`.
     public func stop() async {
@@ -136,13 +154,17 @@ public final class TidelineServer: Sendable {
         }
         guard let parts else { return }
         parts.handler.beginDrain()
+        if configuration.http.drainNoticeTime > .zero {
+            log.write(.info, "stopping")
+            try? await Task.sleep(for: configuration.http.drainNoticeTime)
+        }
         await parts.http.drain()
         await parts.store.stop()
         log.write(.info, "stopped")
         LogWriter.standardError.flush()
     }
 
-    private func makeStore() throws -> SQLiteTableStore {
+    private func makeStore() throws -> any TableStore {
         var options = SQLiteTableStore.Options()
         options.limits = configuration.limits
         options.log = log
@@ -153,65 +175,28 @@ public final class TidelineServer: Sendable {
         case .memory:
             options.inline = true
             return try SQLiteTableStore(path: ":memory:", options: options)
+        case .postgres(let url):
+            return try makePostgresStore(url)
         }
     }
+
+    private func makePostgresStore(_ url: String) throws -> PostgresTableStore {
+        var options = PostgresTableStore.Options()
+        options.limits = configuration.limits
+        options.log = log
+        if let readers = configuration.readers { options.readers = readers }
+        return try PostgresTableStore(url: url, options: options)
+    }
+
+    /// What addresses of the server begin with.
+    private var scheme: String { configuration.tls == nil ? "http" : "https" }
 
     private func url(port: Int) throws -> URL {
         let host =
             configuration.host.contains(":") ? "[\(configuration.host)]" : configuration.host
-        guard let url = URL(string: "http://\(host):\(port)") else {
+        guard let url = URL(string: "\(scheme)://\(host):\(port)") else {
             throw ConfigurationError(["listen: the host cannot be part of a URL"])
         }
         return url
-    }
-}
-
-extension ServerConfiguration {
-    /// Refuses hooks and endpoints that would never be called.
-    func checkCode() throws(ConfigurationError) {
-        var faults: [String] = []
-        let tables = Set(tables.map { $0.name.lowercased() })
-        var hooked: Set<String> = []
-        for name in hooks.keys.sorted() {
-            if !hooked.insert(name.lowercased()).inserted {
-                faults.append("hooks: table '\(name)' comes twice, in different letter case")
-            }
-            if !dynamicSchema, !tables.contains(name.lowercased()) {
-                faults.append("hooks: there is no table '\(name)'")
-            }
-        }
-        var routes: Set<String> = []
-        for endpoint in endpoints {
-            let route = endpoint.method + " " + endpoint.path
-            if let fault = endpoint.fault { faults.append("endpoint '\(route)': \(fault)") }
-            if !routes.insert(route.lowercased()).inserted {
-                faults.append("endpoint '\(route)': there are two of it")
-            }
-        }
-        guard faults.isEmpty else { throw ConfigurationError(faults) }
-    }
-
-    /// Whether only this machine can reach the server.
-    var isLoopback: Bool {
-        var address = in_addr()
-        if inet_pton(AF_INET, host, &address) == 1 { return host.hasPrefix("127.") }
-        return host == "localhost" || host == "::1"
-    }
-
-    func makeLog() -> ServerLog {
-        let writer = LogWriter.standardError
-        var made = ServerLog(
-            level: ServerLog.Level(rawValue: log.level.rawValue) ?? .info,
-            format: ServerLog.Format(rawValue: log.format.rawValue) ?? .text,
-            requests: ServerLog.Level(rawValue: log.requests.rawValue) ?? .debug,
-            now: ServerEnvironment.live.now,
-            sink: { _ in }
-        )
-        made.sink = { [made] line in
-            let lost = writer.put(line)
-            guard lost > 0 else { return }
-            _ = writer.put(made.line(.warning, "lines of the log were lost", ["lines": "\(lost)"]))
-        }
-        return made
     }
 }

@@ -12,6 +12,8 @@ final class TableHead: Sendable {
     let isCounted = Atomic(false)
     let ties = TieCounts()
     let clock = KnownClock()
+    /// Whether a write has had to do with a large row of it, so that others are weighed.
+    let hasLargeRows = Atomic(false)
 }
 
 final class SQLiteTable: Sendable {
@@ -73,18 +75,36 @@ final class SQLiteTable: Sendable {
     }
 
     /// The row that the statement stands on, its columns those of `selectRow`.
-    func row(_ statement: Statement) -> StoredRow {
+    ///
+    /// - Throws: What `bounds` has against its size, before anything of it is copied.
+    func row(_ statement: Statement, _ bounds: RowBounds) throws -> StoredRow {
+        if bounds.needsSize {
+            let bytes = bytes(statement)
+            guard bytes <= bounds.loopBytesMax else { throw RowTooLargeForLoop() }
+            try bounds.room?.take(bytes: bytes, of: state(statement))
+        }
+        return row(statement)
+    }
+
+    /// How many bytes the texts and blobs of the row have.
+    func bytes(_ statement: Statement) -> Int {
+        (0..<Int32(cells.count)).reduce(0) { $0 + statement.cell($1).bytes }
+    }
+
+    private func state(_ statement: Statement) -> RowState {
+        let count = Int32(cells.count)
+        return RowState(
+            version: statement.integer(count - 2),
+            updatedAt: statement.integer(count - 3),
+            isDeleted: statement.integer(count - 1) != 0
+        )
+    }
+
+    /// The row that the statement stands on.
+    private func row(_ statement: Statement) -> StoredRow {
         var json = RowBytes(capacity: 512)
         json.row(form, statement)
-        let count = Int32(cells.count)
-        return StoredRow(
-            json: json.bytes,
-            state: RowState(
-                version: statement.integer(count - 2),
-                updatedAt: statement.integer(count - 3),
-                isDeleted: statement.integer(count - 1) != 0
-            )
-        )
+        return StoredRow(json: json.bytes, state: state(statement))
     }
 }
 
@@ -101,6 +121,16 @@ extension SQLiteTable {
             isDeleted: statement.integer(count - 1) != 0
         )
     }
+}
+
+/// How large a row may be that is read by itself.
+struct RowBounds: Sendable {
+    /// The most bytes that its texts and blobs may have where it is read.
+    var loopBytesMax = Int.max
+    /// Where it takes room before it is made; nil when nobody counts it.
+    var room: RowRoom?
+
+    fileprivate var needsSize: Bool { loopBytesMax < .max || room != nil }
 }
 
 /// One column of a row, as SQL and JSON know it.

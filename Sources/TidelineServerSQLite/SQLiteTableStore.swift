@@ -22,27 +22,12 @@ package final class SQLiteTableStore: TableStore {
         package init() {}
     }
 
-    /// Whether the database could be written when it was last tried.
-    private struct Look {
-        /// Microseconds since 1970.
-        var time = Int64.min / 2
-        var refusal: ServerError?
-        /// Whether one is under way.
-        var isUnderWay = false
-    }
-
-    /// How long somebody waits for a look.
-    private static let lookMax: Duration = .seconds(1)
-
-    /// How many microseconds a look counts.
-    private static let lookLasts: Int64 = 1_000_000
-
     private let writer: GroupWriter
     private let reads: StoreReads
     private let tables = Mutex<[String: SQLiteTable]>([:])
     private let heads = Mutex<[String: TableHead]>([:])
     private let limits: ServerLimits
-    private let lastLook = Mutex(Look())
+    private let look: WritableLook
     private let log: ServerLog
     private let path: String
     private let now: @Sendable () -> Int64
@@ -59,6 +44,7 @@ package final class SQLiteTableStore: TableStore {
         let database = try DatabaseError.naming(path) { try Database(path: path) }
         limits = options.limits
         log = options.log
+        look = WritableLook(now: options.now, log: options.log)
         writer = GroupWriter(
             database,
             inline: options.inline,
@@ -103,7 +89,13 @@ package final class SQLiteTableStore: TableStore {
             of: request.caller,
             statement: read.knownText
         )
-        return try await reads.read(begin) { try read.run($0) }
+        var small = read
+        small.loopBytesMax = StoreReads.loopBytesMax
+        return try await reads.read(
+            begin,
+            onLoop: { [small] in try small.run($0) },
+            { try read.run($0) }
+        )
     }
 
     /// The most rows of a page that is tried on the caller's thread.
@@ -112,13 +104,24 @@ package final class SQLiteTableStore: TableStore {
     package func read(
         _ id: String,
         view: QueryExpression?,
-        in table: Table
+        in table: Table,
+        room: RowRoom?
     ) async throws -> StoredRow? {
         let table = derived(table)
+        let small = RowBounds(loopBytesMax: StoreReads.loopBytesMax)
+        let whole = RowBounds(room: room)
         guard let view else {
-            return try await reads.read(ReadBegin()) { try RowWrites.row(id, table, $0) }
+            return try await reads.read(
+                ReadBegin(),
+                onLoop: { try RowWrites.row(id, table, $0, small) },
+                { try RowWrites.row(id, table, $0, whole) }
+            )
         }
-        return try await reads.read(ReadBegin()) { try RowView(table, view).row(id, $0) }
+        return try await reads.read(
+            ReadBegin(),
+            onLoop: { try RowView(table, view).row(id, $0, small) },
+            { try RowView(table, view).row(id, $0, whole) }
+        )
     }
 
     package func clock(of table: Table) async throws -> TableClock {
@@ -136,7 +139,13 @@ package final class SQLiteTableStore: TableStore {
             of: request.caller,
             statement: read.knownText
         )
-        return try await reads.read(begin) { try read.run($0) }
+        var small = read
+        small.loopBytesMax = StoreReads.loopBytesMax
+        return try await reads.read(
+            begin,
+            onLoop: { [small] in try small.run($0) },
+            { try read.run($0) }
+        )
     }
 
     package func digest(_ request: DigestRequest, in table: Table) async throws -> TableDigest {
@@ -215,53 +224,8 @@ package final class SQLiteTableStore: TableStore {
     package func checkWritable() async throws {
         guard !reads.isStopped else { throw ServerError.stopping }
         guard writer.queueLength < limits.writeQueue else { throw ServerError.tooManyWrites }
-        let time = now()
-        // Anybody may ask, and each look is a flush of the disk.
-        let isOld = lastLook.withLock { look in
-            guard !look.isUnderWay, time < look.time || time - look.time >= Self.lookLasts else {
-                return false
-            }
-            look.time = time
-            look.isUnderWay = true
-            return true
-        }
-        if isOld { await lookForAWhile() }
-        if let refusal = lastLook.withLock({ $0.refusal }) { throw refusal }
-    }
-
-    /// Waits for a look, but not for as long as the writer may wait for a lock.
-    private func lookForAWhile() async {
-        let (ends, ended) = AsyncStream.makeStream(
-            of: Void.self,
-            bufferingPolicy: .bufferingNewest(1)
-        )
-        Task {
-            await lookWhetherWritable()
-            ended.finish()
-        }
-        let timer = Task {
-            try await Task.sleep(for: Self.lookMax)
-            lastLook.withLock { if $0.isUnderWay { $0.refusal = .writesWait } }
-            ended.finish()
-        }
-        for await _ in ends {}
-        timer.cancel()
-    }
-
-    /// Writes, and remembers how it went.
-    private func lookWhetherWritable() async {
-        var refusal: ServerError?
-        do {
+        try await look.check { [writer] in
             try await writer.run { try $0.execute(ServerSchema.touchState) }
-        } catch let error as ServerError {
-            refusal = error
-        } catch {
-            log.write(.error, "the database cannot be written", ["cause": "\(error)"])
-            refusal = .notWritable
-        }
-        lastLook.withLock { look in
-            look.refusal = refusal
-            look.isUnderWay = false
         }
     }
 
@@ -271,6 +235,17 @@ package final class SQLiteTableStore: TableStore {
     package var writeQueueLength: Int { writer.queueLength }
 
     package var logBytes: Int { Int(clamping: ServerFile.size(of: path + "-wal") ?? 0) }
+
+    package func sizes() async throws -> [StoreSize] {
+        let ledger = try await reads.read(ReadBegin()) { database in
+            let end = try database.integer(ServerSchema.ledgerEnd) ?? 0
+            return end - (try database.integer(ServerSchema.ledgerBegin) ?? end)
+        }
+        let files = [("database", path), ("log", path + "-wal")].compactMap { part, path in
+            ServerFile.size(of: path).map { StoreSize(part, Int64($0)) }
+        }
+        return files + [StoreSize("ledger", ledger)]
+    }
 
     package func stop() async {
         guard await reads.stop() else { return }

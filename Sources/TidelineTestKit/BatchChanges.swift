@@ -3,29 +3,54 @@
 import Tideline
 
 enum BatchChanges {
-    /// A batch of which only the first requests arrive: so many tenths of them.
+    /// A batch of which only the first requests are come to: so many tenths of them, and no group in
+    /// parts.
     static func cut(_ request: TransportRequest, _ tenths: Int) -> TransportRequest {
-        changed(request, "requests") { $0.removeLast($0.count - $0.count * tenths / 10) }
+        changed(request, "requests") { requests in
+            let count = requests.count * tenths / 10
+            requests.removeLast(requests.count - group(at: count, of: requests).lowerBound)
+        }
     }
 
-    /// A batch without the request at so many tenths of it, and the refusal that is its answer.
+    /// A batch without the request at so many tenths of it, and the refusals that are its answer and
+    /// that of the others of its group.
     static func withoutOne(
         _ request: TransportRequest,
         _ tenths: Int
-    ) -> (TransportRequest, refusal: [UInt8]?) {
-        var refusal: [UInt8]?
+    ) -> (TransportRequest, refusals: [[UInt8]]) {
+        var refusals: [[UInt8]] = []
         let rest = changed(request, "requests") { requests in
             guard !requests.isEmpty else { return }
-            let one = requests.remove(at: requests.count * tenths / 10)
-            refusal = answer(to: one, status: 403)
+            let place = requests.count * tenths / 10
+            let group = group(at: place, of: requests)
+            refusals = group.compactMap { member in
+                member == place
+                    ? answer(to: requests[member], status: 403)
+                    : answer(to: requests[member], status: 424, body: #"{"code":"groupFailed"}"#)
+            }
+            requests.removeSubrange(group)
         }
-        return (rest, refusal)
+        return (rest, refusals)
     }
 
-    /// The answer to a batch, with that to one more request.
-    static func adding(_ answer: [UInt8]?, to response: TransportResponse) -> TransportResponse {
-        guard let answer else { return response }
-        return changed(response) { $0.append(answer) }
+    /// The places of the group that a request is of; its own where it is of none.
+    private static func group(at place: Int, of requests: [[UInt8]]) -> Range<Int> {
+        func name(_ place: Int) -> [UInt8]? {
+            requests.indices.contains(place)
+                ? JSONPieces.members(requests[place])?["atomicityGroup"] : nil
+        }
+        guard let group = name(place) else { return place..<place + 1 }
+        var range = place..<place + 1
+        while name(range.lowerBound - 1) == group {
+            range = range.lowerBound - 1..<range.upperBound
+        }
+        while name(range.upperBound) == group { range = range.lowerBound..<range.upperBound + 1 }
+        return range
+    }
+
+    /// The answer to a batch, with those to more requests.
+    static func adding(_ answers: [[UInt8]], to response: TransportResponse) -> TransportResponse {
+        answers.isEmpty ? response : changed(response) { $0 += answers }
     }
 
     /// The answer to a batch where one success has no row.
@@ -39,12 +64,18 @@ enum BatchChanges {
         }
     }
 
-    private static func answer(to request: [UInt8], status: Int) -> [UInt8]? {
+    private static func answer(
+        to request: [UInt8],
+        status: Int,
+        body: String? = nil
+    ) -> [UInt8]? {
         guard let id = JSONPieces.members(request)?["id"] else { return nil }
-        return JSONPieces.object([
+        var members = [
             JSONPieces.Member(name: "id", value: id),
             JSONPieces.Member(name: "status", value: Array(String(status).utf8)),
-        ])
+        ]
+        if let body { members.append(JSONPieces.Member(name: "body", value: Array(body.utf8))) }
+        return JSONPieces.object(members)
     }
 
     private static func changed(

@@ -44,7 +44,8 @@ public struct InProcessServer: Sendable {
         tables: [TableDefinition],
         hooks: [String: TableHooks] = [:],
         endpoints: [Endpoint] = [],
-        environment: ServerEnvironment
+        environment: ServerEnvironment,
+        store: (any TableStore)? = nil
     ) async throws {
         var options = SQLiteTableStore.Options()
         options.inline = true
@@ -56,7 +57,7 @@ public struct InProcessServer: Sendable {
         handler = RequestHandler(
             try await TableService(
                 settings,
-                store: try SQLiteTableStore(path: ":memory:", options: options)
+                store: try store ?? SQLiteTableStore(path: ":memory:", options: options)
             )
         )
         endpoint = Self.address

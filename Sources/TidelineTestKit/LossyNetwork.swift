@@ -129,10 +129,10 @@ public final class LossyNetwork: Transport {
             try await time.sleep(after)
             throw Self.lost
         case .refuseOne(let tenths):
-            let (rest, refusal) = BatchChanges.withoutOne(request, tenths)
+            let (rest, refusals) = BatchChanges.withoutOne(request, tenths)
             let answer = try await inner.send(rest)
             try await time.sleep(after)
-            return BatchChanges.adding(refusal, to: answer)
+            return BatchChanges.adding(refusals, to: answer)
         case .emptyOne(let tenths):
             let answer = try await inner.send(request)
             try await time.sleep(after)

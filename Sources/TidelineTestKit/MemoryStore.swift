@@ -65,7 +65,7 @@ public final class MemoryStore: LocalStore {
             return (result, transaction.changed, Array(state.listeners.values))
         }
         if !changed.isEmpty {
-            for listener in listeners { listener.merge(changed) }
+            for listener in listeners { listener.join(changed) }
         }
         return result
     }
@@ -100,13 +100,8 @@ public final class MemoryStore: LocalStore {
 
         func rows(_ query: TableQuery, in table: String) throws -> [Row] {
             let table = try self.table(table)
-            var checked = query
+            var checked = try query.checked(for: table.schema)
             if table.schema.hasSystemColumns { checked.includesDeleted = true }
-            do {
-                checked = try FilterChecker(schema: table.schema).query(checked)
-            } catch {
-                throw SyncError.unsupportedQuery(error.message)
-            }
             return checked.apply(to: Array(table.rows.values)).rows
         }
 

@@ -19,7 +19,7 @@ final class Screen {
     var shown: [TodoItem] = []
 }
 
-@Suite(.timeLimit(.minutes(1))) struct DefaultIsolationTests {
+@Suite(.timeLimit(.minutes(10))) struct DefaultIsolationTests {
     @Test func theExampleRuns() async throws {
         let server = try await InProcessServer(tables: [
             TableDefinition(

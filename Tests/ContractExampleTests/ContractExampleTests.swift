@@ -62,7 +62,7 @@ final class Screen {
     }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct ContractExampleTests {
+@Suite(.timeLimit(.minutes(10))) struct ContractExampleTests {
     @Test @MainActor func inAClassOfTheMainActor() async throws {
         try await withServer { endpoint, folder in
             let screen = try await Screen(

@@ -11,10 +11,14 @@ struct CodeRuleTests {
     static let readsTheWorld: [String: String] = [
         "Sources/Tideline/Sync/Runner/SyncEnvironment.swift":
             "Is the environment value of the client.",
+        "Sources/Tideline/Store/ForeignChanges.swift":
+            "Looks at intervals for what other processes wrote.",
         "Sources/Tideline/Transport/": "Ends calls on real sockets by their own deadlines.",
         "Sources/TidelineHTTP/": "Bounds the time that a real connection may take.",
         "Sources/TidelineServer/LogWriter.swift":
             "Waits for a bounded time until its last lines are written.",
+        "Sources/TidelineServer/TidelineServer.swift":
+            "Waits between the end of the readiness and the drain.",
         "Sources/TidelineServerCore/Routing/RequestHandler.swift":
             "Measures the time of a request, for its log line and the metrics.",
         "Sources/TidelineServerCore/Tables/RandomWords.swift":
@@ -23,8 +27,14 @@ struct CodeRuleTests {
             "Holds ServerEnvironment, where the server's clock and ids come in.",
         "Sources/TidelineSQLite/QueryDeadline.swift":
             "Bounds the time that a statement on a real database may run.",
-        "Sources/TidelineServerSQLite/SQLiteTableStore.swift":
+        "Sources/TidelineServerCore/Tables/WritableLook.swift":
             "Bounds the time that a caller waits for a look at a locked database.",
+        "Sources/TidelineServerPostgres/Threads/Uptime.swift":
+            "Bounds the time of statements, and how soon a database is looked at again.",
+        "Sources/TidelineTestKit/Postgres/PostgresCluster.swift":
+            "Names the temporary directory of a PostgreSQL, and waits until it answers.",
+        "Sources/TidelineTestKit/Postgres/PostgresPooler.swift":
+            "Names the temporary directory of a pooler, and waits until it listens.",
         "Sources/TidelineTestKit/OriginalServer/OriginalServer.swift":
             "Gives a test that brings no clock and no ids of its own the live ones.",
         "Sources/TidelineTestKit/World/WorldDisk.swift":

@@ -60,6 +60,17 @@ struct DocumentTests {
         #expect(unknownBlocks(in: file, regions: regions).count == count)
     }
 
+    /// The store of the article about stores is the one that the conformance suite is run on.
+    @Test func articleShowsTheStoreThatIsChecked() throws {
+        let files = try Repository.files()
+        let store = files.filter { $0.isIn("Tests/TidelineSyncTests/Store/Snapshot") }
+        let regions = store.flatMap(readmeRegions)
+        #expect(regions.count == 3)
+        let article = try #require(files.first { $0.path.hasSuffix("docc/WritingAStore.md") })
+        let blocks = regionsOfLines(article.lines, from: "```swift", to: "```").map(\.text)
+        #expect(regions.filter { !blocks.contains($0) }.isEmpty)
+    }
+
     /// A reader meets the product, not the way in which it was made.
     @Test func onlyTheProductIsSpokenOf() throws {
         expectNone(try Repository.files().flatMap(wordsAboutTheMaking))

@@ -27,29 +27,39 @@ struct ImportTests {
             ours: ["TidelineCore", "CSQLite"],
             system: platform.union(["SQLite3"])
         ),
-        // Network tells on Apple platforms when a network comes.
+        // Network tells on Apple platforms when a network comes; Observation and SwiftUI are for views.
         "Tideline": Allowed(
             ours: ["TidelineCore", "TidelineSQLite", "CCurl"],
-            system: platform.union(["Network"])
+            system: platform.union(["Network", "Observation", "Security", "SwiftUI"])
         ),
         "TidelineServerCore": Allowed(ours: ["TidelineCore", "CZlib"], system: platform),
         "TidelineServerSQLite": Allowed(
             ours: ["TidelineCore", "TidelineServerCore", "TidelineSQLite"],
             system: platform
         ),
-        "TidelineHTTP": Allowed(
-            ours: ["TidelineCore", "TidelineServerCore", "CEpoll"],
+        "TidelinePostgres": Allowed(ours: ["TidelineCore", "CLibPQ"], system: ["Foundation"]),
+        "TidelineServerPostgres": Allowed(
+            ours: ["TidelineCore", "TidelineServerCore", "TidelinePostgres"],
             system: platform
         ),
+        "TidelineHTTP": Allowed(
+            ours: ["TidelineCore", "TidelineServerCore", "TidelineTLS", "CEpoll"],
+            system: platform
+        ),
+        "TidelineTLS": Allowed(ours: ["CCrypto"], system: ["Foundation", "Synchronization"]),
         "TidelineTokens": Allowed(ours: ["TidelineCore", "CCrypto"], system: ["Foundation"]),
         "TidelineServer": Allowed(
             ours: [
-                "TidelineCore", "TidelineServerCore", "TidelineServerSQLite", "TidelineHTTP",
-                "TidelineTokens",
+                "TidelineCore", "TidelineDashboard", "TidelineServerCore", "TidelineServerPostgres",
+                "TidelineServerSQLite", "TidelineHTTP", "TidelineTLS", "TidelineTokens",
             ],
             system: platform
         ),
-        "TidelineCommand": Allowed(ours: ["TidelineServer"], system: platform),
+        "TidelineDashboard": Allowed(ours: [], system: []),
+        "TidelineCommand": Allowed(
+            ours: ["Tideline", "TidelineCore", "TidelineServer", "TidelineServerCore"],
+            system: platform
+        ),
         "TidelineTestKit": Allowed(
             ours: [
                 "Tideline", "TidelineCore", "TidelineServerCore", "TidelineServerSQLite",
@@ -57,7 +67,12 @@ struct ImportTests {
             ],
             system: platform
         ),
-        "todo": Allowed(ours: ["Tideline"], system: platform),
+        "Examples/TodoApp/Model": Allowed(
+            ours: ["Tideline"],
+            system: ["Foundation", "Observation", "Synchronization"]
+        ),
+        "Examples/TodoApp/App": Allowed(ours: ["Tideline", "TodoAppModel"], system: ["SwiftUI"]),
+        "Examples/Todo": Allowed(ours: ["Tideline"], system: platform),
     ]
 
     @Test func importsFollowTheArrows() throws {
@@ -86,10 +101,10 @@ struct ImportTests {
     }
 }
 
-/// The target that a file under `Sources` or `Examples` belongs to.
+/// The target that a file under `Sources` belongs to; the folder of one under `Examples`.
 private func target(of path: String) -> String {
     let parts = path.split(separator: "/")
-    return parts[0] == "Examples" ? parts[1].lowercased() : String(parts[1])
+    return parts[0] == "Examples" ? parts.dropLast().joined(separator: "/") : String(parts[1])
 }
 
 private func forbiddenImports(_ file: SourceFile) -> [Finding] {

@@ -3,6 +3,7 @@
 //     SyncProbe STORE SERVER fill N PREFIX    inserts N items
 //     SyncProbe STORE SERVER edit N SEED      N random changes; 0 for changes without end
 //     SyncProbe STORE SERVER push | pull
+//     SyncProbe STORE SERVER hold             takes the turn to sync, and keeps it
 
 import Foundation
 import Tideline
@@ -30,14 +31,17 @@ struct SyncProbe {
         var limits = SyncLimits()
         limits.pageRowsMax = 40
         let client = SyncClient(endpoint: server, limits: limits)
-        try await client.syncContext.initialize(
-            store: try SQLiteStore(path: words[0]),
-            tables: [TodoItem.self]
-        )
+        let store = try SQLiteStore(path: words[0])
+        try await client.syncContext.initialize(store: store, tables: [TodoItem.self])
         let items = try client.syncTable(TodoItem.self)
         switch (words[2], words.count) {
         case ("push", 3): try await client.syncContext.push()
         case ("pull", 3): try await items.pull(queryID: "all")
+        case ("hold", 3):
+            guard store.takeSyncTurn() else { exit(1) }
+            print("held")
+            fflush(nil)
+            try await Task.sleep(for: .seconds(3600))
         case ("fill", 5):
             for number in 0..<(Int(words[3]) ?? 0) {
                 let name = "\(words[4])-\(number)"

@@ -69,6 +69,59 @@ import TidelineServerCore
         #expect(.now - started < .seconds(40))
     }
 
+    /// Holds up the thread of a loop.
+    private static func hold(_ begun: DispatchSemaphore, _ end: DispatchSemaphore) {
+        begun.signal()
+        end.wait()
+    }
+
+    /// Callers whose large answers are made at once do not keep a loop from its other sockets.
+    @Test(.timeLimit(.minutes(10)))
+    func largeAnswersLeaveOthersTheirTurn() async throws {
+        let (callers, requests) = (16, 15)
+        let body = [UInt8](repeating: 0x61, count: 70_000)
+        let (held, filled) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let (begun, sent) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let large = ServerTraffic.Counter()
+        let before = try await withServer(
+            loops: 1,
+            handler: { request in
+                switch request.path {
+                case "/hold": Self.hold(held, filled)
+                case "/large":
+                    if large.add() == 1 { Self.hold(begun, sent) }
+                    return ServerResponse(status: 200, body: body)
+                default: break
+                }
+                return ServerResponse(status: 200, body: Array("\(large.current)".utf8))
+            },
+            body: { port in
+                let clients = try (0..<callers).map { _ in try RawClient(port: port) }
+                let (other, holder) = (try RawClient(port: port), try RawClient(port: port))
+                for client in clients + [other] { _ = try client.ask(get("/")) }
+                try holder.send(get("/hold"))
+                held.wait()
+                for client in clients {
+                    try client.send((0..<requests).map { _ in get("/large") }.joined())
+                }
+                filled.signal()
+                // The loop is at the first of them when another caller comes.
+                begun.wait()
+                try other.send(get("/"))
+                sent.signal()
+                let before = try other.answer().flatMap { Int($0.text) }
+                for client in clients {
+                    for _ in 0..<requests {
+                        #expect(try client.answer()?.body.count == body.count)
+                    }
+                }
+                return before
+            }
+        )
+        // A round of them is more than a mebibyte, and one more may be before the caller.
+        #expect(before.map { $0 <= 3 * callers } == true)
+    }
+
     /// Jobs that the loop's own thread enqueues come without a wake-up.
     @Test func handlersThatYieldLoseNoWakeUp() async throws {
         let started = ContinuousClock.now

@@ -307,7 +307,7 @@ struct HTTPServerTests {
     }
 
     /// The bound is that of all event loops together, wherever a connection came to be.
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(10)))
     func bodiesOfAllLoopsAreBoundedTogether() async throws {
         var limits = HTTPLimits()
         limits.bodyBytesMax = 100_000

@@ -4,6 +4,7 @@ import Foundation
 import TidelineCore
 import TidelineHTTP
 import TidelineServerCore
+import TidelineTLS
 
 struct RawAnswer: Sendable {
     var status: Int
@@ -21,10 +22,16 @@ struct RawClientError: Error, CustomStringConvertible {
 /// Blocking, with a limit of ten seconds for each step.
 final class RawClient {
     private let socket: Int32
+    private var tls: RawTLS?
     private var buffer: [UInt8] = []
 
     /// `receiveBuffer` bounds what the system takes before it is read.
-    init(port: Int, host: String = "127.0.0.1", receiveBuffer: Int32? = nil) throws {
+    init(
+        port: Int,
+        host: String = "127.0.0.1",
+        receiveBuffer: Int32? = nil,
+        overTLS: Bool = false
+    ) throws {
         let isSix = host.contains(":")
         socket = Foundation.socket(isSix ? AF_INET6 : AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var patience = timeval(tv_sec: 10, tv_usec: 0)
@@ -40,6 +47,7 @@ final class RawClient {
             // The initializer is complete, so deinit closes: twice would hit somebody else's.
             throw RawClientError(description: "connect", systemError: errno)
         }
+        if overTLS { tls = try RawTLS(on: socket) }
     }
 
     deinit { close(socket) }
@@ -70,6 +78,7 @@ final class RawClient {
     func send(_ text: String) throws { try send(Array(text.utf8)) }
 
     func send(_ bytes: [UInt8]) throws {
+        if let tls { return try tls.send(bytes) }
         var rest = bytes[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes {
@@ -81,7 +90,10 @@ final class RawClient {
     }
 
     /// Says that nothing more will be sent.
-    func finishSending() { shutdown(socket, Int32(SHUT_WR)) }
+    func finishSending() {
+        tls?.finishSending()
+        shutdown(socket, Int32(SHUT_WR))
+    }
 
     /// Leaves so that the peer gets a reset.
     func abort() {
@@ -142,7 +154,7 @@ final class RawClient {
     /// False when the connection has ended, in whatever way.
     private func receive() throws -> Bool {
         var chunk = [UInt8](repeating: 0, count: 64 << 10)
-        let count = recv(socket, &chunk, chunk.count, 0)
+        let count = tls?.receive(&chunk) ?? recv(socket, &chunk, chunk.count, 0)
         if count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) {
             throw RawClientError(description: "no byte in ten seconds", systemError: errno)
         }
@@ -165,6 +177,8 @@ func blocking<Result: Sendable>(
 func withServer<Result: Sendable>(
     limits: HTTPLimits = HTTPLimits(),
     loops: Int = 2,
+    tls: TLSIdentity? = nil,
+    traffic: ServerTraffic? = nil,
     handler: @escaping @Sendable (ServerRequest) async -> ServerResponse = echo,
     body: @escaping @Sendable (Int) throws -> Result
 ) async throws -> Result {
@@ -173,6 +187,10 @@ func withServer<Result: Sendable>(
         port: 0,
         limits: limits,
         loops: loops,
+        ids: RequestIDs(prefix: "request"),
+        traffic: traffic ?? ServerTraffic(answersBytesMax: limits.answersBytesMax),
+        tls: tls,
+        refused: { _, _ in },
         handler: handler
     )
     let port = try server.start()

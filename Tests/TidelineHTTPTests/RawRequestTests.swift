@@ -198,8 +198,8 @@ struct RawRequestTests {
     /// Reads until the connection ends; nothing may come after an answer that closes it.
     ///
     /// Whatever is refused is refused in the same form.
-    private static func statuses(of raw: String, port: Int) throws -> [Int] {
-        let client = try RawClient(port: port)
+    private static func statuses(of raw: String, port: Int, overTLS: Bool) throws -> [Int] {
+        let client = try RawClient(port: port, overTLS: overTLS)
         // The server may close before it has read everything.
         try? client.send(raw)
         client.finishSending()
@@ -217,9 +217,12 @@ struct RawRequestTests {
         return statuses
     }
 
-    @Test func rawRequestsGetTheirStatus() async throws {
-        let results = try await withServer { port in
-            try Self.cases.map { ($0, try Self.statuses(of: $0.raw, port: port)) }
+    @Test(arguments: [false, true])
+    func rawRequestsGetTheirStatus(overTLS: Bool) async throws {
+        let results = try await withServer(tls: overTLS ? RawTLS.identity() : nil) { port in
+            try Self.cases.map { example in
+                (example, try Self.statuses(of: example.raw, port: port, overTLS: overTLS))
+            }
         }
         for (example, statuses) in results {
             #expect(statuses == example.statuses, "\(example.name)")

@@ -12,6 +12,7 @@ private func filter(_ condition: (Columns<Task>) throws -> Condition) throws -> 
 
 @Test func sixTermsCompileFast() throws {
     let day = Date(timeIntervalSince1970: 0)
+    let owner: String? = "me"
     let all = [
         try filter {
             !$0.complete && $0.text.contains("milk") && $0.rank >= 3 && $0.owner == nil
@@ -65,8 +66,16 @@ private func filter(_ condition: (Columns<Task>) throws -> Condition) throws -> 
             3 < $0.rank && day > $0.start && "x" == $0.text && $0.due < $0.start
                 && $0.start >= $0.due && $0.owner == $0.text
         },
+        try filter {
+            $0.flag && $0.complete && $0.text == owner && !$0.flag && $0.rank > 1
+                && ($0.flag || $0.owner == owner)
+        },
+        try filter {
+            ($0.flag ?? true) && ($0.owner ?? "x") == "x" && ($0.due ?? day) < day
+                && ($0["rank"] ?? 0) > 3 && ($0.owner ?? $0.text).hasPrefix("m") && $0.rank > 1
+        },
     ]
-    #expect(Set(all).count == 13)
+    #expect(Set(all).count == 15)
 }
 
 @MainActor

@@ -74,6 +74,14 @@ private let forms: [BothForms] = [
         { $0.text.lowercased().contains(Column<String>.lowered("Milk")) },
         #Predicate { $0.text.localizedStandardContains("Milk") }
     ),
+    BothForms("instead", { ($0.owner ?? "x") == "me" }, #Predicate { ($0.owner ?? "x") == "me" }),
+    BothForms("flag", { $0.flag ?? true }, #Predicate { $0.flag ?? true }),
+    BothForms("false flag", { $0.flag ?? false }, #Predicate { $0.flag ?? false }),
+    BothForms(
+        "other column",
+        { ($0.owner ?? $0.text).hasPrefix("m") || $0.complete },
+        #Predicate { ($0.owner ?? $0.text).starts(with: "m") || $0.complete }
+    ),
     BothForms(
         "optional chain",
         { $0.owner != nil && $0.owner.contains("a") },
@@ -180,6 +188,26 @@ private func tree(_ closure: (Columns<Task>) throws -> Condition) throws -> Quer
     #expect(
         try RecordCoder.model(for: Task.self).filter(#Predicate { showAll || $0.complete }) == nil
     )
+}
+
+@Test func optionalsAreWrittenAsTheyCome() throws {
+    let name: String? = "me"
+    let nobody: String? = nil
+    #expect(try tree { $0.text == name } == .compare(.eq, field("text"), value("me")))
+    #expect(try tree { $0.text == nobody } == .compare(.eq, field("text"), value(.null)))
+    #expect(try tree { $0.text != nobody } == .compare(.ne, field("text"), value(.null)))
+    #expect(try tree { $0.owner == name } == .compare(.eq, field("owner"), value("me")))
+    let (flag, complete) = (field("flag"), field("complete"))
+    #expect(try tree { $0.flag && $0.flag } == .all([flag, flag]))
+    #expect(try tree { $0.flag && $0.complete } == .all([flag, complete]))
+    #expect(try tree { $0.complete && $0.flag } == .all([complete, flag]))
+    #expect(try tree { $0.flag || $0.flag } == .any([flag, flag]))
+    #expect(try tree { $0.flag || $0.complete } == .any([flag, complete]))
+    #expect(try tree { $0.complete || $0.flag } == .any([complete, flag]))
+    #expect(try tree { !$0.flag } == .not(flag))
+    #expect(try tree { _ in true } == nil)
+    #expect(try tree { _ in false } == .value(.bool(false)))
+    #expect(try tree { $0.complete == true } == .compare(.eq, complete, value(true)))
 }
 
 @Test func unwrappingIsTheColumnItself() throws {

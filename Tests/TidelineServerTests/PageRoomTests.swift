@@ -56,7 +56,7 @@ import TidelineServerSQLite
     }
 
     /// Who reads a small table for the first time does not wait for the callers of large ones.
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(10)))
     func theFirstReadersOfASmallTableDoNotWait() async throws {
         let traffic = ServerTraffic()
         let door = try await Door(traffic: traffic)
@@ -91,13 +91,16 @@ import TidelineServerSQLite
     }
 
     /// Queries that find nothing need no room, whether anybody has read their table or not.
-    @Test(.timeLimit(.minutes(2)), arguments: [false, true])
+    @Test(.timeLimit(.minutes(10)), arguments: [false, true])
     func slowListsHoldUpNobody(isRead: Bool) async throws {
         try await withTemporaryDirectory { directory in
             let other = TableDefinition("Other", columns: Door.todo.schema.columns)
+            var limits = ServerLimits()
+            limits.queryTime = .seconds(600)
             let door = try await Door(
                 [Door.todo, other],
                 path: directory + "/a.db",
+                limits: limits,
                 traffic: ServerTraffic(answersBytesMax: 8 << 20)
             )
             let text = String(repeating: "ab", count: 5000)
@@ -129,7 +132,7 @@ import TidelineServerSQLite
     }
 
     /// A page that has rows when there is no room is made when there is some.
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(10)))
     func aLargePageWaitsForRoom() async throws {
         let traffic = ServerTraffic()
         let door = try await Door(traffic: traffic)
@@ -153,7 +156,7 @@ import TidelineServerSQLite
     }
 
     /// Large rows wait as pages do, and hold nothing meanwhile.
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(10)))
     func aLargeRowWaitsForRoom() async throws {
         let traffic = ServerTraffic()
         let reads = ServerTraffic.Counter()
@@ -178,6 +181,53 @@ import TidelineServerSQLite
         #expect(await answer.row["text"] as? String == text)
         // The row was read anew, but by one caller.
         #expect(reads.current == 3)
+    }
+
+    /// Many callers who wait must not have their rows in memory: the database asks before it makes one.
+    @Test(arguments: [false, true])
+    func aLargeRowIsNotMadeWithoutRoom(isFiltered: Bool) async throws {
+        let door = try await Door()
+        for (id, count) in [("large", 100_000), ("small", 10)] {
+            let row = #"{"id":"\#(id)","text":"\#(String(repeating: "x", count: count))"}"#
+            #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
+        }
+        let table = try #require(door.handler.service.catalog.table(named: "TodoItem"))
+        let all = QueryExpression(
+            .compare(
+                .ne,
+                QueryExpression(.field(SystemColumn.id)),
+                QueryExpression(.value(.string("other")))
+            )
+        )
+        let view = isFiltered ? all : nil
+        let memory = AnswerMemory(bytesMax: 1 << 20)
+        var others: AnswerShare? = memory.count(1 << 20)
+        let room = RowRoom(in: AnswerRoom(in: memory))
+        let error = await #expect(throws: RowRoom.Lacking.self) {
+            try await door.store.read("large", view: view, in: table, room: room)
+        }
+        #expect(error?.state.isDeleted == false)
+        #expect(try await door.store.read("small", view: view, in: table, room: room) != nil)
+        #expect(try await door.store.read("none", view: view, in: table, room: room) == nil)
+        withExtendedLifetime(others) {}
+        others = nil
+        let again = RowRoom(in: AnswerRoom(in: memory))
+        #expect(try await door.store.read("large", view: view, in: table, room: again) != nil)
+    }
+
+    /// What is small where it is stored may be large as JSON.
+    @Test(.timeLimit(.minutes(2)))
+    func aRowThatGrowsAsJSONWaitsToo() async throws {
+        let traffic = ServerTraffic()
+        let door = try await Door(traffic: traffic)
+        let row = #"{"id":"a","text":"\#(String(repeating: #"\u0001"#, count: 30_000))"}"#
+        #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
+        var others: AnswerShare? = traffic.answers.count(1 << 30)
+        async let answer = door.send("GET", "/tables/TodoItem/a")
+        while traffic.answers.waiting == 0 { await Task.yield() }
+        withExtendedLifetime(others) {}
+        others = nil
+        #expect(await answer.status == 200)
     }
 
     /// What an endpoint made is not kept while it waits.

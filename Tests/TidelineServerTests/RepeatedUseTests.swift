@@ -60,16 +60,16 @@ import TidelineServerSQLite
                 let made = await door.send("POST", "/tables/TodoItem", #"{"text":"\#(text)"}"#)
                 #expect(made.status == 201)
             }
-            #expect(door.store.statementsKnownLong == 0)
+            #expect(door.statementsKnownLong == 0)
             for _ in 0..<2 {
                 let filter = "matchesPattern(text,'(a|b)*c$')"
                 let digest = await door.send("GET", "/tables/TodoItem/$digest?$filter=" + filter)
                 #expect([200, 400, 503].contains(digest.status))
-                #expect(door.store.statementsKnownLong == 1)
+                #expect(door.statementsKnownLong == 1)
             }
             let changes = await door.send("GET", "/tables/TodoItem?" + link)
             #expect([200, 400, 503].contains(changes.status))
-            #expect(door.store.statementsKnownLong == 2)
+            #expect(door.statementsKnownLong == 2)
             await door.store.stop()
         }
     }

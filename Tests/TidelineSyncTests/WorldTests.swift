@@ -3,6 +3,7 @@
 import Foundation
 import Synchronization
 import Testing
+import Tideline
 import TidelineTestKit
 
 @Suite struct WorldTests {
@@ -22,8 +23,45 @@ import TidelineTestKit
         _ = try await play(WorldPlan(seed: seed))
     }
 
+    /// Transactions come to the server as groups, and so do the faults that hit them.
+    @Test func transactionsAreGroups() async throws {
+        var groups = 0
+        var seed: UInt64 = 1000
+        while seed < 1016 {
+            var plan = WorldPlan(seed: seed)
+            plan.server = .tideline
+            plan.faults = .bad
+            plan.faults.refuseOne = 6
+            plan.copies = nil
+            plan.rows = max(3, plan.rows)
+            plan.transacts = true
+            groups += try await play(plan).groups
+            seed += 1
+        }
+        #expect(groups > 16)
+    }
+
+    /// The invariant can be broken.
+    @Test func halfATransactionIsNoticed() {
+        let transactions = WorldTransactions()
+        transactions.begin("one", rows: ["a", "b"], by: "d0")
+        transactions.shown("one", of: "a", request: 3)
+        transactions.shown("one", of: "b", request: 3)
+        transactions.shown("one", of: "b", request: 7)
+        transactions.begin("two", rows: ["a", "b"], by: "d0")
+        transactions.shown("two", of: "b", request: 8)
+        transactions.shown("other", of: "a", request: 9)
+        #expect(transactions.half == nil)
+        transactions.shown("two", of: "a", request: 9)
+        #expect(transactions.half?.contains("two") == true)
+        transactions.giveUp("a", by: "d1")
+        #expect(transactions.half != nil)
+        transactions.giveUp("a", by: "d0")
+        #expect(transactions.half == nil)
+    }
+
     /// Each found a mistake: docs/FOUND.md.
-    @Test(arguments: [90, 130, 137] as [UInt64])
+    @Test(arguments: [90, 130, 137, 160] as [UInt64])
     func whatWasFoundStaysMended(seed: UInt64) async throws {
         _ = try await play(WorldPlan(seed: seed))
     }
@@ -59,7 +97,13 @@ import TidelineTestKit
         for copies in WorldPlan.Copies.allCases {
             #expect(plans.filter { $0.copies == copies }.count >= 50)
         }
+        for policy in [ConflictPolicy.fail, .serverWins, .clientWins, .merge] {
+            #expect(plans.filter { $0.policies.contains(policy) }.count >= 50)
+        }
+        let known: [ConflictPolicy] = [.fail, .serverWins, .clientWins, .merge]
+        #expect(plans.filter { !Set($0.policies).isSubset(of: known) }.count >= 50)
         #expect(plans.filter(\.nests).count >= 20)
+        #expect(plans.filter(\.transacts).count >= 50)
         #expect(plans.filter { $0.faults.bytesMax != nil }.count >= 50)
         #expect(plans.filter { $0.faults.otherEpoch > 0 }.count >= 50)
     }
@@ -69,12 +113,14 @@ import TidelineTestKit
         plan.server = .node
         plan.faults = .bad
         plan.steps = 20
+        plan.transacts = true
         let (smallest, _) = World.shrunk(plan) { $0.steps >= 3 && $0.faults.late > 0 }
         #expect(smallest.steps == 3)
         #expect(smallest.devices == 1 && smallest.policies.count == 1)
         #expect(smallest.rows == 1)
         #expect(smallest.server == .tideline && smallest.syncsItself == [false])
         #expect(smallest.disks == [.memory] && smallest.copies == nil && !smallest.nests)
+        #expect(!smallest.transacts)
         var faults = NetworkFaults()
         faults.late = NetworkFaults.bad.late
         #expect(smallest.faults == faults)

@@ -101,6 +101,10 @@ extension Row {
     ///
     /// Dates are rounded to milliseconds; nested `Codable` values become JSON documents.
     ///
+    /// ```swift
+    /// let row = try Row(milk)
+    /// ```
+    ///
     /// - Throws: ``SyncError`` with code `rowDoesNotFit` for a value that no column can hold (a
     ///   number that is not finite, a date outside the years 1 to 9999), or `invalidModel`.
     public init(_ record: some SyncRecord) throws {

@@ -47,7 +47,6 @@ public final class RecordSchema: Sendable {
         try Self.check(found, model: name)
         columns = found.map(\.definition)
         layout = RowLayout(columns.map(\.name))
-        table = TableSchema(name: Record.tableName, columns: columns)
         systemProperties = SystemColumn.names
             .intersection(columns.map(\.name))
             .subtracting([SystemColumn.id])
@@ -56,6 +55,10 @@ public final class RecordSchema: Sendable {
             uniquingKeysWith: { first, _ in first }
         )
         declaredPaths = declared.map { (path: $0.path, column: $0.definition.name) }
+        let places = PropertyColumns(declaredPaths, columnsByProperty, table: Record.tableName)
+        var table = TableSchema(name: Record.tableName, columns: columns)
+        table.indexes = try Record.indexes.map { try $0.map { try places.column(for: $0) } }
+        self.table = table
     }
 
     private static func find<Record: SyncRecord>(
@@ -141,12 +144,31 @@ extension RecordSchema {
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for any other key path.
     package func column(for path: AnyKeyPath) throws -> String {
-        if let declared = declaredPaths.first(where: { $0.path == path }) { return declared.column }
-        let property = try KeyPathNames.property(of: path, table: table.name)
-        guard let column = columnsByProperty[property] else {
+        try PropertyColumns(declaredPaths, columnsByProperty, table: table.name).column(for: path)
+    }
+}
+
+/// The columns of the properties of a model.
+private struct PropertyColumns {
+    private let declared: [(path: any AnyKeyPath & Sendable, column: String)]
+    private let byProperty: [String: String]
+    private let table: String
+
+    init(
+        _ declared: [(path: any AnyKeyPath & Sendable, column: String)],
+        _ byProperty: [String: String],
+        table: String
+    ) {
+        (self.declared, self.byProperty, self.table) = (declared, byProperty, table)
+    }
+
+    func column(for path: AnyKeyPath) throws -> String {
+        if let declared = declared.first(where: { $0.path == path }) { return declared.column }
+        let property = try KeyPathNames.property(of: path, table: table)
+        guard let column = byProperty[property] else {
             throw SyncError.unknownColumn(
                 keyPath: path.debugDescription,
-                table: table.name,
+                table: table,
                 reason: "is not a stored property with a column"
             )
         }

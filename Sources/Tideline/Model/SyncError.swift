@@ -61,6 +61,7 @@ extension SyncError {
             case conflict
             case offline
             case unauthorized
+            case otherAccount
             case forbidden
             case tooManyRequests
             case serverError
@@ -71,6 +72,8 @@ extension SyncError {
             case insecureEndpoint
             case invalidModel
             case cancelled
+            case transactionEnded
+            case transactionTooLarge
         }
 
         private let kind: Kind
@@ -101,6 +104,8 @@ extension SyncError {
         public static let offline = Self(.offline)
         /// The server does not accept the token, or wants one.
         public static let unauthorized = Self(.unauthorized)
+        /// Changes belong to another account than the one that is signed in.
+        public static let otherAccount = Self(.otherAccount)
         /// The server does not let this account do it (403).
         public static let forbidden = Self(.forbidden)
         /// The server wants fewer requests (429); try again later.
@@ -121,6 +126,22 @@ extension SyncError {
         public static let invalidModel = Self(.invalidModel)
         /// The task was cancelled.
         public static let cancelled = Self(.cancelled)
+
+        /// A table of a transaction was used after the end of that.
+        public static let transactionEnded = Self(.transactionEnded)
+        /// A transaction makes more operations than one batch of a push can have.
+        public static let transactionTooLarge = Self(.transactionTooLarge)
+
+        /// What a refusal with this status says.
+        init(answer status: Int) {
+            switch status {
+            case 401: self = .unauthorized
+            case 409, 412: self = .conflict
+            case 404, 410: self = .notFound
+            case 500...: self = .serverError
+            default: self = Self(refusal: status) ?? .badRequest
+            }
+        }
 
         /// The refusals that mean the same wherever they come.
         init?(refusal status: Int) {

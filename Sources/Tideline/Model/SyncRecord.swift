@@ -28,6 +28,16 @@ public protocol SyncRecord: Codable, Sendable, Identifiable where ID == String {
     /// replaces the one that was found. Where `init(from:)` refuses empty texts or zeros, declare
     /// the columns that it asks for after that too. See ``RecordColumn``.
     static var columns: [RecordColumn<Self>] { get }
+
+    /// Indexes of the table on the device, each by its properties: none unless the model says some.
+    ///
+    /// A filter or an order by a property reads the whole table without one. Each index makes every
+    /// change of a row dearer.
+    ///
+    /// ```swift
+    /// static let indexes: [[any PartialKeyPath<TodoItem> & Sendable]] = [[\.complete, \.text]]
+    /// ```
+    static var indexes: [[any PartialKeyPath<Self> & Sendable]] { get }
 }
 
 extension SyncRecord {
@@ -36,6 +46,9 @@ extension SyncRecord {
 
     /// No declared columns: all are found.
     public static var columns: [RecordColumn<Self>] { [] }
+
+    /// No indexes.
+    public static var indexes: [[any PartialKeyPath<Self> & Sendable]] { [] }
 }
 
 /// A column that a model declares by hand.

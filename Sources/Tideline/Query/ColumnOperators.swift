@@ -65,7 +65,7 @@ extension Column {
     /// Whether the column has one of these values.
     ///
     /// ```swift
-    /// $0.state.isIn(["open", "waiting"])
+    /// try await todos.read(where: { $0.state.isIn(["open", "waiting"]) })
     /// ```
     public func isIn(_ values: some Sequence<Content>) -> Condition {
         map { column in

@@ -47,16 +47,23 @@ public struct Columns<Record> {
 /// Nothing is computed in Swift: the store or the server does that, and null follows the rules
 /// of the query, not of Swift: a comparison with null other than `==` and `!=` does not hold.
 public struct Column<Content>: Sendable {
-    package let built: Result<QueryExpression, SyncError>
+    /// The tree, or several of which one counts, where a value stands in for null.
+    private let built: Result<Alternatives, SyncError>
 
     package init(_ expression: QueryExpression) {
-        built = .success(expression)
+        built = .success(Alternatives(expression))
     }
 
     /// Takes errors that are not a ``SyncError`` for unsupported queries.
     package init(_ build: () throws -> QueryExpression) {
+        self.init(either: { Alternatives(try build()) })
+    }
+
+    init(either build: () throws -> Alternatives) {
         do {
-            built = .success(try build())
+            let alternatives = try build()
+            let isCondition = Content.self == Bool.self && alternatives.cases.count > 1
+            built = .success(isCondition ? Alternatives(alternatives.condition) : alternatives)
         } catch {
             built = .failure(
                 error as? SyncError ?? SyncError(.unsupportedQuery, "\(error)", cause: error)
@@ -65,19 +72,27 @@ public struct Column<Content>: Sendable {
     }
 
     /// The tree, or the first failure of its parts.
-    package func expression() throws -> QueryExpression { try built.get() }
+    package func expression() throws -> QueryExpression {
+        let cases = try built.get().cases
+        guard cases.count == 1, cases[0].guardCondition == nil else {
+            throw SyncError.unsupportedQuery("'??' outside of a comparison. Compare its value.")
+        }
+        return cases[0].value
+    }
+
+    func alternatives() throws -> Alternatives { try built.get() }
 
     package func map<Result>(
         _ transform: (QueryExpression) throws -> QueryExpression
     ) -> Column<Result> {
-        Column<Result> { try transform(try expression()) }
+        Column<Result>(either: { try alternatives().map(transform) })
     }
 
     func with<Other, Result>(
         _ other: Column<Other>,
         _ transform: (QueryExpression, QueryExpression) throws -> QueryExpression
     ) -> Column<Result> {
-        Column<Result> { try transform(try expression(), try other.expression()) }
+        Column<Result>(either: { try alternatives().with(other.alternatives(), transform) })
     }
 
     /// A literal of the type of a column.

@@ -154,28 +154,29 @@ extension Nodes.ForcedUnwrap: QueryNode {
 extension Nodes.NilCoalesce: QueryNode {
     /// The value where it is not null, the other one where it is.
     func walk(_ state: inout PredicateWalk) throws -> Alternatives {
-        let value = try state.visit(lhs)
-        let other = try state.visit(rhs)
-        if value.cases.allSatisfy(\.value.isNullLiteral) { return other }
-        // A null boolean is no condition that holds: nothing more needs to be said for `?? false`.
-        if Output.self == Bool.self, other.cases.count == 1,
-            other.condition.constantCondition == false
-        {
-            return Alternatives(value.condition)
-        }
-        var cases: [Alternative] = []
-        for one in value.cases where !one.value.isNullLiteral {
-            let isPresent = one.value.isCondition || one.value.isLiteral
-            let single = try Alternatives(cases: [one])
-            cases += isPresent ? [one] : single.when(.compare(.ne, one.value, .null))
-        }
-        cases += other.when(value.isNullAnywhere)
-        let either = try Alternatives(cases: cases)
-        return Output.self == Bool.self ? Alternatives(either.condition) : either
+        try state.visit(lhs).orElse(state.visit(rhs), isBoolean: Output.self == Bool.self)
     }
 }
 
 extension Alternatives {
+    /// This value where it is not null, the other one where it is.
+    func orElse(_ other: Alternatives, isBoolean: Bool) throws -> Alternatives {
+        if cases.allSatisfy(\.value.isNullLiteral) { return other }
+        // A null boolean is no condition that holds: nothing more needs to be said for `?? false`.
+        if isBoolean, other.cases.count == 1, other.condition.constantCondition == false {
+            return Alternatives(condition)
+        }
+        var either: [Alternative] = []
+        for one in cases where !one.value.isNullLiteral {
+            let isPresent = one.value.isCondition || one.value.isLiteral
+            let single = try Alternatives(cases: [one])
+            either += isPresent ? [one] : single.when(.compare(.ne, one.value, .null))
+        }
+        either += other.when(isNullAnywhere)
+        let result = try Alternatives(cases: either)
+        return isBoolean ? Alternatives(result.condition) : result
+    }
+
     /// The condition that the path taken has a null value.
     fileprivate var isNullAnywhere: QueryExpression {
         cases.reduce(.constant(false)) { result, one in

@@ -16,7 +16,7 @@ struct Alternative {
 }
 
 /// What a predicate's variable or subtree stands for.
-struct Alternatives {
+struct Alternatives: Sendable {
     /// More paths than this are refused: the query would grow without bounds.
     static let countMax = 16
 
@@ -29,30 +29,30 @@ struct Alternatives {
     init(cases: [Alternative]) throws {
         guard cases.count <= Self.countMax else {
             throw SyncError.unsupportedQuery(
-                "a predicate with too many '??', '?.' or '?:' in one comparison. Split it."
+                "a condition with too many '??', '?.' or '?:' in one comparison. Split it."
             )
         }
         self.cases = cases
     }
 
-    func map(_ transform: (QueryExpression) -> QueryExpression) -> Alternatives {
+    func map(_ transform: (QueryExpression) throws -> QueryExpression) rethrows -> Alternatives {
         var copy = self
         for index in copy.cases.indices {
-            copy.cases[index].value = transform(copy.cases[index].value)
+            copy.cases[index].value = try transform(copy.cases[index].value)
         }
         return copy
     }
 
     func with(
         _ other: Alternatives,
-        _ transform: (QueryExpression, QueryExpression) -> QueryExpression
+        _ transform: (QueryExpression, QueryExpression) throws -> QueryExpression
     ) throws -> Alternatives {
         try Alternatives(
             cases: cases.flatMap { one in
-                other.cases.map { two in
+                try other.cases.map { two in
                     Alternative(
                         guardCondition: Self.both(one.guardCondition, two.guardCondition),
-                        value: transform(one.value, two.value)
+                        value: try transform(one.value, two.value)
                     )
                 }
             }

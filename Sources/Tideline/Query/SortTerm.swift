@@ -15,8 +15,13 @@ public struct SortTerm<Record>: Sendable {
     private let key: Result<SortKey, SyncError>
 
     private init(ascending: Bool, _ column: () throws -> String) {
-        let built = Column<Never> { QueryExpression(.field(try column())) }
-        key = built.built.map { SortKey($0, ascending: ascending) }
+        do {
+            key = .success(SortKey(QueryExpression(.field(try column())), ascending: ascending))
+        } catch {
+            key = .failure(
+                error as? SyncError ?? SyncError(.unsupportedQuery, "\(error)", cause: error)
+            )
+        }
     }
 
     /// Small values first.

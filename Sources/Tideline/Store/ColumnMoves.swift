@@ -84,7 +84,7 @@ struct ColumnMoves {
 
     /// Puts every row again that has unknown members, or a value in a column of another type.
     private func putAgain(in database: Database) throws {
-        let rows = SQLiteTransaction(database: database, tables: [table.schema.name: table])
+        let rows = SQLiteTransaction(database, [table.schema.name: table])
         let lost = self.lost.sorted { $0.key < $1.key }
         let moved = changed.map(former) + lost.map { Identifier($0.key).quoted }
         let conditions = [SQLiteTable.extraColumn] + moved

@@ -11,7 +11,7 @@ public import TidelineCore
 ///
 /// Guarantees that the client builds on: a transaction happens whole or not at all, also when the
 /// process is killed; when ``write(_:)`` has returned, it survives a loss of power; a read sees one
-/// state between two transactions.
+/// state between two transactions. <doc:WritingAStore> has an example, and how to check it.
 public protocol LocalStore: Sendable {
     /// Makes the tables and columns that are missing; called once, before anything else.
     ///
@@ -93,6 +93,27 @@ public protocol LocalStoreWriter: LocalStoreReader {
     /// Removes rows; how many there were.
     @discardableResult
     func delete(ids: [Value], in table: String) throws -> Int
+}
+
+extension TableQuery {
+    /// The query in the words of a table: for stores that answer it by `apply(to:)`.
+    ///
+    /// Names become those of the columns, literals values of their types, and an enumeration is
+    /// ordered by position.
+    ///
+    /// ```swift
+    /// let found = try query.checked(for: schema).apply(to: all).rows
+    /// ```
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
+    ///   have, and for what has no meaning for the type of one.
+    public func checked(for schema: TableSchema) throws -> TableQuery {
+        do {
+            return try FilterChecker(schema: schema).query(self)
+        } catch {
+            throw SyncError.unsupportedQuery(error.message)
+        }
+    }
 }
 
 extension LocalStoreWriter {

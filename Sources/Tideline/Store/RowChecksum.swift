@@ -65,8 +65,17 @@ struct RowChecksum {
         mix(Self.hash(blob, seed: column.seed), column, kind: 4)
     }
 
+    /// A value that its column holds, as it is bound.
+    mutating func add(_ value: Value, _ column: Column) {
+        switch value {
+        case .integer(let value): add(integer: value, column)
+        case .string(var text): text.withUTF8 { add(text: $0, column) }
+        case let value: add(SQLiteStoreSQL.stored(value), column)
+        }
+    }
+
     /// What a bound value becomes in the file.
-    mutating func add(_ value: SQLValue, _ column: Column) {
+    private mutating func add(_ value: SQLValue, _ column: Column) {
         switch value {
         case .null: break
         case .integer(let value): add(integer: value, column)
@@ -128,34 +137,33 @@ struct RowChecksum {
     }
 }
 
-/// The declared type of a column of the file: what SQLite stores in it without making it another.
-enum StorageClass: String {
-    case text = "TEXT"
-    case integer = "INTEGER"
-    case real = "REAL"
-    case blob = "BLOB"
-
-    init(_ type: ColumnType) {
-        self =
-            switch type {
-            case .string, .decimal, .date, .time, .guid, .json, .enumeration: .text
-            case .integer, .boolean, .dateTime: .integer
-            case .number: .real
-            case .binary: .blob
-            }
-    }
-}
-
-/// A store that can tell which rows something else changed.
+/// A store that can tell which rows are as they were stored.
 package protocol ChecksumReader: LocalStoreReader {
-    /// The ids of the rows, of those that match, whose values are not those that were stored.
-    func changedIDs(_ filter: Filter?, in table: String) throws -> [String]
+    /// The rows, of those that match, whose values are not known to be those that were stored.
+    func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows
 }
 
-extension SQLiteTransaction: ChecksumReader {
-    func changedIDs(_ filter: Filter?, in name: String) throws -> [String] {
+/// Rows that may hold other values than were stored, by their ids.
+package struct UncertainRows: Sendable {
+    /// Something else changed them.
+    package var changed: [String] = []
+    /// Nothing tells what was stored.
+    package var unknown: [String] = []
+
+    /// Both.
+    package var ids: [String] { changed + unknown }
+}
+
+/// A store that can be told that a row is not what the server gave under the version of the row.
+package protocol ChecksumWriter: LocalStoreWriter {
+    /// The row counts as uncertain until it is stored again.
+    func dropChecksum(ofRow id: String, in table: String) throws
+}
+
+extension SQLiteTransaction: ChecksumReader, ChecksumWriter {
+    func uncertainRows(_ filter: Filter?, in name: String) throws -> UncertainRows {
         let table = try self.table(name)
-        guard table.hasExtra else { return [] }
+        guard table.hasExtra else { return UncertainRows() }
         // Also the columns that the model does not have any more.
         let columns = try storedColumns(of: table)
         let list = columns.map { Identifier($0).quoted }.joined(separator: ", ")
@@ -164,15 +172,28 @@ extension SQLiteTransaction: ChecksumReader {
         let statement = try database.prepare(sql.text(for: .sqlite))
         defer { statement.reset() }
         try statement.bind(sql.bindings)
-        var changed: [String] = []
+        var uncertain = UncertainRows()
         while try statement.step() {
             var checksum = RowChecksum()
             for (index, column) in places.enumerated() {
                 checksum.add(stored: statement.cell(Int32(index + 2)), column)
             }
-            if checksum.value != statement.cell(0).integer { changed.append(statement.text(1)) }
+            let stored = statement.cell(0)
+            if stored.isNull {
+                uncertain.unknown.append(statement.text(1))
+            } else if checksum.value != stored.integer {
+                uncertain.changed.append(statement.text(1))
+            }
         }
-        return changed
+        return uncertain
+    }
+
+    func dropChecksum(ofRow id: String, in name: String) throws {
+        let table = try self.table(name)
+        guard table.hasExtra else { return }
+        let statement = try database.prepare(table.dropChecksumByID)
+        statement.bind(1, SQLiteStoreSQL.stored(.string(id)))
+        try statement.run()
     }
 
     private func storedColumns(of table: SQLiteTable) throws -> [String] {

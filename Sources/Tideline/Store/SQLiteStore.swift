@@ -24,8 +24,14 @@ public final class SQLiteStore: LocalStore {
     private let observer: WriterObserver
     private let readers: LentDatabases?
     private let log: StoreLog?
-    private let hub = ChangeHub()
+    /// Nil where no other process can have the file.
+    private let foreign: ForeignChanges?
+    let turn: SyncTurn?
+    private let hub = ChangeHub<Set<String>>()
+    private let rowHub = ChangeHub<StoreChange>()
     private let tables = Mutex(OpenedTables())
+    /// Whether the disk had no room for what the log holds.
+    private let isLogStuck = Mutex(false)
 
     /// The log that stays on the disk when it was longer for a while.
     private static let logBytesKept = 4 << 20
@@ -62,6 +68,8 @@ public final class SQLiteStore: LocalStore {
             try SQLiteStoreSchema.prepare(database, path: path)
             observer = WriterObserver(database)
             log = isInline || isShortOfSpace ? nil : StoreLog(of: database, path: path)
+            foreign = isInline ? nil : try ForeignChanges(of: database)
+            turn = isInline ? nil : SyncTurn(of: path)
             writer =
                 isInline
                 ? DatabaseThreads(inline: database)
@@ -72,7 +80,10 @@ public final class SQLiteStore: LocalStore {
         }
     }
 
-    deinit { writer.stop() }
+    deinit {
+        foreign?.end()
+        writer.stop()
+    }
 
     /// Ends the use of the file: what the log holds is moved into it, and nothing holds it open.
     ///
@@ -81,6 +92,7 @@ public final class SQLiteStore: LocalStore {
     /// that may be copied, moved or removed is closed before.
     public func close() async throws {
         readers?.close()
+        foreign?.end()
         await log?.close()
         do {
             try await writer.run { try? $0.foldLog() }
@@ -89,6 +101,7 @@ public final class SQLiteStore: LocalStore {
         }
         await writer.finish()
         hub.finish()
+        rowHub.finish()
     }
 
     /// Makes the tables and columns that are missing.
@@ -114,12 +127,12 @@ public final class SQLiteStore: LocalStore {
         do {
             guard let readers else {
                 return try await writer.run {
-                    try body(SQLiteTransaction(database: $0, tables: tables))
+                    try body(SQLiteTransaction($0, tables))
                 }
             }
             return try readers.lend { database in
                 try database.snapshot {
-                    try body(SQLiteTransaction(database: database, tables: tables))
+                    try body(SQLiteTransaction(database, tables))
                 }
             }
         } catch let error as SQLiteError {
@@ -145,35 +158,82 @@ public final class SQLiteStore: LocalStore {
     ) async throws -> Result {
         let opened = tables.withLock { $0 }
         let tables = opened.byName
-        let (result, changed): (Result, Set<String>)
+        typealias Written = (result: Result, tables: Set<String>, rows: [String: StoreChange.Rows]?)
+        let written: Written
         do {
-            (result, changed) = try await writer.run { [observer, log] database in
+            written = try await writer.run { [self] database in
                 defer { log?.committed(database) }
-                func transaction() throws -> Result {
+                func transaction() throws -> Written {
                     _ = observer.take()
-                    return try database.transaction(isFlushed: !isRepeatable) {
-                        try body(SQLiteTransaction(database: database, tables: tables))
+                    let rows = rowHub.isWatched ? RowRecorder() : nil
+                    let result = try database.transaction(isFlushed: !isRepeatable) {
+                        try body(SQLiteTransaction(database, tables, rows))
                     }
+                    return (result, observer.take(), rows?.tables)
+                }
+                // Else the log would take what was freed since.
+                if isLogStuck.withLock({ $0 }) { _ = foldFullLog(database) }
+                do {
+                    return try transaction()
+                } catch let error as SQLiteError where error.isFull {
+                    guard foldFullLog(database) else { throw error }
                 }
                 do {
-                    return (try transaction(), observer.take())
+                    return try transaction()
                 } catch let error as SQLiteError where error.isFull {
-                    // The log holds pages many times over. What was freed elsewhere lets it be
-                    // folded, and that frees the rest.
-                    try? database.execute(Self.foldsOften)
-                    guard (try? database.foldLog()) != nil else { throw error }
-                    return (try transaction(), observer.take())
+                    // What the transaction took of the disk is given back.
+                    _ = foldFullLog(database)
+                    throw error
                 }
             }
         } catch let error as SQLiteError {
             throw SyncError.store(error, at: path)
         }
-        if !changed.isEmpty { hub.publish(opened.names(ofWritten: changed)) }
-        return result
+        if !written.tables.isEmpty {
+            let names = opened.names(ofWritten: written.tables)
+            hub.publish(names)
+            // Where somebody began to watch meanwhile, nobody noted the rows.
+            rowHub.publish(written.rows.map(opened.change) ?? StoreChange(all: names))
+        }
+        return written.result
+    }
+
+    /// Folds the log on a disk that is full, from now on often; false where there is no room for it.
+    ///
+    /// The log holds pages many times over: what was freed elsewhere lets it be folded, and that
+    /// frees the rest.
+    private func foldFullLog(_ database: Database) -> Bool {
+        try? database.execute(Self.foldsOften)
+        let isFolded = (try? database.foldLog()) != nil
+        isLogStuck.withLock { $0 = !isFolded }
+        return isFolded
     }
 
     /// The tables that each transaction of this store changed.
-    public func changes() -> AsyncStream<Set<String>> { hub.stream() }
+    ///
+    /// After a change by another process on the same file, within a quarter of a second, all tables.
+    public func changes() -> AsyncStream<Set<String>> {
+        defer { watchOthers() }
+        return hub.stream()
+    }
+
+    private func watchOthers() {
+        foreign?.watch(writer) { [hub, rowHub] in
+            hub.isWatched || rowHub.isWatched
+        } tell: { [weak self] in
+            guard let self else { return }
+            let names = Set(tables.withLock { $0.byName.keys })
+            hub.publish(names)
+            rowHub.publish(StoreChange(all: names))
+        }
+    }
+}
+
+extension SQLiteStore: RowChangeStore {
+    package func rowChanges() -> AsyncStream<StoreChange> {
+        defer { watchOthers() }
+        return rowHub.stream()
+    }
 }
 
 /// The tables that were opened, by name.
@@ -186,6 +246,17 @@ private struct OpenedTables: Sendable {
         let name = table.schema.name
         byName[name] = table
         names[name.lowercased(), default: []].insert(name)
+    }
+
+    /// What was written, under each name of its table.
+    func change(_ written: [String: StoreChange.Rows]) -> StoreChange {
+        var all: [String: StoreChange.Rows] = [:]
+        for (table, rows) in written {
+            for name in names(ofWritten: [table]) {
+                all[name] = all[name].map { StoreChange.joined($0, rows) } ?? rows
+            }
+        }
+        return StoreChange(all)
     }
 
     /// The names by which the tables were opened that the file calls so.
@@ -205,55 +276,4 @@ private struct WriterObserver: @unchecked Sendable {
     init(_ database: Database) { database.observeWrites(observer) }
 
     func take() -> Set<String> { observer.take() }
-}
-
-/// Tells listeners which tables changed.
-final class ChangeHub: Sendable {
-    private struct State {
-        var next = 0
-        var listeners: [Int: AsyncStream<Set<String>>.Continuation] = [:]
-        var isFinished = false
-    }
-
-    private let state = Mutex(State())
-
-    func stream() -> AsyncStream<Set<String>> {
-        AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
-            let id = state.withLock { state -> Int? in
-                guard !state.isFinished else { return nil }
-                state.next += 1
-                state.listeners[state.next] = continuation
-                return state.next
-            }
-            guard let id else { return continuation.finish() }
-            continuation.onTermination = { [weak self] _ in
-                _ = self?.state.withLock { $0.listeners.removeValue(forKey: id) }
-            }
-        }
-    }
-
-    /// Ends every stream, also those that are asked for later.
-    func finish() {
-        let listeners = state.withLock { state in
-            state.isFinished = true
-            return Array(state.listeners.values)
-        }
-        for listener in listeners { listener.finish() }
-    }
-
-    func publish(_ tables: Set<String>) {
-        let listeners = state.withLock { Array($0.listeners.values) }
-        for listener in listeners { listener.merge(tables) }
-    }
-}
-
-extension AsyncStream<Set<String>>.Continuation {
-    /// Hands a change to a listener with a buffer of one; what it has not read yet is merged into
-    /// it, so that no table is forgotten however slow the listener is.
-    package func merge(_ tables: Set<String>) {
-        var next = tables
-        while case .dropped(let unread) = yield(next), !unread.isSubset(of: next) {
-            next.formUnion(unread)
-        }
-    }
 }

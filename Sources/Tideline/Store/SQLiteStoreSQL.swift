@@ -57,16 +57,15 @@ enum SQLiteStoreSQL {
         return sql
     }
 
-    /// The checksum, the id and these columns of the rows that match and have a checksum.
+    /// The checksum, the id and these columns of the rows that match.
     static func checksums(_ filter: Filter?, _ table: SQLiteTable, columns: String) throws -> SQL {
         let checksum = Identifier(SQLiteTable.checksum)
         var sql: SQL = """
             SELECT \(checksum), "id", \(SQL(verbatim: columns))
             FROM \(Identifier(table.schema.name))
-            WHERE \(checksum) IS NOT NULL
             """
         if let filter = try checked(filter, table) {
-            sql.append(" AND (\(renderer(table).condition(filter)))")
+            sql.append(" WHERE \(renderer(table).condition(filter))")
         }
         return sql
     }

@@ -15,6 +15,7 @@ struct SQLiteTable: Sendable {
     let selectByID: String
     let deleteByID: String
     let setMaskByID: String
+    let dropChecksumByID: String
     let hasExtra: Bool
     /// What each column holds as it came.
     let cells: [CellKind]
@@ -52,6 +53,9 @@ struct SQLiteTable: Sendable {
         deleteByID = "DELETE FROM \(table) WHERE \"id\" = ?1"
         setMaskByID = """
             UPDATE \(table) SET \(Identifier(HeldMask.name).quoted) = ?2 WHERE "id" = ?1
+            """
+        dropChecksumByID = """
+            UPDATE \(table) SET \(Identifier(Self.checksum).quoted) = NULL WHERE "id" = ?1
             """
         if hasExtra { names.append(Identifier(Self.checksum).quoted) }
         let marks = names.indices.map { "?\($0 + 1)" }.joined(separator: ", ")
@@ -173,14 +177,20 @@ enum SQLiteStoreSchema {
     static func makeTables(_ schemas: [TableSchema], in database: Database) throws -> [SQLiteTable]
     {
         let tables = schemas.map(SQLiteTable.init)
-        for table in tables { try make(table, in: database) }
+        for table in tables {
+            // First: a column that an index names cannot be moved.
+            let indexes = TableIndexes(of: table.schema)
+            try indexes.removeOthers(in: database)
+            try make(table, in: database)
+            try indexes.make(in: database)
+        }
         for table in tables { try ColumnMemory.keep(table, in: database) }
         let names = Set(schemas.map(\.name))
         for index in SystemTables.indexes where names.contains(index.table) {
             let columns = index.columns.map { Identifier($0).quoted }.joined(separator: ", ")
             try database.execute(
                 """
-                CREATE INDEX IF NOT EXISTS \(Identifier(index.table + "_index").quoted)
+                CREATE INDEX IF NOT EXISTS \(Identifier(index.name).quoted)
                 ON \(Identifier(index.table).quoted) (\(columns))
                 """
             )

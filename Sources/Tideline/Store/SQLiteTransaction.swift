@@ -8,10 +8,17 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
     let database: Database
     let tables: [String: SQLiteTable]
     private let plans = PutPlans()
+    private let recorder: RowRecorder?
 
-    init(database: Database, tables: [String: SQLiteTable]) {
+    /// `recorder` notes what rows are written.
+    init(
+        _ database: Database,
+        _ tables: [String: SQLiteTable],
+        _ recorder: RowRecorder? = nil
+    ) {
         self.database = database
         self.tables = tables
+        self.recorder = recorder
     }
 
     func table(_ name: String) throws -> SQLiteTable {
@@ -73,8 +80,14 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
     func put(_ rows: [Row], in table: String) throws {
         for row in rows {
             let plan = try plan(row.rowLayout, table)
-            bind(row, plan)
+            let isAsGiven = bind(row, plan)
             try plan.statement.run()
+            guard let recorder, plan.table.schema.hasSystemColumns else { continue }
+            if isAsGiven {
+                recorder.note(row["id"], row, in: table)
+            } else {
+                recorder.noteAll(in: table)
+            }
         }
     }
 
@@ -86,21 +99,32 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
         return plan
     }
 
-    private func bind(_ row: Row, _ plan: PutPlan) {
+    /// Binds the values of a row; false when SQL sees one of them as something else.
+    private func bind(_ row: Row, _ plan: PutPlan) -> Bool {
         let (table, statement) = (plan.table, plan.statement)
         let values = row.allValues
+        var checksum = RowChecksum()
         var rest = Row()
+        var isAsGiven = true
         for (index, source) in plan.sources.enumerated() {
-            if let source, table.cells[index].holds(values[source]) {
-                SQLiteStoreSQL.bind(values[source], statement, Int32(index + 1))
-            } else {
-                if let source { rest[table.columns[index].name] = values[source] }
-                statement.bindNull(Int32(index + 1))
+            let place = Int32(index + 1)
+            guard let source else {
+                statement.bindNull(place)
+                continue
             }
+            let value = values[source]
+            guard table.cells[index].holds(value) else {
+                rest[table.columns[index].name] = value
+                statement.bindNull(place)
+                isAsGiven = false
+                continue
+            }
+            if case .date(let date) = value, Value.milliseconds(date) != value { isAsGiven = false }
+            SQLiteStoreSQL.bind(value, statement, place)
+            if let column = table.checked[index] { checksum.add(value, column) }
         }
-        guard table.hasExtra else { return }
+        guard table.hasExtra else { return isAsGiven }
         for name in plan.extras { rest[name] = row[name] }
-        var checksum = checksum(values, plan)
         if rest.count == 0 {
             statement.bindNull(table.extraPlace)
         } else {
@@ -111,24 +135,11 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
             }
         }
         statement.bind(table.checksumPlace, checksum)
-    }
-
-    /// The checksum of the values that are bound to columns.
-    private func checksum(_ values: [Value], _ plan: PutPlan) -> RowChecksum {
-        var checksum = RowChecksum()
-        for (index, source) in plan.sources.enumerated() {
-            guard let source, let column = plan.table.checked[index] else { continue }
-            switch values[source] {
-            case let value where !plan.table.cells[index].holds(value): break
-            case .integer(let value): checksum.add(integer: value, column)
-            case .string(var text): text.withUTF8 { checksum.add(text: $0, column) }
-            case let value: checksum.add(SQLiteStoreSQL.stored(value), column)
-            }
-        }
-        return checksum
+        return isAsGiven
     }
 
     func put(_ page: PageCells, bits: Int64, in table: String) throws {
+        recorder?.noteAll(in: table)
         let table = try self.table(table)
         let statement = try database.prepare(table.insert)
         // What is bound points into the page.
@@ -199,14 +210,15 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
         return database.lastID
     }
 
-    func delete(ids: [Value], in table: String) throws -> Int {
-        let table = try self.table(table)
+    func delete(ids: [Value], in name: String) throws -> Int {
+        let table = try self.table(name)
         let statement = try database.prepare(table.deleteByID)
         var count = 0
         for id in ids {
             statement.bind(1, SQLiteStoreSQL.stored(id))
             try statement.run()
             count += database.changes
+            if table.schema.hasSystemColumns { recorder?.note(id, nil, in: name) }
         }
         return count
     }

@@ -71,8 +71,10 @@ enum SystemTables {
     ]
 
     /// The columns that look-ups go by, for stores that have indexes.
-    static let indexes: [(table: String, columns: [String])] = [
-        (operations, ["table", "itemId"]), (errors, ["operationId"]),
+    static let indexes: [(name: String, table: String, columns: [String])] = [
+        (operations + "_index", operations, ["table", "itemId"]),
+        (operations + "_groups", operations, ["group"]),
+        (errors + "_index", errors, ["operationId"]),
     ]
 }
 

@@ -16,17 +16,25 @@ final class CurlLoop {
     private let multi: UnsafeMutableRawPointer
     private let inbox: CurlInbox
     private let limits: TransportLimits
+    /// The path of a PEM file.
+    private let certificateAuthorities: String?
     private var waiting: [CurlCall] = []
     private var live: [UnsafeMutableRawPointer: CurlTransfer] = [:]
     private var idle: [UnsafeMutableRawPointer] = []
 
     /// Nil when libcurl cannot start, which it does only without memory; calls then expire.
-    init?(_ multi: CurlMulti, inbox: CurlInbox, limits: TransportLimits) {
+    init?(
+        _ multi: CurlMulti,
+        inbox: CurlInbox,
+        _ limits: TransportLimits,
+        _ certificateAuthorities: String?
+    ) {
         guard let handle = multi.handle else { return nil }
         self.multi = handle
         self.inbox = inbox
         self.limits = limits
-        tideline_curl_keep_connections(handle, limits.callsMax)
+        self.certificateAuthorities = certificateAuthorities
+        tideline_curl_keep_connections(handle, max(1, limits.callsMax))
     }
 
     func run() {
@@ -48,7 +56,7 @@ final class CurlLoop {
 
     private func admit() {
         var taken = 0
-        while taken < waiting.count, live.count < limits.callsMax {
+        while taken < waiting.count, live.count < max(1, limits.callsMax) {
             let call = waiting[taken]
             taken += 1
             if !call.isFinished { start(call) }
@@ -62,7 +70,7 @@ final class CurlLoop {
             return
         }
         let transfer = CurlTransfer(call, bytesMax: limits.responseBytesMax)
-        var code = CurlOptions.set(on: easy, for: transfer, limits: limits)
+        var code = CurlOptions.set(on: easy, for: transfer, limits, certificateAuthorities)
         if code == CURLE_OK, curl_multi_add_handle(multi, easy) != CURLM_OK {
             code = CURLE_FAILED_INIT
         }

@@ -35,7 +35,8 @@ enum CurlOptions {
     static func set(
         on easy: UnsafeMutableRawPointer,
         for transfer: CurlTransfer,
-        limits: TransportLimits
+        _ limits: TransportLimits,
+        _ certificateAuthorities: String?
     ) -> CURLcode {
         let request = transfer.call.request
         let context = Unmanaged.passUnretained(transfer).toOpaque()
@@ -49,6 +50,10 @@ enum CurlOptions {
         var code = tideline_curl_set_text(easy, CURLOPT_URL, request.url.absoluteString)
         if code == CURLE_OK { code = tideline_curl_allow_only_http(easy) }
         if code == CURLE_OK { code = setMethod(on: easy, request) }
+        // The system's are in a folder, and stay.
+        if code == CURLE_OK, let certificateAuthorities {
+            code = tideline_curl_set_text(easy, CURLOPT_CAINFO, certificateAuthorities)
+        }
         guard code == CURLE_OK else { return code }
         setRules(on: easy)
         setLimits(on: easy, limits, for: transfer.call)
@@ -84,6 +89,8 @@ enum CurlOptions {
         tideline_curl_set_long(easy, CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
         tideline_curl_set_long(easy, CURLOPT_HTTP09_ALLOWED, 0)
         tideline_curl_set_long(easy, CURLOPT_FOLLOWLOCATION, 0)
+        tideline_curl_set_long(easy, CURLOPT_SSL_VERIFYPEER, 1)
+        tideline_curl_set_long(easy, CURLOPT_SSL_VERIFYHOST, 2)
         tideline_curl_set_long(easy, CURLOPT_PATH_AS_IS, 1)
         tideline_curl_set_long(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         tideline_curl_set_text(easy, CURLOPT_ACCEPT_ENCODING, "")

@@ -15,6 +15,11 @@ import TidelineCore
 /// Proxies are taken from the environment (`https_proxy`, `no_proxy`), except for loopback.
 /// When a kept connection turns out to be dead before any response, libcurl sends the request
 /// again on a new one: a server can get it twice.
+///
+/// ```swift
+/// let transport = CurlTransport(certificateAuthorities: "/etc/ssl/own.pem")
+/// let client = SyncClient(endpoint: url, transport: transport)
+/// ```
 public final class CurlTransport: Transport {
     private let limits: TransportLimits
     private let inbox: CurlInbox
@@ -22,9 +27,14 @@ public final class CurlTransport: Transport {
 
     /// Starts the thread of a new transport; it ends with the transport.
     ///
-    /// - Parameter limits: The bounds besides the timeout of each request.
-    public init(limits: TransportLimits = TransportLimits()) {
-        precondition(limits.callsMax > 0, "callsMax is a count of calls, at least one")
+    /// - Parameters:
+    ///   - limits: The bounds besides the timeout of each request.
+    ///   - certificateAuthorities: The path of a PEM file with certificates of authorities that are
+    ///     trusted beside those of the system. TLS is always verified.
+    public init(
+        limits: TransportLimits = TransportLimits(),
+        certificateAuthorities: String? = nil
+    ) {
         self.limits = limits
         let multi = CurlMulti()
         let inbox = CurlInbox(multi)
@@ -32,7 +42,7 @@ public final class CurlTransport: Transport {
         Thread.detachNewThread {
             // Named from within, in 15 characters: else the system does not take the name.
             Thread.current.name = "tideline.http"
-            CurlLoop(multi, inbox: inbox, limits: limits)?.run()
+            CurlLoop(multi, inbox: inbox, limits, certificateAuthorities)?.run()
         }
     }
 

@@ -11,6 +11,18 @@ public import TidelineCore
 ///
 /// Three implementations exist: ``CurlTransport``, `URLSessionTransport`, and the in-process
 /// transport of the test kit, which calls the server's router without a socket.
+///
+/// ```swift
+/// struct Labelled: Transport {
+///     let inner: any Transport
+///
+///     func send(_ request: TransportRequest) async throws -> TransportResponse {
+///         var request = request
+///         request.headers["X-App"] = "todo"
+///         return try await inner.send(request)
+///     }
+/// }
+/// ```
 public protocol Transport: Sendable {
     /// Sends a request and returns the complete response.
     ///
@@ -115,7 +127,7 @@ public struct TransportLimits: Sendable {
     /// A small compressed body can become a large one; the limit ends it.
     public var responseBytesMax = 64 << 20
 
-    /// The most calls on the wire at once; the others wait within their own timeouts.
+    /// The most calls on the wire at once, at least one; the others wait within their own timeouts.
     ///
     /// Also the number of connections that are kept open.
     public var callsMax = 16

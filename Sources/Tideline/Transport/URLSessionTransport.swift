@@ -11,22 +11,30 @@ import TidelineCore
 public final class URLSessionTransport: Transport {
     private let limits: TransportLimits
     private let session: URLSession
+    private let authorities: CertificateAuthorities?
 
     /// Makes a session of its own.
     ///
-    /// - Parameter limits: The bounds besides the timeout of each request.
-    public init(limits: TransportLimits = TransportLimits()) {
+    /// - Parameters:
+    ///   - limits: The bounds besides the timeout of each request.
+    ///   - certificateAuthorities: The path of a PEM file with certificates of authorities that are
+    ///     trusted beside those of the system. TLS is always verified.
+    public init(
+        limits: TransportLimits = TransportLimits(),
+        certificateAuthorities: String? = nil
+    ) {
         self.limits = limits
+        authorities = certificateAuthorities.map(CertificateAuthorities.init)
         let configuration = URLSessionConfiguration.ephemeral
         configuration.urlCache = nil
         configuration.httpCookieStorage = nil
         configuration.httpShouldSetCookies = false
         configuration.urlCredentialStorage = nil
         configuration.requestCachePolicy = .reloadIgnoringLocalCacheData
-        configuration.httpMaximumConnectionsPerHost = limits.callsMax
+        configuration.httpMaximumConnectionsPerHost = max(1, limits.callsMax)
         session = URLSession(
             configuration: configuration,
-            delegate: nil,
+            delegate: authorities,
             delegateQueue: nil
         )
     }
@@ -39,6 +47,7 @@ public final class URLSessionTransport: Transport {
     /// Sends a request; see ``Transport/send(_:)``.
     public func send(_ request: TransportRequest) async throws -> TransportResponse {
         try EndpointRules.check(request.url, allowsInsecure: true)
+        try authorities?.check()
         return try await withThrowingTaskGroup(of: TransportResponse.self) { group in
             group.addTask { try await self.perform(request) }
             group.addTask {
@@ -55,6 +64,7 @@ public final class URLSessionTransport: Transport {
     /// Sends a request and returns its head; see ``Transport/stream(_:)``.
     public func stream(_ request: TransportRequest) async throws -> TransportStream {
         try EndpointRules.check(request.url, allowsInsecure: true)
+        try authorities?.check()
         var sent = makeRequest(request)
         // URLSession counts silence, and events may be silent for long.
         sent.timeoutInterval = Self.streamSilenceMax

@@ -129,6 +129,8 @@ public struct TableSchema: Hashable, Sendable {
     public var name: String
     /// Its columns, without `id`, `createdAt`, `updatedAt`, `version`, `deleted`.
     public var columns: [ColumnDefinition]
+    /// The indexes of a store on a device, each by the names of its columns.
+    public var indexes: [[String]] = []
     /// The type of the key column `id`; only a local store's own tables have another than text.
     public var key = ColumnType.string
     /// Whether the table has the system columns beside `id`.

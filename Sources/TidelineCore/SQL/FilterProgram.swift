@@ -18,7 +18,11 @@ package final class FilterProgram: Sendable {
         let type: ExpressionType
     }
 
-    init(_ expression: QueryExpression, isCondition: Bool, in renderer: FilterRenderer) {
+    package init(
+        _ expression: QueryExpression,
+        isCondition: Bool,
+        in renderer: FilterRenderer
+    ) {
         self.expression = expression
         self.isCondition = isCondition
         unit = renderer.dateUnit
@@ -42,7 +46,7 @@ package final class FilterProgram: Sendable {
     }
 
     /// The columns whose values are the arguments, in this order.
-    var columnNames: [String] { columns.map(\.name) }
+    package var columnNames: [String] { columns.map(\.name) }
 
     /// The value, or 0 or 1, for the row with these columns.
     package func evaluate(_ arguments: [SQLValue], _ watch: EvaluationWatch?) -> SQLValue {

@@ -5,7 +5,8 @@
 // and comparisons of conditions need.
 //
 // Columns hold: instants as whole units since 1970, booleans and numbers as such, decimals as
-// canonical text, binary as bytes, everything else as text.
+// canonical text, binary as bytes, everything else as text. PostgreSQL has types of its own for
+// them; what stands in a statement is SQLDialect's to say.
 
 import Foundation
 
@@ -63,8 +64,8 @@ package struct FilterRenderer {
 
     func orderKey(_ expression: QueryExpression) -> SQL {
         let value = value(expression)
-        // A condition may be constant, and a bare number would be the number of a column.
-        if expression.isCondition { return "\(value) + 0" }
+        if expression.isCondition { return dialect.conditionKey(value) }
+        if case .value = expression.kind { return dialect.constantKey(value) }
         return type(expression) == .decimal ? dialect.decimalKey(value) : value
     }
 
@@ -72,7 +73,7 @@ package struct FilterRenderer {
     package func stored(_ value: Value) -> SQLValue {
         switch value {
         case .null: .null
-        case .bool(let value): dialect.boolean(value)
+        case .bool(let value): .integer(value ? 1 : 0)
         case .integer(let value): .integer(value)
         case .number(let value): .real(value)
         case .decimal(let value): .text(DecimalText.canonical(value))
@@ -86,6 +87,9 @@ package struct FilterRenderer {
         case .json(let value): .text(value.text)
         }
     }
+
+    /// The same value in a statement.
+    func literal(_ value: Value) -> SQL { dialect.literal(value, stored: stored(value)) }
 
     // MARK: - Conditions
 
@@ -149,16 +153,18 @@ package struct FilterRenderer {
 
     /// A value that may be null; conditions give true or false.
     package func value(_ expression: QueryExpression) -> SQL {
-        steps(expression) > Self.stepsMax
+        dialect.nestsShallow && steps(expression) > Self.stepsMax
             ? program(expression, isCondition: false) : plain(expression)
     }
 
     /// A value that is part of something rendered.
     func plain(_ expression: QueryExpression) -> SQL {
         switch expression.kind {
-        case .field(let name): return column(name)
+        case .field(let name):
+            let isNullable = schema.column(named: name)?.isNullable ?? true
+            return dialect.column(column(name), type(expression), isNullable: isNullable)
         case .value(.null): return "NULL"
-        case .value(let value): return "\(stored(value))"
+        case .value(let value): return literal(value)
         case .arithmetic(let operation, let left, let right):
             return dialect.call(operation.rawValue, [plain(left), plain(right)])
         case .negate(let operand): return dialect.call("negate", [plain(operand)])

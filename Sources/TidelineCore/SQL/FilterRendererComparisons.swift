@@ -14,7 +14,9 @@ extension FilterRenderer {
         if let simple = condition(comparison, left, right, mode) { return simple }
         switch (type(left), type(right)) {
         case (.decimal, .decimal) where comparison == .eq || comparison == .ne: break
-        case (.decimal, _), (_, .decimal): return compareDecimals(comparison, left, right, mode)
+        case (.decimal, _) where dialect.keepsDecimalsAsText,
+            (_, .decimal) where dialect.keepsDecimalsAsText:
+            return compareDecimals(comparison, left, right, mode)
         case (.dateTime, .dateTime) where isComputedInstant(left) || isComputedInstant(right):
             let isNeverNull = isNeverNull(left) || isNeverNull(right)
             return apply(comparison, instant(left), instant(right), isNeverNull, mode)
@@ -145,7 +147,7 @@ extension FilterRenderer {
             }
             return condition(parts.count == 1 ? parts[0] : QueryExpression(.any(parts)), mode)
         }
-        let list = values.map { "\($0)" as SQL }.joined(separator: ", ")
+        let list = values.map(literal).joined(separator: ", ")
         let sql: SQL = "\(plain(operand)) IN (\(list))"
         return mode == .strict ? dialect.orFalse(sql) : sql
     }
@@ -154,16 +156,16 @@ extension FilterRenderer {
     func listValues(
         _ operand: QueryExpression,
         _ elements: [QueryExpression]
-    ) -> [SQLValue]? {
+    ) -> [Value]? {
         if case .value = operand.kind { return nil }
         if isComputedInstant(operand) && dateUnit != .microseconds { return nil }
         let type = type(operand)
-        var values: [SQLValue] = []
+        var values: [Value] = []
         for element in elements {
             guard case .value(let value) = element.kind, !value.isNull else { return nil }
             if case .date(let date) = value, !isWhole(date) { return nil }
             if (type == .decimal) != (ExpressionType(of: value) == .decimal) { return nil }
-            values.append(stored(value))
+            values.append(value)
         }
         return values
     }

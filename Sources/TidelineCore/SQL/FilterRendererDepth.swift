@@ -10,7 +10,9 @@ extension FilterRenderer {
 
     /// A condition for a clause of its own.
     func bounded(_ expression: QueryExpression, _ mode: Mode) -> SQL {
-        guard steps(expression) > Self.stepsMax else { return condition(expression, mode) }
+        guard dialect.nestsShallow, steps(expression) > Self.stepsMax else {
+            return condition(expression, mode)
+        }
         guard case .all = expression.kind else { return program(expression, isCondition: true) }
         // Each part by itself, so that those that an index answers still are.
         let chain = expression.chain

@@ -24,7 +24,7 @@ package struct KeysetRenderer {
         precondition(values.count == keys.count, "one value for each key")
         if isPlain(values) {
             let columns = keys.map { renderer.value($0.expression) }.joined(separator: ", ")
-            let bounds = values.map { "\(renderer.stored($0))" as SQL }.joined(separator: ", ")
+            let bounds = values.map(renderer.literal).joined(separator: ", ")
             return keys.count == 1 ? "\(columns) > \(bounds)" : "(\(columns)) > (\(bounds))"
         }
         return renderer.condition(expression(after: values))

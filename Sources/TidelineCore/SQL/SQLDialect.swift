@@ -1,13 +1,18 @@
 // SQLDialect: every word of rendered filters that databases spell differently, in one place.
 //
-// A new database adds a case and answers each `switch`; FilterRenderer stays as it is.
+// A new database adds a case and answers each `switch`; FilterRenderer stays as it is. PostgreSQL is
+// given only what FilterSplit says that it answers exactly: it has no functions of ours.
+
+import Foundation
 
 package enum SQLDialect: Hashable, Sendable, CaseIterable {
     case sqlite
+    case postgres
 
     package func placeholder(_ number: Int) -> String {
         switch self {
         case .sqlite: "?\(number)"
+        case .postgres: "$\(number)"
         }
     }
 
@@ -15,6 +20,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
     func constant(_ value: Bool) -> SQL {
         switch self {
         case .sqlite: value ? "1" : "0"
+        case .postgres: value ? "TRUE" : "FALSE"
         }
     }
 
@@ -22,6 +28,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
     func equal(_ left: SQL, _ right: SQL) -> SQL {
         switch self {
         case .sqlite: "\(left) IS \(right)"
+        case .postgres: "\(left) IS NOT DISTINCT FROM \(right)"
         }
     }
 
@@ -29,6 +36,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
     func notEqual(_ left: SQL, _ right: SQL) -> SQL {
         switch self {
         case .sqlite: "\(left) IS NOT \(right)"
+        case .postgres: "\(left) IS DISTINCT FROM \(right)"
         }
     }
 
@@ -36,6 +44,7 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
     func orFalse(_ condition: SQL) -> SQL {
         switch self {
         case .sqlite: "ifnull(\(condition), 0)"
+        case .postgres: "coalesce(\(condition), FALSE)"
         }
     }
 
@@ -43,21 +52,58 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
     func isTrue(_ value: SQL) -> SQL {
         switch self {
         case .sqlite: "\(value) IS 1"
+        case .postgres: "\(value) IS TRUE"
         }
     }
 
-    /// A boolean as the database keeps it.
-    func boolean(_ value: Bool) -> SQLValue {
-        switch self {
-        case .sqlite: .integer(value ? 1 : 0)
+    /// A value of a type as a statement has it.
+    ///
+    /// `stored` is the same value as SQLite keeps it.
+    func literal(_ value: Value, stored: SQLValue) -> SQL {
+        guard self == .postgres else { return "\(stored)" }
+        return switch value {
+        case .bool(let value): value ? "TRUE" : "FALSE"
+        case .decimal: "\(stored)::numeric"
+        case .date(let date): "\(.text(Timestamp(date).exactText))::timestamptz"
+        case .string: "\(stored) COLLATE \"C\""
+        default: "\(stored)"
         }
+    }
+
+    /// A column as values of its type are compared with.
+    ///
+    /// Days, times and UUIDs compare as the texts that they are on the wire; where null is no value of
+    /// the column, it stands for the empty text.
+    func column(_ name: SQL, _ type: ExpressionType, isNullable: Bool) -> SQL {
+        guard self == .postgres else { return name }
+        let text: SQL
+        switch type {
+        case .date: text = "to_char(\(name), 'YYYY-MM-DD')"
+        case .time: text = "regexp_replace(to_char(\(name), 'HH24:MI:SS.US'), '000$', '')"
+        case .guid: text = "\(name)::text"
+        default: return name
+        }
+        return isNullable ? "\(text) COLLATE \"C\"" : "coalesce(\(text), '') COLLATE \"C\""
     }
 
     /// A call of a shared function.
     ///
     /// Those of conditions give true or false, never null.
     func call(_ name: String, _ arguments: [SQL]) -> SQL {
-        SQL(verbatim: "tl_\(name)(") + arguments.joined(separator: ", ") + ")"
+        switch self {
+        case .sqlite:
+            return SQL(verbatim: "tl_\(name)(") + arguments.joined(separator: ", ") + ")"
+        case .postgres:
+            let (one, two) = (arguments[0], arguments.last ?? arguments[0])
+            return switch name {
+            case "contains": "coalesce(strpos(\(one), \(two)) > 0, FALSE)"
+            case "startswith": "coalesce(starts_with(\(one), \(two)), FALSE)"
+            case "endswith": "coalesce(right(\(one), length(\(two))) = \(two), FALSE)"
+            case "has": "coalesce(\(one) = \(two), FALSE)"
+            case "length": "length(\(one))::bigint"
+            default: preconditionFailure("PostgreSQL was given what FilterSplit keeps from it")
+            }
+        }
     }
 
     /// The order of two decimals: below 0, 0, above 0, or null.
@@ -69,13 +115,39 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
     func decimalKey(_ value: SQL) -> SQL {
         switch self {
         case .sqlite: "\(value) COLLATE tl_decimal"
+        case .postgres: value
         }
     }
+
+    /// A condition as a key of an order.
+    ///
+    /// It may be constant, and a bare number would be the number of a column.
+    func conditionKey(_ value: SQL) -> SQL {
+        switch self {
+        case .sqlite: "\(value) + 0"
+        case .postgres: "(\(value))::int + 0"
+        }
+    }
+
+    /// A literal as a key of an order.
+    func constantKey(_ value: SQL) -> SQL {
+        switch self {
+        case .sqlite: value
+        case .postgres: "coalesce(\(value))"
+        }
+    }
+
+    /// Whether decimals are compared by functions of ours.
+    var keepsDecimalsAsText: Bool { self == .sqlite }
+
+    /// Whether the parser gives up on deep nesting, so that a program is bound in its place.
+    var nestsShallow: Bool { self == .sqlite }
 
     /// The direction of a key, with nulls as the smallest values.
     func direction(isAscending: Bool) -> SQL {
         switch self {
         case .sqlite: isAscending ? "" : " DESC"
+        case .postgres: isAscending ? " NULLS FIRST" : " DESC NULLS LAST"
         }
     }
 }

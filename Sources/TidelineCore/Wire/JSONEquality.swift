@@ -12,7 +12,47 @@ extension JSON {
     }
 }
 
-private indirect enum JSONTree: Hashable {
+extension JSON {
+    /// The elements of an array, in order; nil for another document.
+    package var elements: [JSONElement]? {
+        Array(text.utf8).withUnsafeBufferPointer { bytes in
+            var reader = JSONReader(bytes)
+            return try? JSON.elements(&reader)
+        }
+    }
+
+    private static func elements(_ reader: inout JSONReader) throws -> [JSONElement]? {
+        guard case .array = try reader.value() else { return nil }
+        try reader.beginArray()
+        var elements: [JSONElement] = []
+        while try reader.nextElement() {
+            let start = reader.position
+            let tree = try JSONTree(&reader)
+            let text = String(decoding: reader.bytes[start..<reader.position], as: UTF8.self)
+            elements.append(JSONElement(text: text, tree: tree))
+        }
+        return elements
+    }
+}
+
+/// An element of an array; two are equal when their values are, whatever their spelling.
+package struct JSONElement: Hashable, Sendable {
+    package let text: String
+    private let tree: JSONTree
+
+    fileprivate init(text: String, tree: JSONTree) {
+        self.text = text
+        self.tree = tree
+    }
+
+    package static func == (left: JSONElement, right: JSONElement) -> Bool {
+        left.tree == right.tree
+    }
+
+    package func hash(into hasher: inout Hasher) { hasher.combine(tree) }
+}
+
+private indirect enum JSONTree: Hashable, Sendable {
     case null
     case bool(Bool)
     case number(ExactNumber)
@@ -30,7 +70,7 @@ private indirect enum JSONTree: Hashable {
         self = tree
     }
 
-    private init(_ reader: inout JSONReader) throws {
+    fileprivate init(_ reader: inout JSONReader) throws {
         switch try reader.value() {
         case .null: self = .null
         case .bool(let value): self = .bool(value)
@@ -53,7 +93,7 @@ private indirect enum JSONTree: Hashable {
 }
 
 /// A number as its digits without zeros at both ends, and the power of ten of the last one.
-private struct ExactNumber: Hashable {
+private struct ExactNumber: Hashable, Sendable {
     private var isNegative = false
     private var digits: [UInt8] = []
     /// As text where it is beyond all reason.

@@ -35,11 +35,27 @@ package final class Authenticator: Sendable {
     package typealias Check =
         @Sendable (_ token: String, _ now: Int64) throws(TokenRefusal) -> CheckedToken
 
-    private let check: Check
-    private let cache = Mutex(TokenCache())
+    /// An object, as a closure that is kept in a generic type is wrapped anew by each use.
+    private final class Keys: Sendable {
+        let check: Check
+        init(_ check: @escaping Check) { self.check = check }
+    }
+
+    private struct State {
+        var keys: Keys
+        var cache = TokenCache()
+    }
+
+    private let state: Mutex<State>
 
     package init(_ check: @escaping Check) {
-        self.check = check
+        state = Mutex(State(keys: Keys(check)))
+    }
+
+    /// From now on checks as another one does; what was found right before is forgotten.
+    package func become(_ other: Authenticator) {
+        let keys = other.state.withLock { $0.keys }
+        state.withLock { $0 = State(keys: keys) }
     }
 
     /// The user of the request's token, nil without a token; a bad token is 401.
@@ -50,11 +66,13 @@ package final class Authenticator: Sendable {
     /// The request's token, nil when there is none; a bad one is 401.
     func token(of headers: HTTPFields, now: Int64) throws -> CheckedToken? {
         guard let token = try Self.token(in: headers) else { return nil }
-        if let known = cache.withLock({ $0.token(token, now: now) }) { return known }
+        let (known, keys) = state.withLock { ($0.cache.token(token, now: now), $0.keys) }
+        if let known { return known }
         do {
-            let checked = try check(token, now)
+            let checked = try keys.check(token, now)
             guard Self.isUsable(checked.user.id) else { throw TokenRefusal(Self.unusableUser) }
-            cache.withLock { $0.put(checked, for: token) }
+            // Not what keys found right that are gone meanwhile.
+            state.withLock { if $0.keys === keys { $0.cache.put(checked, for: token) } }
             return checked
         } catch let refusal as TokenRefusal {
             throw ServerError.invalidToken(refusal.message)

@@ -8,6 +8,9 @@ public struct User: Sendable {
     public var id: String
     /// The token's claims that have no meaning of their own here, and `iss`.
     public var claims: Row
+    /// Whether the call came through the dashboard, as one of an operator: owner, permissions and
+    /// `rowFilter` do not bind it.
+    public package(set) var isOperator = false
 
     /// Describes a user.
     public init(id: String, claims: Row = Row()) {

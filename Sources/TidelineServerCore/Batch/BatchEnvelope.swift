@@ -113,6 +113,14 @@ extension ServerError {
         )
     }
 
+    package static let noRoomInBatch = ServerError(
+        503,
+        "Not done: too many large answers wait for their callers (limits.answersBytes); send the "
+            + "request again, by itself or in another batch.",
+        headers: ["Retry-After": "0"],
+        code: "batchAnswersTooLarge"
+    )
+
     static let dependencyFailed = ServerError(
         424,
         "Not done: a request or group that it depends on failed.",

@@ -212,7 +212,11 @@ package struct BatchReader {
             case .path(let path, let query): return .path(path, query: query)
             case .reference(let name, let rest, let query):
                 guard let place = places[name] else {
-                    throw members.fault("url", "its '$' names no earlier request")
+                    throw members.fault(
+                        "url",
+                        "its '$' names no earlier request; an id with '/', '?' or '#' cannot be "
+                            + "referred to"
+                    )
                 }
                 guard namesRow(envelope.requests[place]) else {
                     throw members.fault("url", "its '$' names a request that is about no row")

@@ -20,6 +20,7 @@ struct BatchRun {
 
     private var machine: BatchMachine
     private var answers: [ServerResponse?]
+    private let room: AnswerRoom
     private var budget: AnswerBudget
     /// The row of each request that was prepared and is about one.
     private var rows: [(table: String, id: String)?]
@@ -30,6 +31,7 @@ struct BatchRun {
         user: User?,
         service: TableService,
         continuesOnError: Bool,
+        room: AnswerRoom,
         perform: @escaping (ServerRequest) async -> ServerResponse
     ) throws {
         self.envelope = envelope
@@ -38,7 +40,11 @@ struct BatchRun {
         self.service = service
         self.perform = perform
         self.continuesOnError = continuesOnError
-        budget = AnswerBudget(bytesMax: service.settings.limits.batchAnswerBytes)
+        self.room = room
+        budget = AnswerBudget(
+            bytesMax: service.settings.limits.batchAnswerBytes,
+            room: room
+        )
         machine = BatchMachine(envelope.units, continuesOnError: continuesOnError)
         answers = Array(repeating: nil, count: envelope.requests.count)
         rows = Array(repeating: nil, count: envelope.requests.count)
@@ -88,6 +94,7 @@ struct BatchRun {
             answer.headers.append(Self.requestID, id)
         }
         budget.take(bytes: answer.body.count)
+        room.settle(budget.bytes)
         answers[place] = answer
     }
 
@@ -139,7 +146,11 @@ struct BatchRun {
             if case .row(let table, let id)? = try? Route(path: request.path) {
                 rows[place] = (table, id)
             }
-            return await perform(request).checkedForBatch()
+            let answer = await perform(request).checkedForBatch()
+            // What is done has to be told; what an endpoint has read need not be.
+            let isRead = request.method == "GET"
+            if isRead, !budget.hasRoom(bytes: answer.body.count) { throw ServerError.noRoomInBatch }
+            return answer
         } catch {
             return service.refusal(error, of: batch.id)
         }
@@ -151,7 +162,7 @@ struct BatchRun {
 
     // MARK: - Writes
 
-    private mutating func write(_ units: [Int]) async {
+    private mutating func write(_ units: [Int], attempt: Int = 1) async {
         var groups: [PreparedGroup] = []
         var tried: [Int] = []
         var places: [Int: Int] = [:]
@@ -183,12 +194,26 @@ struct BatchRun {
             stopsAtFailure: !continuesOnError,
             budget: budget
         )
+        if attempt < OutdatedTable.attemptsMax, learns(outcomes) {
+            return await write(tried + (refused.map { [$0.unit] } ?? []), attempt: attempt + 1)
+        }
         var isWhole = true
         for (index, outcome) in outcomes.enumerated() {
             take(outcome, of: tried[index], groups[index].writes)
             if !outcome.isDone { isWhole = false }
         }
         if let refused, isWhole { refuse(refused.unit, refused.answers) }
+    }
+
+    /// Whether nothing was done because other servers changed tables, which are known now.
+    private func learns(_ outcomes: [GroupOutcome]) -> Bool {
+        guard !outcomes.contains(where: \.isDone) else { return false }
+        var hasLearned = false
+        for case .failed(_, let outdated as OutdatedTable) in outcomes {
+            do { try service.learn(outdated) } catch { return false }
+            hasLearned = true
+        }
+        return hasLearned
     }
 
     private mutating func refuse(_ unit: Int, _ refusals: [ServerResponse]) {

@@ -55,7 +55,7 @@ package enum BatchURL: Hashable, Sendable {
     /// Why a `url` is refused, as the end of a sentence.
     package enum Fault: String, Error, Hashable, Sendable {
         case empty = "it is empty"
-        case characters = "it has control characters or a fragment"
+        case characters = "it has control characters or a '#'"
         case foreign = "it is not an address of this server, and others are not asked"
     }
 
@@ -71,12 +71,15 @@ package enum BatchURL: Hashable, Sendable {
         }
         var local = Substring(url)
         if url.utf8.starts(with: "//".utf8) { throw .foreign }
-        if first != UInt8(ascii: "/"), Self.hasScheme(url) {
+        if first == UInt8(ascii: "$") {
+            // Before a scheme is looked for, which no '$' begins: an id may have a colon.
+            if let reference = Self.reference(local) {
+                self = reference
+                return
+            }
+        } else if first != UInt8(ascii: "/"), Self.hasScheme(url) {
             guard let rest = origin.local(url) else { throw .foreign }
             local = rest
-        } else if first == UInt8(ascii: "$"), let reference = Self.reference(local) {
-            self = reference
-            return
         }
         let (path, query) = Self.split(local)
         let isWhole = path.utf8.first == UInt8(ascii: "/")

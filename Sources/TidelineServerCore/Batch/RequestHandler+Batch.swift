@@ -18,24 +18,33 @@ extension RequestHandler {
             origin: BatchOrigin(host: head.host, publicURL: service.settings.publicURL),
             limits: service.settings.limits
         )
+        service.charge(
+            requests: envelope.requests.count,
+            writes: envelope.requests.count { $0.method != "GET" },
+            of: request,
+            user
+        )
         let preferences = head.preferences
+        // A batch that an endpoint of another one sends is part of that.
+        let outer = AnswerRoom.ofBatch
+        let room = outer ?? room(of: envelope)
         var run = try BatchRun(
             envelope,
             of: request,
             user: user,
             service: service,
-            continuesOnError: preferences.continuesOnError ?? false
+            continuesOnError: preferences.continuesOnError ?? false,
+            room: room
         ) { await perform($0, user: user) }
-        // What is done has to be told: there is no refusal for want of memory behind it.
-        let share = try await room(for: envelope)
-        let answers = await AnswerMemory.$isGiven.withValue(true) { await run.run() }
+        if outer == nil { try await reserve(room, for: envelope) }
+        let answers = await AnswerRoom.$ofBatch.withValue(room) { await run.run() }
         note(envelope, answers, id: request.id)
         var response = ServerResponse(
             status: 200,
             headers: ["Content-Type": "application/json; charset=utf-8"],
             body: BatchAnswers.body(envelope, answers)
         )
-        response.share = share
+        if outer == nil { response.share = room.share }
         if preferences.continuesOnError != nil {
             response.headers.append("Preference-Applied", preferences.continuesOnErrorText)
         }
@@ -43,22 +52,22 @@ extension RequestHandler {
     }
 
     /// What the answer about one row likely has.
-    private static let rowBytesLikely = 4096
+    private static let rowBytesLikely = 2048
 
-    /// Room for all answers, before any of it is done; nil when they are likely small.
-    private func room(for envelope: BatchEnvelope) async throws -> AnswerShare? {
-        let limits = service.settings.limits
-        var bytes = 0
-        for request in envelope.requests where bytes < limits.batchAnswerBytes {
-            switch (request.route, request.method) {
-            case (.table, "GET"), (.endpoint, _): bytes += limits.pageBytes
-            default: bytes += Self.rowBytesLikely
-            }
-        }
-        guard bytes > AnswerMemory.smallBytes else { return nil }
-        return try await service.settings.traffic.answers.room(
-            for: min(bytes, limits.batchAnswerBytes)
-        )
+    /// Where the answers are counted: writes never wait for batches that read, which may hold their
+    /// first answers for as long as the last ones take.
+    private func room(of envelope: BatchEnvelope) -> AnswerRoom {
+        let traffic = service.settings.traffic
+        let writes = envelope.units.allSatisfy { $0.kind == .write }
+        return AnswerRoom(in: writes ? traffic.writeAnswers : traffic.batchReads)
+    }
+
+    /// Takes room for what many writes are answered with, before any of them is done.
+    private func reserve(_ room: AnswerRoom, for envelope: BatchEnvelope) async throws {
+        guard envelope.units.allSatisfy({ $0.kind == .write }) else { return }
+        let bytes = PageSize.product(envelope.requests.count, Self.rowBytesLikely)
+        guard bytes > AnswerMemory.smallBytes else { return }
+        try await room.reserve(min(bytes, service.settings.limits.batchAnswerBytes))
     }
 
     /// A batch has no name of its own: whoever sends one counts on what is not so.

@@ -8,10 +8,14 @@ package struct TableClock: Hashable, Sendable {
     package var stamp: Int64
     /// The time of the last delete, or departure from a view, that is forgotten; 0 when none is.
     package var horizon: Int64
+    /// The name of the state of the database that it was read from; nil where that cannot change
+    /// while the server runs.
+    package var epoch: String?
 
-    package init(stamp: Int64 = 0, horizon: Int64 = 0) {
+    package init(stamp: Int64 = 0, horizon: Int64 = 0, epoch: String? = nil) {
         self.stamp = stamp
         self.horizon = horizon
+        self.epoch = epoch
     }
 
     /// The horizon on the wire, cut after the last delete that is gone; nil when none is.

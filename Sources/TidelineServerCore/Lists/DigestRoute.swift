@@ -35,8 +35,8 @@ extension TableService {
         await afterRead(call, table, nil, rows: 0)
         var writer = JSONWriter()
         digest.write(to: &writer)
+        let clock = try await clock(of: table)
         var headers = listHeaders
-        let clock = try await store.clock(of: table)
         if let horizon = clock.horizonText { headers.append("Tideline-Horizon", horizon) }
         return ServerResponse(status: 200, headers: headers, body: writer.bytes)
     }

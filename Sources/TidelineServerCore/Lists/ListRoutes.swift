@@ -34,6 +34,8 @@ extension TableService {
         let isTracked =
             link != nil || call.generation == .datasync && call.head.preferences.tracksChanges
         guard var plan = try plan(call, table, isTracked: isTracked) else {
+            // What the query names may be there by now.
+            if settings.dynamicSchema { _ = try await clock(of: table) }
             return try emptyList(call, name)
         }
         // Plans are kept by the text of the query, for all users.
@@ -54,9 +56,12 @@ extension TableService {
         table.pageSize.made(rows: page.rows, bytes: page.bytes.count)
         await afterRead(call, table, nil, rows: page.rows)
         // Behind the page: what was forgotten before it was read is told.
-        let clock = try await store.clock(of: table)
-        if let tracking, clock.horizon > tracking.stamp {
-            throw ServerError.deltaExpired(clock)
+        let clock =
+            if let known = page.clock { known } else { try await self.clock(of: table) }
+        let epoch = epochs.learn(clock)
+        if let tracking {
+            if tracking.scope.epoch != epoch.fingerprint { throw ServerError.epochChanged }
+            if clock.horizon > tracking.stamp { throw ServerError.deltaExpired(clock) }
         }
         var links = ListLinks()
         links.next = plan.nextParameters(
@@ -122,7 +127,7 @@ extension TableService {
     /// What links to the changes of a view are made for.
     private func scope(_ table: Table, _ view: CallerView) -> DeltaScope {
         DeltaScope(
-            epoch: epochFingerprint,
+            epoch: epochs.current.fingerprint,
             schema: table.fingerprint,
             view: view.fingerprint
         )
@@ -136,11 +141,12 @@ extension TableService {
         _ view: CallerView
     ) async throws -> ChangeTracking? {
         let isPossible = plan.canTrackChanges && !view.dependsOnTime
-        let scope = scope(table, view)
         guard let link else {
             guard isPossible else { return nil }
-            return ChangeTracking(scope: scope, stamp: try await store.clock(of: table).stamp)
+            let stamp = try await clock(of: table).stamp
+            return ChangeTracking(scope: scope(table, view), stamp: stamp)
         }
+        let scope = scope(table, view)
         if let refusal = scope.refusal(of: link.scope) { throw refusal }
         guard isPossible else { throw ServerError.notADeltaLink }
         return ChangeTracking(scope: scope, stamp: link.stamp)
@@ -160,7 +166,8 @@ extension TableService {
         guard let plan = try plan(call, table, isTracked: true), plan.canTrackChanges,
             plan.options.token == nil
         else { throw ServerError.notADeltaLink }
-        let known = try await store.clock(of: table)
+        let known = try await clock(of: table)
+        if epochs.current.fingerprint != scope.epoch { throw ServerError.epochChanged }
         if known.stamp == link.stamp {
             return await nothingNew(call, table, plan, known)
         }
@@ -175,6 +182,7 @@ extension TableService {
             return try await store.changes(request, in: table)
         }
         table.pageSize.made(rows: page.rows, bytes: page.bytes.count)
+        if epochs.learn(page.clock).fingerprint != scope.epoch { throw ServerError.epochChanged }
         guard page.clock.horizon <= link.stamp else {
             throw ServerError.deltaExpired(page.clock)
         }

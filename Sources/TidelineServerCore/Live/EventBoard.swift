@@ -52,6 +52,13 @@ package final class EventBoard: Sendable {
         for feed in feeds { feed.wakeOnce() }
     }
 
+    /// The last stamp of a table; 0 for one that nothing is known of.
+    func stamp(of table: String) -> Int64 {
+        state.withLock { state in
+            state.places[table.lowercased()].map { state.stamps[$0] } ?? 0
+        }
+    }
+
     /// The table as listeners watch it.
     func table(named name: String) -> EventListener.Table {
         EventListener.Table(place: state.withLock { $0.place(of: name) }, name: name)

@@ -4,9 +4,15 @@ import TidelineCore
 
 extension TableService {
     /// The answer that begins a stream of changes.
-    func events(_ request: ServerRequest) async throws -> ServerResponse {
+    ///
+    /// `isOperator` says whether the caller was found to be one.
+    func events(
+        _ request: ServerRequest,
+        isOperator: Bool = false
+    ) async throws -> ServerResponse {
         let now = settings.environment.now()
-        let token = try settings.authenticator?.token(of: request.headers, now: now)
+        var token = try settings.authenticator?.token(of: request.headers, now: now)
+        token?.user.isOperator = isOperator
         let call = try TableCall(request, user: token?.user, now: now)
         var watched: [EventListener.Table] = []
         for name in try Self.names(call.parameters) {

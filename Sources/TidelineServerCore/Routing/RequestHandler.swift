@@ -35,8 +35,10 @@ package struct RequestHandler: Sendable {
         let (answered, operation) = await answer(asked, id)
         var response = answered
         makeRoom(for: &response, isRead: asked.method == "GET")
-        // Every answer forbids caches, refusals too.
-        response.headers.append("Cache-Control", "no-store")
+        // Every answer forbids caches, refusals too; but for the files of the dashboard.
+        if response.headers["Cache-Control"] == nil {
+            response.headers.append("Cache-Control", "no-store")
+        }
         response.headers.append("X-Request-ID", id)
         service.settings.crossOrigin?.mark(&response, for: request)
         await response.compress(for: request, on: gzip)
@@ -47,8 +49,17 @@ package struct RequestHandler: Sendable {
             status: response.status,
             microseconds: Int(microseconds)
         )
+        service.settings.dashboard?.slow.note(
+            request,
+            status: response.status,
+            microseconds: microseconds,
+            at: now
+        )
         if log.writesRequests {
             log.request(request, response, id: id, microseconds: microseconds)
+        }
+        if microseconds >= log.slowMicroseconds {
+            log.slow(request, response, id: id, microseconds: microseconds)
         }
         return response
     }
@@ -94,7 +105,7 @@ package struct RequestHandler: Sendable {
         do {
             let named = try Route(path: request.path)
             route = named
-            response = try await dispatch(named, request)
+            response = try await service.current { try await dispatch(named, request) }
         } catch {
             response = service.refusal(error, of: id)
         }
@@ -103,6 +114,7 @@ package struct RequestHandler: Sendable {
 
     private func dispatch(_ route: Route, _ request: ServerRequest) async throws -> ServerResponse {
         if request.method == "OPTIONS" { return try options(route, request) }
+        let began = now
         switch route {
         case .unknown:
             throw ServerError.noSuchPath
@@ -128,15 +140,29 @@ package struct RequestHandler: Sendable {
         case .events:
             try Self.checkReads(request)
             return try await service.events(request)
+        case .dashboard:
+            try Self.checkReads(request)
+            return try page(request)
+        case .admin(let path): return try await admin(path, request)
         case .table, .row, .endpoint, .batch:
-            return try await dispatch(route, request, user: try service.user(of: request))
+            let user = try service.user(of: request)
+            try service.checkRate(request, user)
+            let answer = try await dispatch(route, request, user: user)
+            service.settings.dashboard?.devices.saw(
+                request,
+                route,
+                status: answer.status,
+                user: user?.id,
+                at: began
+            )
+            return answer
         }
     }
 
     /// The verbs of what is only read.
     private static let reads = "GET, HEAD"
 
-    private static func checkReads(_ request: ServerRequest) throws {
+    static func checkReads(_ request: ServerRequest) throws {
         guard request.method == "GET" else { throw ServerError.methodNotAllowed(reads) }
     }
 
@@ -166,14 +192,18 @@ package struct RequestHandler: Sendable {
                 await perform(inner, user: user)
             }
         case .batch: return try await batch(request, user: user)
-        case .health, .ready, .metrics, .events, .unknown: throw ServerError.noSuchPath
+        case .health, .ready, .metrics, .events, .dashboard, .admin, .unknown:
+            throw ServerError.noSuchPath
         }
     }
 
     /// A request of an endpoint or a batch, as its caller.
     func perform(_ request: ServerRequest, user: User?) async -> ServerResponse {
         do {
-            var answer = try await dispatch(try Route(path: request.path), request, user: user)
+            let route = try Route(path: request.path)
+            var answer = try await service.current {
+                try await dispatch(route, request, user: user)
+            }
             // Who holds room and asks for more could wait for ever.
             answer.share = nil
             return answer
@@ -204,7 +234,8 @@ package struct RequestHandler: Sendable {
         case .unknown:
             guard request.isPreflight else { throw ServerError.noSuchPath }
             allowed = "OPTIONS"
-        case .health, .ready, .metrics, .events: allowed = Self.reads
+        case .health, .ready, .metrics, .events, .dashboard: allowed = Self.reads
+        case .admin: throw ServerError.noSuchPath
         case .batch: allowed = "POST"
         case .endpoint(let path):
             allowed = HTTPMethods.listed(service.methods(ofEndpoint: path))

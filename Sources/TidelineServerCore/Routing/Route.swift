@@ -14,6 +14,10 @@ package enum Route: Hashable, Sendable {
     case events
     /// Something under `/api`; the whole path in lower case.
     case endpoint(String)
+    /// The page for operators.
+    case dashboard
+    /// What it asks for: the segments behind `$admin`.
+    case admin([String])
     case unknown
 
     /// Splits the path first and decodes each segment after, so that `%2F` stays in its segment.
@@ -34,7 +38,11 @@ package enum Route: Hashable, Sendable {
         }
         if segments.last == "" { segments.removeLast() }
         guard let first = segments.first, !segments.contains("") else {
-            self = .unknown
+            self = segments.isEmpty && path == "/" ? .dashboard : .unknown
+            return
+        }
+        if ASCII.equal(first, "$admin") {
+            self = .admin(Array(segments.dropFirst()))
             return
         }
         if segments.count > 1, ASCII.equal(first, "api") {

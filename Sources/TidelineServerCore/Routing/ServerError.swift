@@ -187,6 +187,16 @@ package struct ServerError: Error, Sendable {
         ServerError(503, message, headers: ["Retry-After": "1"])
     }
 
+    /// The caller has to wait for so many seconds.
+    static func askedForTooMuch(_ seconds: Int) -> ServerError {
+        ServerError(
+            429,
+            "You ask for more than limits.caller… allows; try again in \(seconds) s.",
+            headers: ["Retry-After": String(seconds)],
+            code: "tooManyRequests"
+        )
+    }
+
     package static let tooManyWrites = busy(
         "Too many writes are waiting (limits.writeQueue); try again shortly."
     )
@@ -226,6 +236,42 @@ package struct ServerError: Error, Sendable {
     package static let writesWait = busy(
         "Writes wait for longer than a second: another program has locked the database, or the disk "
             + "is slow."
+    )
+
+    /// Another server has made it as its own configuration says.
+    package static let tableChanged = busy(
+        "The table in the database is not as this server knows it: it has to be started anew."
+    )
+
+    /// It was another one each time that the request began anew.
+    package static let tableChanging = busy(
+        "The table is being changed by other servers; try again shortly."
+    )
+
+    package static let databaseAway = busy(
+        "The database does not answer; try again shortly."
+    )
+
+    /// Whether it was done is known to the database alone.
+    package static let outcomeUnknown = ServerError(
+        503,
+        "The database went away while the change was committed: it may have been done. Repeat the "
+            + "request with its Repeatability-Request-ID, or read the row first.",
+        headers: ["Retry-After": "1"],
+        code: "outcomeUnknown"
+    )
+
+    package static let valueNotKept = badRequest(
+        "A value of the row is outside of what the database keeps in a column of its type."
+    )
+
+    package static let constraintBroken = badRequest(
+        "A constraint that the database has beside this server's rules refuses the row."
+    )
+
+    package static let indexedTooLong = ServerError(
+        413,
+        "A value of an indexed column is longer than the database takes into an index."
     )
 
     package static let failed = ServerError(500, "The server failed; its log says why.")

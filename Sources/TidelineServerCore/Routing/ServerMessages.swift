@@ -17,6 +17,8 @@ public struct ServerRequest: Sendable {
     public var body: [UInt8]
     /// The name of the request in its answer and in the log; empty until it has one.
     public var id = ""
+    /// Where it came from, an IP address; empty where that is not known.
+    package var address = ""
     /// The connection that it came on; 0 for none.
     package var connection = 0
 

@@ -30,11 +30,21 @@ package struct RowImage: Hashable, Sendable {
     }
 
     /// The columns in their order, then the system columns.
-    var allValues: [SQLValue] {
+    package var allValues: [SQLValue] {
         values + [
             .text(id), .integer(createdAt), .integer(updatedAt), .integer(version),
             .integer(isDeleted ? 1 : 0),
         ]
+    }
+
+    /// How many bytes its texts and blobs have.
+    package var bytes: Int {
+        values.reduce(id.utf8.count) { $0 + $1.bytes }
+    }
+
+    /// What decisions about the row go by.
+    package var state: RowState {
+        RowState(version: version, updatedAt: updatedAt, isDeleted: isDeleted)
     }
 
     /// Whether the row is in a view; nil is the view of all.
@@ -51,7 +61,7 @@ package struct RowImage: Hashable, Sendable {
     package func stored(in table: Table) -> StoredRow {
         StoredRow(
             json: json(in: table),
-            state: RowState(version: version, updatedAt: updatedAt, isDeleted: isDeleted)
+            state: state
         )
     }
 
@@ -77,6 +87,32 @@ package struct RowImage: Hashable, Sendable {
     }
 }
 
+extension RowImage {
+    /// The row with these members only, by their places among columns and system columns.
+    package func json(in table: Table, places: [Int]) -> [UInt8] {
+        var writer = JSONWriter(capacity: 256)
+        let all = allValues
+        let version = table.columns.count + Self.versionOffset
+        writer.byte("{")
+        for (number, place) in places.enumerated() {
+            let member = table.member(place)
+            if number > 0 { writer.byte(",") }
+            writer.string(member.name)
+            writer.byte(":")
+            if place == version {
+                writer.string(RowVersion.text(self.version))
+            } else {
+                writer.stored(all[place], of: member.type)
+            }
+        }
+        writer.byte("}")
+        return writer.bytes
+    }
+
+    /// Where the version is among the system values.
+    private static let versionOffset = 3
+}
+
 extension JSONWriter {
     /// A stored value of a column of this type.
     fileprivate mutating func stored(_ value: SQLValue, of type: ColumnType) {
@@ -94,6 +130,15 @@ extension JSONWriter {
 }
 
 extension SQLValue {
+    /// How many bytes a text or blob has; 0 for others.
+    var bytes: Int {
+        switch self {
+        case .text(let text): text.utf8.count
+        case .blob(let data): data.count
+        case .null, .program, .integer, .real: 0
+        }
+    }
+
     /// The value as it comes back from a database, which knows one zero.
     var kept: SQLValue { if case .real(0) = self { .real(0) } else { self } }
 }

@@ -44,6 +44,15 @@ public struct ServerLimits: Hashable, Sendable {
     /// Where more were written that the caller may not see, the answer ends early, with a next link.
     public var changeScan = 10_000
 
+    /// How many requests a second each caller may send on average; more are 429, 0 is no bound.
+    ///
+    /// A caller is a user or, without a token, an address. Ten seconds' worth may come at once.
+    public var callerRequests = 0
+    /// How many writes a second, those of batches too; 0 is no bound.
+    public var callerWrites = 0
+    /// How many bytes of bodies a second; 0 is no bound.
+    public var callerBytes = 0
+
     /// The defaults.
     public init() {}
 }

@@ -116,7 +116,7 @@ extension TableService {
         guard let host = call.head.host, !host.isEmpty, host.utf8.allSatisfy(Self.isHostByte) else {
             return ""
         }
-        return "http://" + host
+        return settings.scheme + "://" + host
     }
 
     private static func isHostByte(_ byte: UInt8) -> Bool {

@@ -24,6 +24,14 @@ package final class TableCatalog: Sendable {
         tables.withLock { $0[name] ?? $0[name.lowercased()] }
     }
 
+    /// All tables by their names.
+    var all: [Table] {
+        tables.withLock { tables in
+            tables.filter { $0.key.utf8.elementsEqual($0.value.name.utf8) }.map(\.value)
+        }
+        .sorted { $0.name < $1.name }
+    }
+
     /// A table that a write will make, or make wider; it is not added.
     func table(of definition: TableDefinition, from stored: Table?) -> Table {
         Table(
@@ -41,12 +49,15 @@ package final class TableCatalog: Sendable {
 
     /// Adds a table, or puts a wider form of it in its place.
     ///
-    /// Columns are only ever added while a server runs, so the form with fewer is the older one.
+    /// Columns are only ever added while a server runs, so the form with fewer is the older one; but
+    /// of a database that others change, too, the form that was read last counts.
     package func put(_ definition: TableDefinition) {
         let table = Table(completed(definition), hooks: hooks[definition.name.lowercased()])
         tables.withLock { tables in
-            let old = tables[table.name]?.columns.count ?? -1
-            guard table.columns.count > old else { return }
+            if let old = tables[table.name] {
+                let isOtherForm = definition.form != nil && definition.form != old.definition.form
+                guard isOtherForm || table.columns.count > old.columns.count else { return }
+            }
             tables[table.name] = table
             tables[table.name.lowercased()] = table
         }

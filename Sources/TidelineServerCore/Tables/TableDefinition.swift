@@ -25,6 +25,8 @@ public struct TableDefinition: Hashable, Sendable {
     public var conflict: ConflictRule
     /// How many days a tombstone is kept; nil for ever.
     public var tombstoneDays: Int?
+    /// The number of the table's form in a database whose tables other servers may change.
+    package var form: Int64?
 
     /// Declares a table.
     public init(
@@ -181,12 +183,12 @@ package final class Table: Sendable {
     }
 
     /// The column, or behind the columns the system column, at a place.
-    func member(_ place: Int) -> ColumnDefinition {
+    package func member(_ place: Int) -> ColumnDefinition {
         place < columns.count ? columns[place] : SystemColumn.definitions[place - columns.count]
     }
 
     /// The place of a member by exactly its name.
-    func place(of name: String) -> Int? {
+    package func place(of name: String) -> Int? {
         memberNames.firstIndex { name.utf8.elementsEqual($0) }
     }
 

@@ -43,8 +43,9 @@ extension TableService {
         table name: String,
         id: String? = nil
     ) async throws -> ServerResponse {
+        if !call.isRead, id != Self.digestName { return try await write(call, table: name, id: id) }
+        try await lookUp(name)
         if let id, id == Self.digestName { return try await digest(call, name) }
-        if !call.isRead { return try await write(call, table: name, id: id) }
         if let id { try Self.check(id: id) }
         try checkPermission(call, name, isRow: id != nil)
         guard let id else { return try await list(call, name) }
@@ -73,8 +74,9 @@ extension TableService {
         let view = try await view(of: table, for: call.user, at: call.now)
         try await beforeRead(call, table, id)
         let answer = try await makeRowAnswer {
-            let row = try await store.read(id, view: view, in: table)
-            return try self.answer(call, conditions, row)
+            try await store.read(id, view: view, in: table, room: $0)
+        } _: {
+            try self.answer(call, conditions, $0)
         }
         await afterRead(call, table, id, rows: answer.status == 304 ? 0 : 1)
         return answer

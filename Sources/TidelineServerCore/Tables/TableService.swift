@@ -9,6 +9,8 @@ package struct ServerSettings: Sendable {
     package var dynamicSchema = false
     /// The server's address as callers see it, without a trailing slash.
     package var publicURL: String?
+    /// What addresses begin with where there is no such address.
+    package var scheme = "http"
     /// Whether `/metrics` answers callers without a token.
     package var exposesMetrics = true
     /// The users for whom `/metrics` is, whatever the address; nil for no such list.
@@ -21,6 +23,8 @@ package struct ServerSettings: Sendable {
     package var hooks: [String: TableHooks] = [:]
     /// The routes under `/api`.
     package var endpoints: [Endpoint] = []
+    /// The page for operators; nil where there is none.
+    package var dashboard: Dashboard?
     package var log = ServerLog.silent
     package var limits = ServerLimits()
     package var traffic = ServerTraffic()
@@ -39,9 +43,9 @@ package struct TableService: Sendable {
     package let metrics = ServerMetrics()
     let plans = ListPlans()
     let phase = ServerPhase()
-    /// Sent with every list.
-    package let epoch: String
-    let epochFingerprint: Fingerprint
+    /// Nil where callers are not bounded.
+    let rates: CallerRates?
+    let epochs: EpochMemory
 
     /// Prepares the tables in the store.
     ///
@@ -56,6 +60,7 @@ package struct TableService: Sendable {
                 throw SchemaError("Table '\(table.name)', \(key): \(fault).")
             }
         }
+        rates = CallerRates(settings.limits)
         self.settings = settings
         self.store = store
         catalog = TableCatalog(
@@ -70,14 +75,26 @@ package struct TableService: Sendable {
             filtered: filtered,
             isComplete: !settings.dynamicSchema
         )
-        epoch = try await store.epoch()
-        epochFingerprint = Fingerprint([epoch])
+        epochs = EpochMemory(try await store.epoch())
         try await store.watch { [events = settings.traffic.events] in events.changed($0) }
         if settings.dynamicSchema {
             for definition in stored { catalog.put(definition) }
         } else {
-            for definition in settings.tables { catalog.put(definition) }
+            for var definition in settings.tables {
+                definition.form = stored.first { SchemaPlan.isSame($0.name, definition.name) }?.form
+                catalog.put(definition)
+            }
         }
+    }
+
+    /// Sent with every list.
+    package var epoch: String { epochs.current.name }
+
+    /// The table's clock; what it tells of the state of the database is remembered.
+    func clock(of table: Table) async throws -> TableClock {
+        let clock = try await store.clock(of: table)
+        epochs.learn(clock)
+        return clock
     }
 
     /// Who sends the request; nil without a token, and where tokens mean nothing.
@@ -90,6 +107,7 @@ package struct TableService: Sendable {
     func refusal(_ error: any Error, of requestID: String) -> ServerResponse {
         if let error = error as? ServerError { return ServerResponse(error) }
         if error is CancellationError { return ServerResponse(.cancelled) }
+        if error is OutdatedTable { return ServerResponse(.tableChanging) }
         settings.log.write(
             .error,
             "request failed",

@@ -27,6 +27,10 @@ package protocol TableStore: Sendable {
     /// One page.
     func list(_ request: ListRequest, in table: Table) async throws -> ListPage
 
+    /// The table as it is in a database that other servers may change; nil where there is none, or
+    /// where nobody else changes tables.
+    func stored(_ name: String) async throws -> TableDefinition?
+
     /// How far the table has come: at least to every write that has returned.
     ///
     /// It costs next to nothing where the database is known not to change by others.
@@ -44,7 +48,14 @@ package protocol TableStore: Sendable {
     func digest(_ request: DigestRequest, in table: Table) async throws -> TableDigest
 
     /// The row with this id, tombstones too, or nil; also nil when it is outside the view.
-    func read(_ id: String, view: QueryExpression?, in table: Table) async throws -> StoredRow?
+    ///
+    /// - Throws: ``RowRoom/Lacking`` for a row that `room` has no room for, before it is made.
+    func read(
+        _ id: String,
+        view: QueryExpression?,
+        in table: Table,
+        room: RowRoom?
+    ) async throws -> StoredRow?
 
     /// The same row with all that the database keeps of it.
     func image(_ id: String, view: QueryExpression?, in table: Table) async throws -> RowImage?
@@ -52,7 +63,9 @@ package protocol TableStore: Sendable {
     /// Plans with ``WritePlanner`` and writes, in one transaction; many batches may share one.
     ///
     /// What a table lacks in the database is made in that transaction, when something is written; it
-    /// is a refusal when the database has something else in its place.
+    /// is a refusal when the database has something else in its place. A write whose answer
+    /// ``AnswerBudget/hasRoom(for:)`` has no room for is refused with ``ServerError/noRoomInBatch``
+    /// before anything of it is done.
     ///
     /// - Returns: What became of each group, in their order.
     /// - Throws: When nothing of the batch is done.
@@ -83,8 +96,35 @@ package protocol TableStore: Sendable {
     /// The size on the disk of what was written and is not yet where it stays.
     var logBytes: Int { get }
 
+    /// What it takes on the disk, for people.
+    func sizes() async throws -> [StoreSize]
+
     /// Finishes what is under way and closes the database; later calls are refused.
     func stop() async
+}
+
+/// How much a part of a database takes.
+package struct StoreSize: Sendable, Hashable {
+    package var part: String
+    package var bytes: Int64
+
+    package init(_ part: String, _ bytes: Int64) {
+        self.part = part
+        self.bytes = bytes
+    }
+}
+
+extension TableStore {
+    /// The row with this id, whether there is room for an answer with it or not.
+    package func read(
+        _ id: String,
+        view: QueryExpression?,
+        in table: Table
+    ) async throws -> StoredRow? {
+        try await read(id, view: view, in: table, room: nil)
+    }
+
+    package func stored(_ name: String) async throws -> TableDefinition? { nil }
 }
 
 /// A schema that does not fit the tables that are there.
@@ -240,6 +280,9 @@ package struct ListPage: Sendable {
     package var nextVersion: Int64?
     /// The time of the last row in microseconds, where `tie` was asked for.
     package var lastUpdatedAt: Int64?
+    /// The clock in the state that the page was read from; nil where it is to be asked for behind
+    /// the page.
+    package var clock: TableClock?
 
     package init(
         bytes: [UInt8],
@@ -247,7 +290,8 @@ package struct ListPage: Sendable {
         count: Int64? = nil,
         next: [SQLValue]? = nil,
         nextVersion: Int64? = nil,
-        lastUpdatedAt: Int64? = nil
+        lastUpdatedAt: Int64? = nil,
+        clock: TableClock? = nil
     ) {
         self.bytes = bytes
         self.rows = rows
@@ -255,5 +299,6 @@ package struct ListPage: Sendable {
         self.next = next
         self.nextVersion = nextVersion
         self.lastUpdatedAt = lastUpdatedAt
+        self.clock = clock
     }
 }

@@ -52,11 +52,6 @@ package final class AnswerMemory: Sendable {
     /// The most that wait for room; more are refused.
     private static let waitersMax = 1000
 
-    /// Whether what is made is part of an answer that has room.
-    ///
-    /// Who holds room and asks for more could wait for ever.
-    @TaskLocal static var isGiven = false
-
     /// Room for an answer of about so many bytes, when there is some.
     ///
     /// - Throws: ``ServerError/noRoomForAnswers`` when too many wait, `CancellationError` when the
@@ -117,6 +112,16 @@ package final class AnswerMemory: Sendable {
         return AnswerShare(self, bytes)
     }
 
+    /// More room for an answer that has some, when it is free; those who wait do not go before it, as
+    /// what it holds comes back when it is made.
+    fileprivate func grow(by bytes: Int, from before: Int) -> Bool {
+        state.withLock { state in
+            guard state.held == before || state.held + bytes <= bytesMax else { return false }
+            state.held += bytes
+            return true
+        }
+    }
+
     private func fits(_ bytes: Int, _ state: State) -> Bool {
         state.held == 0 || state.held + bytes <= bytesMax
     }
@@ -144,7 +149,7 @@ package final class AnswerMemory: Sendable {
 
 /// What one answer holds of the memory for answers; given back when nobody has it any more.
 package final class AnswerShare: Sendable {
-    private let memory: AnswerMemory
+    package let memory: AnswerMemory
     private let bytes: Atomic<Int>
 
     fileprivate init(_ memory: AnswerMemory, _ bytes: Int) {
@@ -153,6 +158,16 @@ package final class AnswerShare: Sendable {
     }
 
     deinit { memory.change(by: -bytes.load(ordering: .relaxed)) }
+
+    /// Makes it larger, where there is room.
+    ///
+    /// Not while somebody else resizes it.
+    func grow(to count: Int) -> Bool {
+        let before = bytes.load(ordering: .relaxed)
+        guard memory.grow(by: count - before, from: before) else { return false }
+        bytes.store(count, ordering: .relaxed)
+        return true
+    }
 
     /// From now on it is so many bytes.
     package func resize(to count: Int) {

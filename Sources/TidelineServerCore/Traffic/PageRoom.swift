@@ -14,21 +14,21 @@ package final class PageRoom: Sendable {
     private static let freeBytes = AnswerMemory.smallBytes / 2
 
     private struct State {
-        var share: AnswerShare?
-        /// Whether the share was waited for: then it is kept when the page is made anew.
+        var isTaken = false
+        /// Whether the room was waited for: then it is kept when the page is made anew.
         var isWaitedFor = false
-        /// What to wait for.
         var wanted = 0
     }
 
-    private let answers: AnswerMemory
+    /// What the answer holds that the page is, or is part of.
+    private let room: AnswerRoom
     private let likelyBytes: Int
     private let bytesMax: Int
     private let state = Mutex(State())
 
     /// Room for a page that likely has so many bytes.
-    init(in answers: AnswerMemory, likelyBytes: Int, bytesMax: Int) {
-        self.answers = answers
+    init(in room: AnswerRoom, likelyBytes: Int, bytesMax: Int) {
+        self.room = room
         self.likelyBytes = min(likelyBytes, bytesMax)
         self.bytesMax = bytesMax
     }
@@ -41,7 +41,8 @@ package final class PageRoom: Sendable {
     package func begin() -> Int {
         state.withLock { state in
             if state.isWaitedFor { return state.wanted }
-            state.share = nil
+            state.isTaken = false
+            room.giveBackRest()
             return Self.freeBytes
         }
     }
@@ -52,29 +53,23 @@ package final class PageRoom: Sendable {
     /// - Throws: ``Lacking`` when there is no room.
     package func more(for bytes: Int) throws -> Int {
         try state.withLock { state in
-            if let share = state.share {
+            if state.isTaken || state.isWaitedFor {
                 // It is larger than was likely; few pages are made at a time.
-                share.resize(to: max(bytesMax, bytes))
+                room.count(beside: max(bytesMax, bytes))
                 return .max
             }
             state.wanted = max(likelyBytes, bytes)
-            guard let share = answers.roomNow(for: state.wanted) else { throw Lacking() }
-            state.share = share
+            guard room.take(beside: state.wanted) else { throw Lacking() }
+            state.isTaken = true
             return state.wanted
         }
     }
 
     /// Waits for the room that was lacking.
     func wait() async throws {
-        let share = try await answers.room(for: state.withLock { $0.wanted })
-        state.withLock { state in
-            state.share = share
-            state.isWaitedFor = true
-        }
+        try await room.wait()
+        state.withLock { $0.isWaitedFor = true }
     }
-
-    /// What the page holds; nil for a small one.
-    var share: AnswerShare? { state.withLock { $0.share } }
 }
 
 extension TableService {
@@ -86,43 +81,22 @@ extension TableService {
         in table: Table,
         _ read: (PageRoom?) async throws -> Page
     ) async throws -> (page: Page, share: AnswerShare?) {
-        // Who holds room and asks for more could wait for ever.
-        if AnswerMemory.isGiven { return (try await read(nil), nil) }
         let limits = settings.limits
+        let batch = AnswerRoom.ofBatch
+        let answer = batch ?? AnswerRoom(in: settings.traffic.answers)
         let room = PageRoom(
-            in: settings.traffic.answers,
+            in: answer,
             likelyBytes: table.pageSize.likelyBytes(ofRows: rows)
                 ?? PageSize.product(rows, limits.rowBytes),
             bytesMax: limits.pageBytes
         )
         do {
-            return (try await read(room), room.share)
+            return (try await read(room), batch == nil ? answer.share : nil)
         } catch is PageRoom.Lacking {
+            guard answer.mayWait else { throw ServerError.noRoomInBatch }
             try await room.wait()
-            return (try await read(room), room.share)
+            return (try await read(room), batch == nil ? answer.share : nil)
         }
-    }
-
-    /// Makes the answer about a row, with what it holds of the memory for answers when it is large.
-    ///
-    /// How large it is, only the row tells. Where there is no room it is let go, so that those who
-    /// wait hold nothing, and made anew.
-    func makeRowAnswer(
-        _ make: () async throws -> ServerResponse
-    ) async throws -> ServerResponse {
-        // Who holds room and asks for more could wait for ever.
-        if AnswerMemory.isGiven { return try await make() }
-        let answers = settings.traffic.answers
-        var answer = try await make()
-        let bytes = answer.body.count
-        guard bytes > AnswerMemory.smallBytes else { return answer }
-        answer.share = answers.roomNow(for: bytes)
-        if answer.share != nil { return answer }
-        answer.body = []
-        let share = try await answers.room(for: bytes)
-        answer = try await make()
-        answer.share = share
-        return answer
     }
 }
 

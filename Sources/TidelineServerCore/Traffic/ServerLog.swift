@@ -2,6 +2,7 @@
 //
 // Never a body, never the value of a query option, never a token.
 
+import Synchronization
 import TidelineCore
 
 package struct ServerLog: Sendable {
@@ -11,7 +12,9 @@ package struct ServerLog: Sendable {
         case info
         case debug
 
-        private var rank: Int { Self.allCases.firstIndex(of: self) ?? 0 }
+        fileprivate var rank: Int { Self.allCases.firstIndex(of: self) ?? 0 }
+
+        fileprivate init(rank: Int) { self = Self.allCases[rank] }
 
         package static func < (left: Level, right: Level) -> Bool { left.rank < right.rank }
     }
@@ -21,11 +24,34 @@ package struct ServerLog: Sendable {
         case json
     }
 
-    /// Lines above this level are not written.
-    package var level: Level
-    package var format: Format
-    /// At which level requests are logged.
-    package var requests: Level
+    /// What all copies of a log go by, and may change while a server runs.
+    private final class Levels: Sendable {
+        let most: Atomic<Int>
+        let requests: Atomic<Int>
+
+        init(_ most: Level, requests: Level) {
+            self.most = Atomic(most.rank)
+            self.requests = Atomic(requests.rank)
+        }
+    }
+
+    private let levels: Levels
+    package let format: Format
+
+    /// Lines above this level are not written; one for all copies.
+    package var level: Level {
+        get { Level(rank: levels.most.load(ordering: .relaxed)) }
+        nonmutating set { levels.most.store(newValue.rank, ordering: .relaxed) }
+    }
+
+    /// At which level requests are logged; one for all copies.
+    package var requests: Level {
+        get { Level(rank: levels.requests.load(ordering: .relaxed)) }
+        nonmutating set { levels.requests.store(newValue.rank, ordering: .relaxed) }
+    }
+
+    /// Requests that take as long are told, whatever the level of requests.
+    package let slowMicroseconds: Int64
     private let now: @Sendable () -> Int64
     package var sink: @Sendable ([UInt8]) -> Void
 
@@ -35,12 +61,13 @@ package struct ServerLog: Sendable {
         level: Level,
         format: Format = .text,
         requests: Level = .debug,
+        slowMicroseconds: Int64 = .max,
         now: @escaping @Sendable () -> Int64,
         sink: @escaping @Sendable ([UInt8]) -> Void
     ) {
-        self.level = level
+        levels = Levels(level, requests: requests)
         self.format = format
-        self.requests = requests
+        self.slowMicroseconds = slowMicroseconds
         self.now = now
         self.sink = sink
     }
@@ -77,13 +104,57 @@ package struct ServerLog: Sendable {
     ) {
         var writer = JSONWriter()
         begin(&writer, requests, "request")
+        describe(request, response, id, microseconds, &writer)
+        sink(ended(&writer))
+    }
+
+    /// A line about a request that took long, with the names of what it asked for and no values.
+    func slow(
+        _ request: ServerRequest,
+        _ response: ServerResponse,
+        id: String,
+        microseconds: Int64
+    ) {
+        guard level >= .warning else { return }
+        var writer = JSONWriter()
+        begin(&writer, .warning, "slow request")
+        describe(request, response, id, microseconds, &writer)
+        let options = Self.optionNames(request.query)
+        if !options.isEmpty { field(&writer, "options") { $0.visible(options) } }
+        sink(ended(&writer))
+    }
+
+    private func describe(
+        _ request: ServerRequest,
+        _ response: ServerResponse,
+        _ id: String,
+        _ microseconds: Int64,
+        _ writer: inout JSONWriter
+    ) {
         field(&writer, "request") { $0.visible(id) }
+        if let trace = TraceParent(request.headers) {
+            field(&writer, "trace") { $0.visible(trace.trace) }
+            field(&writer, "span") { $0.visible(trace.span) }
+        }
+        if !request.address.isEmpty { field(&writer, "from") { $0.visible(request.address) } }
         field(&writer, "method") { $0.visible(request.method) }
         field(&writer, "path") { $0.visible(request.path) }
         field(&writer, "status") { $0.integer(Int64(response.status)) }
         field(&writer, "us") { $0.integer(microseconds) }
         field(&writer, "bytes") { $0.integer(Int64(response.body.count)) }
-        sink(ended(&writer))
+    }
+
+    /// The options of a query that are known; what else stands there is the caller's own text.
+    private static func optionNames(_ query: String) -> String {
+        let known = [
+            "$filter", "$orderby", "$select", "$top", "$skip", "$count", "$inlinecount",
+            "$skiptoken", "$deltatoken", "__includeDeleted",
+        ]
+        let names = query.split(separator: "&").compactMap { part -> String? in
+            let name = String(part.prefix { $0 != "=" }).replacing("%24", with: "$")
+            return known.first { $0.lowercased() == name.lowercased() }
+        }
+        return names.joined(separator: ",")
     }
 
     private func begin(_ writer: inout JSONWriter, _ level: Level, _ message: StaticString) {

@@ -21,6 +21,7 @@ package final class ServerMetrics: Sendable {
         case endpoint
         case batch
         case events
+        case dashboard
         case other
         /// What was refused before a route was looked for.
         case refused
@@ -40,6 +41,7 @@ package final class ServerMetrics: Sendable {
             case (.endpoint, _): self = .endpoint
             case (.batch, _): self = .batch
             case (.events, _): self = .events
+            case (.dashboard, _), (.admin, _): self = .dashboard
             default: self = .other
             }
         }
@@ -48,7 +50,7 @@ package final class ServerMetrics: Sendable {
     private typealias Counter = ServerTraffic.Counter
 
     private static let statuses = [
-        200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 410, 412, 413, 415, 424, 500, 503,
+        200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 410, 412, 413, 415, 424, 429, 500, 503,
     ]
 
     /// The upper bounds of the histogram's parts in microseconds; one more has none.
@@ -123,7 +125,25 @@ package final class ServerMetrics: Sendable {
         for (name, type, help, value) in [
             (
                 "tideline_answers_bytes", "gauge", "Bytes of answers that wait for their callers.",
-                traffic.answers.held
+                traffic.answersHeld
+            ),
+            (
+                "tideline_answers_waiting", "gauge", "Answers that wait for room to be made.",
+                traffic.memories.reduce(0) { $0 + $1.waiting }
+            ),
+            (
+                "tideline_requests_bytes", "gauge",
+                "Bytes of requests under way, without the first 4 KiB of each.",
+                traffic.requestBytes.current
+            ),
+            (
+                "tideline_connections", "gauge", "Connections that are open.",
+                traffic.connections.current
+            ),
+            (
+                "tideline_callers_limited_total", "counter",
+                "Requests refused because their callers asked for too much.",
+                traffic.tooMany.current
             ),
             (
                 "tideline_slow_readers_total", "counter",
@@ -133,6 +153,11 @@ package final class ServerMetrics: Sendable {
             (
                 "tideline_hangups_total", "counter", "Callers that left while their request ran.",
                 traffic.hangUps.current
+            ),
+            (
+                "tideline_tls_handshakes_failed_total", "counter",
+                "Connections that ended before both sides had agreed on keys.",
+                traffic.failedHandshakes.current
             ),
             (
                 "tideline_listeners", "gauge", "Streams of events that are open.",
@@ -145,6 +170,40 @@ package final class ServerMetrics: Sendable {
         ] {
             head(&writer, name, type, help)
             line(&writer, name, value)
+        }
+    }
+
+    /// The same as members of a JSON object, for the dashboard; each begins with a comma.
+    func write(to writer: inout JSONWriter) {
+        writer.raw(",\"rowsSent\":")
+        writer.integer(Int64(rowsSent.current))
+        writer.raw(",\"rowsWritten\":")
+        writer.integer(Int64(rowsWritten.current))
+        writer.list(",\"bounds\":[", Self.bounds) { $0.integer(Int64($1)) }
+        let statuses = Self.statuses.count
+        let asked = Operation.allCases.filter { operation in
+            (0...statuses).contains {
+                requests[operation.rawValue * (statuses + 1) + $0].current > 0
+            }
+        }
+        writer.list(",\"routes\":[", asked) { writer, operation in
+            writer.raw("{\"route\":")
+            writer.string("\(operation)")
+            writer.raw(",\"microseconds\":")
+            writer.integer(Int64(times[operation.rawValue].current))
+            let counts = (0...statuses).map {
+                requests[operation.rawValue * (statuses + 1) + $0].current
+            }
+            let done = Self.statuses.firstIndex { $0 >= 400 } ?? statuses
+            writer.raw(",\"requests\":")
+            writer.integer(Int64(counts.reduce(0, +)))
+            writer.raw(",\"refused\":")
+            writer.integer(Int64(counts[done...].reduce(0, +)))
+            let first = operation.rawValue * (Self.bounds.count + 1)
+            writer.list(",\"latencies\":[", latencies[first...first + Self.bounds.count]) {
+                $0.integer(Int64($1.current))
+            }
+            writer.raw("}")
         }
     }
 

@@ -3,25 +3,47 @@
 import Synchronization
 
 package final class ServerTraffic: Sendable {
-    /// The answers that were made and not yet taken.
+    /// The answers that were made and not yet taken: to reads by themselves, and of endpoints.
     package let answers: AnswerMemory
+    /// Those of batches that read, which hold their first answers while the last ones are made.
+    package let batchReads: AnswerMemory
+    /// Those of writes, and of batches that only write: they wait for no reads.
+    package let writeAnswers: AnswerMemory
     /// The bytes of all requests under way, but for what a usual head has.
     package let requestBytes = Counter()
     /// Which tables changed, for those who listen.
     package let events = EventBoard()
+    /// Connections that are open, streams of events among them.
+    package let connections = Counter()
+    /// Requests that were refused because their callers asked for too much.
+    package let tooMany = Counter()
     /// Streams of events that are open.
     package let listeners = Counter()
     /// Callers that were cut because they read too slowly while memory was short.
     package let slowReaders = Counter()
     /// Callers that left while their request ran.
     package let hangUps = Counter()
+    /// Connections that ended before both sides had agreed on keys.
+    package let failedHandshakes = Counter()
     /// Lines of the log that were lost because nobody took them.
     package let logLinesLost: Counter
 
     package init(answersBytesMax: Int = 64 << 20, logLinesLost: Counter = Counter()) {
         answers = AnswerMemory(bytesMax: answersBytesMax)
+        let part = max(1, answersBytesMax / Self.besideAnswers)
+        batchReads = AnswerMemory(bytesMax: part)
+        writeAnswers = AnswerMemory(bytesMax: part)
         self.logLinesLost = logLinesLost
     }
+
+    /// What batches that read, and writes, may have beside it: this part of it each.
+    private static let besideAnswers = 4
+
+    /// All memory for answers.
+    package var memories: [AnswerMemory] { [answers, batchReads, writeAnswers] }
+
+    /// The bytes of all answers that were made and not yet taken.
+    package var answersHeld: Int { memories.reduce(0) { $0 + $1.held } }
 
     package final class Counter: Sendable {
         private let value = Atomic<Int>(0)

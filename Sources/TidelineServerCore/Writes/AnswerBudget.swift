@@ -4,13 +4,18 @@
 // the budget is spent is refused and not done, so that what its caller is told is true.
 
 /// The bytes of the answers of a batch.
-package struct AnswerBudget: Hashable, Sendable {
+package struct AnswerBudget: Sendable {
     /// Answers that begin below it are made, so the last of them may pass it.
     package let bytesMax: Int
-    package private(set) var bytes = 0
+    package private(set) var bytes: Int
+    /// What the answers hold of the memory for all answers; nil where nobody counts them.
+    let room: AnswerRoom?
 
-    package init(bytesMax: Int = .max) {
-        self.bytesMax = bytesMax
+    package init(bytesMax: Int = .max, room: AnswerRoom? = nil) {
+        bytes = room?.settled ?? 0
+        self.room = room
+        let sum = bytesMax.addingReportingOverflow(bytes)
+        self.bytesMax = sum.overflow ? .max : sum.partialValue
     }
 
     package var isSpent: Bool { bytes >= bytesMax }
@@ -35,8 +40,24 @@ package struct AnswerBudget: Hashable, Sendable {
         }
     }
 
-    /// Refuses what comes when it is spent.
+    /// Refuses what comes when it is spent, or behind what there was no room for.
     package func check() throws(ServerError) {
         if isSpent { throw .batchAnswersTooLarge(bytesMax) }
+        if room?.isLacking == true { throw .noRoomInBatch }
+    }
+
+    /// Whether there is room for the row that a write is answered with.
+    ///
+    /// To be asked before anything of the write is done: one that is done has to be told.
+    package func hasRoom(for outcome: WriteOutcome) -> Bool {
+        hasRoom(bytes: outcome.row?.json.count ?? 0)
+    }
+
+    /// Whether there is room for one more answer.
+    func hasRoom(bytes count: Int) -> Bool {
+        guard let room else { return true }
+        let sum = bytes.addingReportingOverflow(count)
+        let total = sum.overflow ? .max : sum.partialValue
+        return total <= AnswerMemory.smallBytes || room.take(total: total)
     }
 }

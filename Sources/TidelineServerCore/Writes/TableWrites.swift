@@ -31,13 +31,18 @@ extension TableService {
         id: String?
     ) async throws -> ServerResponse {
         let write = try await prepare(call, table: name, id: id)
-        let outcomes = await perform([PreparedGroup([write])])
+        let batch = AnswerRoom.ofBatch
+        let room = batch ?? AnswerRoom(in: settings.traffic.writeAnswers)
+        let outcomes = await perform([PreparedGroup([write])], budget: AnswerBudget(room: room))
+        var answer: ServerResponse
         switch outcomes.first {
-        case .done(let writes)? where !writes.isEmpty: return try answer(write, writes[0])
-        case .refused(_, let outcome)?: return try answer(write, outcome)
+        case .done(let writes)? where !writes.isEmpty: answer = try self.answer(write, writes[0])
+        case .refused(_, let outcome)?: answer = try self.answer(write, outcome)
         case .failed(_, let error)?: throw error
         default: throw ServerError.notCommitted
         }
+        if batch == nil { answer.share = room.share }
+        return answer
     }
 
     // MARK: - Preparing
@@ -54,6 +59,7 @@ extension TableService {
     ) async throws -> PreparedWrite {
         if id == Self.digestName { throw ServerError.methodNotAllowed(digestMethods(name)) }
         if let id { try Self.check(id: id) }
+        try await lookUp(name)
         try checkPermission(call, name, isRow: id != nil)
         var write: WriteBatch.Write
         do {

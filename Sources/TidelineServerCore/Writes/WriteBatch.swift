@@ -65,6 +65,16 @@ package enum GroupOutcome: Sendable {
     case notReached
 
     package var isDone: Bool { if case .done = self { true } else { false } }
+
+    /// Whether nothing of it was tried, or there was no room for its answer.
+    var isLeft: Bool {
+        switch self {
+        case .refused(_, let outcome):
+            outcome.decision == .refused && outcome.refusal?.code == ServerError.noRoomInBatch.code
+        case .dependencyFailed, .notReached: true
+        case .done, .failed: false
+        }
+    }
 }
 
 /// The way through a batch: which group is next, and which are passed over.

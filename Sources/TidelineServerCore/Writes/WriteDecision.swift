@@ -60,6 +60,8 @@ package struct WriteOperation: Sendable {
     /// Whether a conflict handler put it in the place of a delete, whose caller is told that the row
     /// is there still.
     package var isInPlaceOfDelete = false
+    /// How many bytes the texts and blobs of its values have.
+    package var bytes: Int { values.reduce(0) { $0 + ($1?.bytes ?? 0) } }
     /// Whether the columns that are absent are taken from their defaults.
     package var fillsDefaults: Bool { kind == .insert || kind == .replace }
 

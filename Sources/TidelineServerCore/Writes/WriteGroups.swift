@@ -45,10 +45,20 @@ extension TableService {
     }
 
     /// Writes, and makes what the tables lack for it.
+    ///
+    /// Where there is no room for the first answer and none was made before, nothing is done until
+    /// there is: what is done has to be told.
     func commit(_ batch: WriteBatch) async -> [GroupOutcome] {
-        let outcomes: [GroupOutcome]
+        var outcomes: [GroupOutcome]
         do {
             outcomes = try await store.write(batch)
+            while let room = batch.budget.room, room.isLacking, room.mayWait,
+                outcomes.allSatisfy(\.isLeft)
+            {
+                outcomes = []
+                try await room.wait()
+                outcomes = try await store.write(batch)
+            }
         } catch {
             return batch.groups.map { _ in .failed(at: nil, error) }
         }

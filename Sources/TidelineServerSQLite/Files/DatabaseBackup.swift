@@ -25,14 +25,18 @@ package struct DatabaseBackup: Sendable {
     package func make() throws -> Int64 {
         try ServerFile(path: source).check()
         try checkTarget()
-        let partial = "\(target).partial-\(getpid())"
-        try reserve(partial)
-        defer { for end in ["", "-journal"] { unlink(partial + end) } }
+        removeAbandoned()
+        let partial = partialPrefix + String(getpid())
+        let lock = try reserve(partial)
+        defer {
+            Self.remove(partial)
+            close(lock)
+        }
         try copy(to: partial)
-        try flush(partial, isFolder: false)
+        try flush(partial)
         try verify(partial)
         try name(partial)
-        try flush(folder, isFolder: true)
+        try Self.flushFolder(of: target)
         return ServerFile.size(of: target) ?? 0
     }
 
@@ -55,10 +59,43 @@ package struct DatabaseBackup: Sendable {
         )
     }
 
-    private func reserve(_ partial: String) throws {
+    /// Makes the copy's file, and locks it for as long as this process lives, or until it is closed.
+    private func reserve(_ partial: String) throws -> Int32 {
         let file = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw systemError("cannot be made") }
+        // File systems without locks have to be trusted.
+        _ = flock(file, LOCK_EX | LOCK_NB)
+        return file
+    }
+
+    private var partialPrefix: String { target + ".partial-" }
+
+    /// Removes what backups to the same target left that were killed: nobody holds its lock.
+    private func removeAbandoned() {
+        let name = URL(filePath: partialPrefix).lastPathComponent
+        let files = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+        for file in files where file.hasPrefix(name) {
+            // Its journal, which SQLite makes beside it, has no lock of its own.
+            let number = file.dropFirst(name.count).prefix { $0 != "-" }
+            guard !number.isEmpty, number.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
+                continue
+            }
+            Self.removeUnlocked(folder + "/" + name + number)
+        }
+    }
+
+    private static func removeUnlocked(_ partial: String) {
+        let file = open(partial, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard file >= 0 else {
+            if errno == ENOENT { remove(partial) }
+            return
+        }
+        if flock(file, LOCK_EX | LOCK_NB) == 0 { remove(partial) }
         close(file)
+    }
+
+    private static func remove(_ partial: String) {
+        for end in ["", "-journal"] { unlink(partial + end) }
     }
 
     private func copy(to partial: String) throws {
@@ -76,15 +113,23 @@ package struct DatabaseBackup: Sendable {
         }
     }
 
-    private func flush(_ path: String, isFolder: Bool) throws {
-        let file = open(path, (isFolder ? O_RDONLY : O_RDWR) | O_CLOEXEC)
+    private func flush(_ path: String) throws {
+        let file = open(path, O_RDWR | O_CLOEXEC)
         guard file >= 0 else { throw systemError("cannot be written") }
         defer { close(file) }
         #if canImport(Darwin)
         if fcntl(file, F_FULLFSYNC) == 0 { return }
         #endif
-        // Some file systems flush no folders.
-        guard fsync(file) == 0 || isFolder else { throw systemError("cannot be written") }
+        guard fsync(file) == 0 else { throw systemError("cannot be written") }
+    }
+
+    /// Makes the name of a file last; some file systems flush no folders.
+    static func flushFolder(of path: String) throws {
+        let folder = URL(filePath: path).deletingLastPathComponent().path
+        let file = open(folder, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { throw DatabaseError.noFolder(folder, of: path) }
+        _ = fsync(file)
+        close(file)
     }
 
     private func verify(_ partial: String) throws {

@@ -53,6 +53,48 @@ package struct DatabaseCare: Sendable {
         }
     }
 
+    /// Removes the tombstones of these tables that are older, and raises their horizons.
+    ///
+    /// - Parameters:
+    ///   - names: In any letter case; nil for all tables.
+    ///   - days: How old they have to be.
+    ///   - now: The time, in microseconds since 1970.
+    /// - Returns: The tables with the counts of what was removed.
+    /// - Throws: ``DatabaseError``
+    package func purgeTombstones(
+        of names: [String]?,
+        olderThan days: Int,
+        now: Int64
+    ) throws -> [(table: String, rows: Int)] {
+        let lock = try ServerFile(path: path).lock(mayBeNew: false)
+        defer { lock.release() }
+        return try DatabaseError.naming(path) {
+            let database = try Database(path: path)
+            try database.transaction { try SchemaChange(database: database, now: { now }).open() }
+            let known = try RetentionPurge.tables(in: database)
+            if let missing = names?.first(where: { name in
+                !known.contains { $0.lowercased() == name.lowercased() }
+            }) {
+                throw DatabaseError(
+                    .missing,
+                    "'\(path)' has no table '\(missing)'. It has: \(known.joined(separator: ", "))."
+                )
+            }
+            let wanted = known.filter { table in
+                names?.contains { $0.lowercased() == table.lowercased() } ?? true
+            }
+            return try wanted.map { table in
+                let rows = try RetentionPurge.removeTombstones(
+                    of: table,
+                    olderThan: days,
+                    now: now,
+                    database
+                )
+                return (table, rows)
+            }
+        }
+    }
+
     /// Runs `body` in a transaction while no server has the database.
     private func alone<Result>(_ body: (Database) throws -> Result) throws -> Result {
         let lock = try ServerFile(path: path).lock(mayBeNew: false)

@@ -111,6 +111,20 @@ extension DatabaseError {
         )
     }
 
+    static func unknown(_ path: String) -> DatabaseError {
+        DatabaseError(
+            .foreign,
+            "'\(path)' is neither the database of a server nor the store of a device."
+        )
+    }
+
+    static func unreadable(_ path: String) -> DatabaseError {
+        DatabaseError(
+            .foreign,
+            "'\(path)' is not an SQLite database, or it is an encrypted store, which only its app reads."
+        )
+    }
+
     static func isStore(_ path: String) -> DatabaseError {
         DatabaseError(
             .foreign,

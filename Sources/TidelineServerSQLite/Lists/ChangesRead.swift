@@ -20,6 +20,9 @@ struct ChangesRead {
         (request.wantsCount ? "count " : "changes ") + rows(upTo: nil).sql.text(for: .sqlite)
     }
 
+    /// The most bytes of a page; one of more throws ``RowTooLargeForLoop``.
+    var loopBytesMax = Int.max
+
     /// Clock, changes and their number are of one state of the table.
     func run(_ database: Database) throws -> ChangePage {
         try database.snapshot {
@@ -112,6 +115,7 @@ struct ChangesRead {
                 json.cut(to: start)
                 return ChangePage(bytes: json.bytes, rows: rows, next: last, clock: clock)
             }
+            if json.count > loopBytesMax { throw RowTooLargeForLoop() }
             if let room = request.room, json.count > roomEnd {
                 roomEnd = try room.more(for: json.count)
             }

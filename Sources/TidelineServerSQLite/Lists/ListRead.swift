@@ -23,6 +23,9 @@ struct ListRead {
         self.statement = statement
     }
 
+    /// The most bytes of a page; one of more throws ``RowTooLargeForLoop``.
+    var loopBytesMax = Int.max
+
     /// What stands for the statement among those whose costs are known; empty when it is not known
     /// before the database was asked.
     var knownText: String {
@@ -32,7 +35,9 @@ struct ListRead {
 
     func run(_ database: Database) throws -> ListPage {
         if statement == nil, let mark = request.mark {
-            return try begun(at: mark, database).run(database)
+            var begun = try begun(at: mark, database)
+            begun.loopBytesMax = loopBytesMax
+            return try begun.run(database)
         }
         guard let tie = request.tie else { return try page(database, offset: request.offset) }
         let ties = table.head.ties
@@ -115,6 +120,7 @@ struct ListRead {
                 hasMore = true
                 break
             }
+            if json.count > loopBytesMax { throw RowTooLargeForLoop() }
             if let room = request.room, json.count > roomEnd {
                 roomEnd = try room.more(for: json.count)
             }

@@ -18,12 +18,14 @@ struct RowView {
     }
 
     /// The row, nil when it is outside the view.
-    func row(_ id: String, _ database: Database) throws -> StoredRow? {
+    ///
+    /// - Throws: What `bounds` has against its size.
+    func row(_ id: String, _ database: Database, _ bounds: RowBounds) throws -> StoredRow? {
         var sql: SQL = "SELECT \(SQL(verbatim: table.cellNames)) FROM \(Identifier(table.name))"
         sql.append(" WHERE \"id\" = \(.text(id)) AND (\(renderer.condition(view)))")
         let statement = try database.prepare(sql.text(for: .sqlite))
         defer { statement.reset() }
         try statement.bind(sql.bindings)
-        return try statement.step() ? table.row(statement) : nil
+        return try statement.step() ? try table.row(statement, bounds) : nil
     }
 }

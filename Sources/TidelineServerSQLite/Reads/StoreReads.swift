@@ -28,7 +28,13 @@ struct ReadBegin {
     }
 }
 
+/// A row or a page has more bytes than are read on the thread of an event loop.
+struct RowTooLargeForLoop: Error {}
+
 final class StoreReads: Sendable {
+    /// The most bytes of a row's texts and blobs, and of a page, that are read on the caller's thread.
+    static let loopBytesMax = 64 << 10
+
     private let writer: GroupWriter
     /// Nil in inline mode, which reads on the writing connection.
     private let readers: ReadThreads?
@@ -113,8 +119,12 @@ final class StoreReads: Sendable {
     private static let briefTime: Duration = .milliseconds(25)
 
     /// Reads for `limits.queryTime` at most.
+    ///
+    /// On the caller's thread `onLoop`, if it is there, is done in the place of `body`; it throws
+    /// ``RowTooLargeForLoop`` to leave that.
     func read<Result: Sendable>(
         _ begin: ReadBegin,
+        onLoop: (@Sendable (Database) throws -> Result)? = nil,
         _ body: @escaping @Sendable (Database) throws -> Result
     ) async throws -> Result {
         guard !isStopped else { throw ServerError.stopping }
@@ -131,7 +141,9 @@ final class StoreReads: Sendable {
             let start = QueryStart()
             let statement = begin.statement
             let lane = statement.isEmpty ? begin.lane : max(begin.lane, knownLane(statement, start))
-            if lane == .loop, let result = try readBriefly(statement, body) { return result }
+            if lane == .loop, let result = try readBriefly(statement, onLoop ?? body) {
+                return result
+            }
             return try await untilCancelled { stop in
                 try await readers.run(max(lane, .brief), of: begin.caller) {
                     [self] database, lane in
@@ -203,6 +215,9 @@ final class StoreReads: Sendable {
                 try database.limitTime(.zero) { try body(database) }
             }
         } catch let error as SQLiteError where error.isInterrupt {
+            exceeded(.loop, statement)
+            return nil
+        } catch is RowTooLargeForLoop {
             exceeded(.loop, statement)
             return nil
         }

@@ -18,18 +18,24 @@ struct SchemaChange {
     ///     about to write to them.
     ///   - isComplete: Whether stored columns that are not declared are not wanted.
     ///   - hasConsent: Whether stored values may be converted and removed.
+    ///   - isCopy: Whether a copy makes them, which has not ended.
     /// - Returns: All tables of the database, and what was done.
     /// - Throws: ``SchemaError`` for what needs consent and has none.
     func prepare(
         _ declared: [TableDefinition],
         filtered: Set<String>? = nil,
         isComplete: Bool,
-        hasConsent: Bool = false
+        hasConsent: Bool = false,
+        isCopy: Bool = false
     ) throws -> (tables: [TableDefinition], steps: [SchemaStep]) {
         try database.transaction {
             try open()
+            let copies = try database.integer(ServerSchema.countCopies, [.text(CopyProgress.key)])
+            guard isCopy || copies == 0 else {
+                throw DatabaseError(.unavailable, CopyProgress.refusal)
+            }
             var stored = try Self.storedTables(database)
-            let plan = SchemaPlan(database: database, stored: stored)
+            let plan = SchemaPlan(stored, in: SQLiteFacts(database: database))
             let steps = try plan.steps(to: declared, isComplete: isComplete)
             let refused = hasConsent ? [] : steps.filter(\.needsConsent)
             guard refused.isEmpty else { throw Self.refusal(refused) }
@@ -59,7 +65,7 @@ struct SchemaChange {
         let stored = try Self.storedTable(table.name, database)
         var table = table
         if let stored { table.schema.name = stored.name }
-        let steps = try SchemaPlan(database: database, stored: stored.map { [$0] } ?? [])
+        let steps = try SchemaPlan(stored.map { [$0] } ?? [], in: SQLiteFacts(database: database))
             .steps(to: [table], isComplete: false)
         for step in steps where !step.onlyAdds {
             throw SchemaError("\(step.place): it was made with another type meanwhile.")
@@ -79,7 +85,7 @@ struct SchemaChange {
     ) throws -> [SchemaStep] {
         let isNew = try database.integer(ServerSchema.hasTable, [.text("tideline_tables")]) == 0
         let stored = isNew ? [] : try storedTables(database)
-        return try SchemaPlan(database: database, stored: stored)
+        return try SchemaPlan(stored, in: SQLiteFacts(database: database))
             .steps(to: declared, isComplete: isComplete)
     }
 

@@ -52,6 +52,10 @@ enum ServerSchema {
         UPDATE "tideline_state" SET "value" = "value" WHERE "key" = 'epoch'
         """
 
+    static let countCopies = """
+        SELECT count(*) FROM "tideline_state" WHERE "key" = ?1
+        """
+
     static let renewEpoch = """
         UPDATE "tideline_state" SET "value" = lower(hex(randomblob(8))) WHERE "key" = 'epoch'
         """

@@ -14,7 +14,17 @@ extension GroupWriter {
     /// queue is answered soon.
     private static let groupMax = 1000
 
-    func perform(_ queue: [Work], _ database: Database) {
+    /// A transaction begins no more batches once the rows that it has read and made have so many
+    /// bytes, or its answers, none of which leaves before the commit.
+    ///
+    /// It is what a small write waits for at most beside large ones, with the batch that passes it.
+    private static let groupBytesMax = 4 << 20
+
+    /// Does what waits, and one transaction of the large batches behind it.
+    ///
+    /// Batches with large rows go to `large`, each transaction of which lets the others pass that have
+    /// come meanwhile.
+    func perform(_ queue: [Work], _ large: inout LargeJobs, _ database: Database) {
         var jobs: [BatchJob] = []
         var count = 0
         for work in queue {
@@ -23,22 +33,66 @@ extension GroupWriter {
                 job.answer.resume(throwing: CancellationError())
                 continue
             case .batch(let job):
+                if isLarge(job, database) {
+                    large.append(job)
+                    continue
+                }
                 jobs.append(job)
                 count += job.batch.count
                 guard count >= Self.groupMax else { continue }
             case .task(let body):
-                commit(&jobs, database)
+                commit(&jobs, &large, database)
                 body(database)
             }
-            commit(&jobs, database)
+            commit(&jobs, &large, database)
             count = 0
         }
-        commit(&jobs, database)
+        commit(&jobs, &large, database)
+        for job in large.dropCancelled() { job.answer.resume(throwing: CancellationError()) }
+        if !large.isEmpty { large.dropFirst(commitSome(of: large.jobs, database)) }
     }
 
-    private func commit(_ jobs: inout [BatchJob], _ database: Database) {
-        guard !jobs.isEmpty else { return }
-        defer { jobs.removeAll(keepingCapacity: true) }
+    /// Commits the jobs, but for those that prove to be large ones behind the first transaction.
+    private func commit(
+        _ jobs: inout [BatchJob],
+        _ large: inout LargeJobs,
+        _ database: Database
+    ) {
+        var rest = jobs[...]
+        jobs.removeAll(keepingCapacity: true)
+        while !rest.isEmpty {
+            rest = rest.dropFirst(commitSome(of: rest, database))
+            guard !rest.isEmpty else { return }
+            // What ended it may have been the first large row of a table.
+            var small: [BatchJob] = []
+            for job in rest {
+                if isLarge(job, database) { large.append(job) } else { small.append(job) }
+            }
+            rest = small[...]
+        }
+    }
+
+    /// Whether it has to do with large rows, as far as a look at them tells.
+    ///
+    /// Only in tables that have some, so that others pay nothing for it.
+    private func isLarge(_ job: BatchJob, _ database: Database) -> Bool {
+        var bytes = 0
+        for group in job.groups {
+            for write in group where write.table.head.hasLargeRows.load(ordering: .relaxed) {
+                bytes += write.operation.bytes
+                if bytes > RowWrites.smallBytes { return true }
+                guard write.operation.kind != .insert, !write.table.table.needsGrowth else {
+                    continue
+                }
+                bytes += (try? RowWrites.weight(write.operation.id, write.table, database)) ?? 0
+                if bytes > RowWrites.smallBytes { return true }
+            }
+        }
+        return false
+    }
+
+    /// Commits and answers the first of the jobs, and returns how many.
+    private func commitSome(of jobs: ArraySlice<BatchJob>, _ database: Database) -> Int {
         var moved: [TableStamp] = []
         let ended = Result { try outcomes(of: jobs, database, &moved) }
         for job in jobs { job.forEachTable { $0.head.ties.transactionEnded() } }
@@ -46,15 +100,17 @@ extension GroupWriter {
             let results = try ended.get()
             if !moved.isEmpty { listener.withLock { $0 }?.report(moved) }
             for (job, outcomes) in zip(jobs, results) { job.answer.resume(returning: outcomes) }
+            return results.count
         } catch {
             log.write(.error, "commit failed", ["cause": "\(error)"])
             for job in jobs { job.answer.resume(throwing: ServerError.notCommitted) }
+            return jobs.count
         }
     }
 
-    /// What became of each batch, when all of them are committed.
+    /// What became of each of the first jobs, when these are committed: at least of one.
     private func outcomes(
-        of jobs: [BatchJob],
+        of jobs: ArraySlice<BatchJob>,
         _ database: Database,
         _ moved: inout [TableStamp]
     ) throws -> [[GroupOutcome]] {
@@ -79,24 +135,29 @@ extension GroupWriter {
         }
     }
 
-    /// Runs the jobs in one transaction; `each` surrounds a group.
+    /// Runs the first jobs in one transaction; `each` surrounds a group.
     private func transact(
-        _ jobs: [BatchJob],
+        _ jobs: ArraySlice<BatchJob>,
         _ database: Database,
         _ moved: inout [TableStamp],
         each: (() throws -> GroupOutcome) throws -> GroupOutcome
     ) throws -> [[GroupOutcome]] {
         var writes = RowWrites(database, limits: limits, now: now)
         let results = try database.transaction {
-            let results = try jobs.map { job in
+            var results: [[GroupOutcome]] = []
+            results.reserveCapacity(jobs.count)
+            var bytes = 0
+            for job in jobs where max(bytes, writes.bytes) < Self.groupBytesMax {
                 var progress = BatchProgress(job.batch)
+                let bytesBefore = progress.budget.bytes
                 while let place = progress.next() {
                     let budget = progress.budget
                     progress.ended(
                         try each { try writes.apply(job.groups[place], within: budget) }
                     )
                 }
-                return progress.outcomes
+                bytes += progress.budget.bytes - bytesBefore
+                results.append(progress.outcomes)
             }
             moved = try writes.finish()
             return results

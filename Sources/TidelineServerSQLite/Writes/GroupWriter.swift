@@ -36,6 +36,8 @@ final class GroupWriter: Sendable {
     let now: @Sendable () -> Int64
     let log: ServerLog
     let listener = Mutex<CommitListener?>(nil)
+    /// How many writes were taken from the queue and wait behind small ones.
+    private let largeWrites = Atomic(0)
     /// The connection of the inline mode.
     private let inlineDatabase: Mutex<Database?>
 
@@ -109,7 +111,9 @@ final class GroupWriter: Sendable {
     ) {
         let wasRunInline = inlineDatabase.withLock { database -> Bool in
             guard let database else { return false }
-            perform([work], database)
+            var large = LargeJobs()
+            perform([work], &large, database)
+            while !large.isEmpty { perform([], &large, database) }
             return true
         }
         if wasRunInline { return }
@@ -121,7 +125,9 @@ final class GroupWriter: Sendable {
             } else if let ticket, ticket.stop.isSet {
                 // Who leaves later finds the write in the queue.
                 refusal = CancellationError()
-            } else if state.queue.writes >= limits.writeQueue {
+            } else if state.queue.writes + largeWrites.load(ordering: .relaxed)
+                >= limits.writeQueue
+            {
                 refusal = ServerError.tooManyWrites
             } else {
                 isFirst = state.queue.isEmpty
@@ -139,7 +145,9 @@ final class GroupWriter: Sendable {
     }
 
     /// How many writes wait.
-    var queueLength: Int { state.withLock { $0.queue.writes } }
+    var queueLength: Int {
+        state.withLock { $0.queue.writes } + largeWrites.load(ordering: .relaxed)
+    }
 
     /// Ends the thread after what is queued already.
     func stop() {
@@ -150,14 +158,22 @@ final class GroupWriter: Sendable {
     /// The life of the thread.
     private func serve(_ database: Database) {
         var schedule = PurgeSchedule()
+        var large = LargeJobs()
         while true {
-            _ = wake.wait(timeout: DispatchTime(uptimeNanoseconds: schedule.due))
+            if large.isEmpty {
+                _ = wake.wait(timeout: DispatchTime(uptimeNanoseconds: schedule.due))
+            }
             let (queue, isStopped, isPurgeNew) = state.withLock { state in
                 defer { state.isPurgeNew = false }
                 return (state.queue.takeAll(), state.isStopped, state.isPurgeNew)
             }
-            perform(queue, database)
-            if isStopped { return }
+            perform(queue, &large, database)
+            if isStopped {
+                while !large.isEmpty { perform([], &large, database) }
+                largeWrites.store(0, ordering: .relaxed)
+                return
+            }
+            largeWrites.store(large.writes, ordering: .relaxed)
             // What is left comes behind the writes that wait.
             if isPurgeNew { schedule.begin() }
             schedule.turn(
@@ -191,7 +207,7 @@ final class GroupWriter: Sendable {
     }
 
     private func purge(
-        _ step: RetentionPurge.Step,
+        _ step: PurgeStep,
         _ database: Database
     ) -> PurgeSchedule.Removed {
         do {

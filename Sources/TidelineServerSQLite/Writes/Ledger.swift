@@ -10,7 +10,7 @@ import TidelineServerCore
 
 struct Ledger {
     /// What an entry has beside its row.
-    private static let entryBytes = 200
+    static let entryBytes = 200
     /// Entries live longer than First-Sent may be old: a repeat on its way is known still.
     private static let margin: Int64 = 86_400_000_000
     /// Younger entries are kept, however many there are: what is sent now was not dropped.
@@ -200,6 +200,10 @@ extension ServerSchema {
 
     static let ledgerEnd = """
         SELECT max("place") FROM "tideline_ledger"
+        """
+
+    static let ledgerBegin = """
+        SELECT min("place") FROM "tideline_ledger"
         """
 
     static let oldestOfLedger = """

@@ -11,19 +11,9 @@ import TidelineSQLite
 import TidelineServerCore
 
 package struct RetentionPurge: Sendable {
-    /// One of the things that a round looks at.
-    package enum Step: Hashable, Sendable {
-        case tombstones(of: String, days: Int)
-        case changes(of: String, days: Int)
-        case ledger
-    }
-
-    /// The most rows that a step removes.
-    package static let rowsMax = 200
-
     private let limits: ServerLimits
     /// None before the first tables are told: until then the database may have nothing in it.
-    private var steps: [Step] = []
+    private var steps: [PurgeStep] = []
     /// The tables that are looked at.
     private var names: Set<String> = []
     /// The tables that keep the rows that writes replaced.
@@ -49,12 +39,12 @@ package struct RetentionPurge: Sendable {
     }
 
     /// Everything, to be looked at once.
-    var round: [Step] { steps }
+    var round: [PurgeStep] { steps }
 
     /// Removes some.
     ///
-    /// - Returns: How many rows; when it is `rowsMax`, more may be left.
-    func run(_ step: Step, _ database: Database, now: Int64) throws -> Int {
+    /// - Returns: How many rows; when it is `PurgeSchedule.rowsMax`, more may be left.
+    func run(_ step: PurgeStep, _ database: Database, now: Int64) throws -> Int {
         switch step {
         case .tombstones(let table, let days):
             let count = try database.transaction {
@@ -68,7 +58,7 @@ package struct RetentionPurge: Sendable {
                 let (count, last) = try ChangeLog.forget(
                     table,
                     upTo: end,
-                    rows: Self.rowsMax,
+                    rows: PurgeSchedule.rowsMax,
                     database
                 )
                 heads[table]?.clock.raiseHorizon(to: last)
@@ -77,8 +67,39 @@ package struct RetentionPurge: Sendable {
         case .ledger:
             return try database.transaction {
                 try Ledger(database: database, limits: limits)
-                    .purge(atMost: Self.rowsMax, now: now)
+                    .purge(atMost: PurgeSchedule.rowsMax, now: now)
             }
+        }
+    }
+
+    /// The tables of a database.
+    static func tables(in database: Database) throws -> [String] {
+        let statement = try database.prepare(ServerSchema.readTables)
+        defer { statement.reset() }
+        var names: [String] = []
+        while try statement.step() { names.append(statement.text(0)) }
+        return names
+    }
+
+    /// Removes all tombstones of a table that are older, some in each transaction.
+    ///
+    /// - Returns: How many.
+    static func removeTombstones(
+        of table: String,
+        olderThan days: Int,
+        now: Int64,
+        _ database: Database
+    ) throws -> Int {
+        var purge = RetentionPurge(ServerLimits())
+        // Whether it keeps what writes replaced, only its configuration says.
+        purge.merging = [table]
+        var total = 0
+        while true {
+            let count = try database.transaction {
+                try purge.removeTombstones(table, upTo: end(days, now), database)
+            }
+            total += count
+            if count < PurgeSchedule.rowsMax { return total }
         }
     }
 
@@ -92,7 +113,7 @@ package struct RetentionPurge: Sendable {
         upTo end: Int64,
         _ database: Database
     ) throws -> Int {
-        let bounds: [SQLValue] = [.integer(end), .integer(Int64(Self.rowsMax))]
+        let bounds: [SQLValue] = [.integer(end), .integer(Int64(PurgeSchedule.rowsMax))]
         if merging.contains(table) {
             try database.prepare(ServerSchema.dropBasesOfTombstones(table))
                 .run(bounds + [.text(table)])
@@ -113,62 +134,5 @@ package struct RetentionPurge: Sendable {
         heads[table]?.clock.raiseHorizon(to: last)
         try database.prepare(ServerSchema.raiseHorizon).run([.text(table), .integer(last)])
         return count
-    }
-}
-
-/// Which step of which round is next, and when.
-///
-/// Pure: time comes in as uptime in nanoseconds.
-package struct PurgeSchedule: Sendable {
-    /// Steps that remove nothing are small: so many of them make one turn.
-    private static let stepsOfTurn = 16
-
-    /// What is left of the round, the next step last.
-    private var left: [RetentionPurge.Step] = []
-    /// When the next turn is due.
-    package private(set) var due: UInt64 = 0
-
-    package init() {}
-
-    /// A turn of the purge beside other work.
-    ///
-    /// - Parameters:
-    ///   - now: The uptime.
-    ///   - round: All steps, asked for when a round begins.
-    ///   - next: The uptime at which the next round begins when this one ends.
-    ///   - run: Takes a step; returns whether it removed nothing, some, or as much as it may.
-    package mutating func turn(
-        at now: UInt64,
-        round: () -> [RetentionPurge.Step],
-        next: () -> UInt64,
-        run: (RetentionPurge.Step) -> Removed
-    ) {
-        guard now >= due else { return }
-        if left.isEmpty { left = round().reversed() }
-        for _ in 0..<Self.stepsOfTurn {
-            guard let step = left.last else { break }
-            let removed = run(step)
-            if removed != .all { left.removeLast() }
-            if removed != .nothing { break }
-        }
-        due = left.isEmpty ? next() : now
-    }
-
-    /// Begins the next round at once.
-    package mutating func begin() {
-        left = []
-        due = 0
-    }
-
-    /// What a step removed.
-    package enum Removed: Hashable, Sendable {
-        case nothing
-        case some
-        /// As much as a step may: more may be left.
-        case all
-
-        package init(_ count: Int) {
-            self = count == 0 ? .nothing : count < RetentionPurge.rowsMax ? .some : .all
-        }
     }
 }

@@ -37,6 +37,13 @@ struct RowWrites {
     private var clocks: [String: KnownClock] = [:]
     /// What a write of the group under way has made: others of the group find it there.
     private var grown: Table?
+    /// What the answers of the group under way hold and may.
+    private var budget = AnswerBudget()
+    /// The bytes of the rows that were read and made, of writes that were refused, too.
+    private(set) var bytes = 0
+
+    /// Rows of more bytes make a write a large one.
+    static let smallBytes = 64 << 10
 
     init(_ database: Database, limits: ServerLimits, now: @escaping @Sendable () -> Int64) {
         self.database = database
@@ -85,19 +92,19 @@ struct RowWrites {
         _ group: [BatchJob.Write],
         within budget: AnswerBudget
     ) throws -> GroupOutcome {
-        var budget = budget
+        self.budget = budget
         grown = nil
         var outcomes: [WriteOutcome] = []
         outcomes.reserveCapacity(group.count)
         for (place, write) in group.enumerated() {
             do {
-                try budget.check()
+                try self.budget.check()
             } catch {
                 return .refused(at: place, .refused(error))
             }
             let outcome = try write.repeatKey.map { try once($0, write) } ?? growAndPerform(write)
             guard outcome.decision.isSuccess else { return .refused(at: place, outcome) }
-            budget.take(outcome)
+            self.budget.take(outcome)
             outcomes.append(outcome)
         }
         return .done(outcomes)
@@ -121,7 +128,9 @@ struct RowWrites {
     ) throws -> WriteOutcome {
         let now = now()
         switch try ledger.lookUp(key, now: now) {
-        case .known(let outcome): return outcome
+        case .known(let outcome):
+            count(outcome.row?.json.count ?? 0, write.table)
+            return budget.hasRoom(for: outcome) ? outcome : .refused(.noRoomInBatch)
         case .other: return .refused(.anotherRequest)
         case .forgotten: return .refused(.forgottenRequest)
         case .ahead: return .refused(.requestFromTheFuture)
@@ -145,27 +154,53 @@ struct RowWrites {
         let planner = WritePlanner(table.table, limits: limits)
         // The id of a new row is seldom taken, and where it is the insert says so.
         if operation.kind == .insert, operation.basis == nil,
-            case .plan(let plan) = planner.plan(operation, on: nil, stamp: stamp.value),
-            try execute(plan.change, stamp, table)
+            case .plan(let plan) = planner.plan(operation, on: nil, stamp: stamp.value)
         {
-            return plan.outcome
+            count(plan.outcome.row?.json.count ?? 0, table)
+            guard budget.hasRoom(for: plan.outcome) else { return .refused(.noRoomInBatch) }
+            if try execute(plan.change, stamp, table) { return plan.outcome }
         }
         let stored = try Self.image(operation.id, table, database)
+        count(stored?.bytes ?? 0, table)
         var step = planner.plan(operation, on: stored, stamp: stamp.value)
         if case .readBase(let version) = step {
             let base = try bases.values(operation.id, version, of: table)
             step = planner.plan(operation, on: stored, stamp: stamp.value, base: .read(base))
         }
-        guard case .plan(let plan) = step, try execute(plan.change, stamp, table) else {
+        guard case .plan(let plan) = step else {
+            throw SQLiteError.unexpected("a write could not be planned")
+        }
+        count(plan.outcome.row?.json.count ?? 0, table)
+        guard budget.hasRoom(for: plan.outcome) else { return .refused(.noRoomInBatch) }
+        guard try execute(plan.change, stamp, table) else {
             throw SQLiteError.unexpected("a planned write could not be done")
         }
         return plan.outcome
     }
 
+    private mutating func count(_ bytes: Int, _ table: SQLiteTable) {
+        self.bytes += bytes
+        guard bytes > Self.smallBytes else { return }
+        table.head.hasLargeRows.store(true, ordering: .relaxed)
+    }
+
     // MARK: - Rows
 
-    static func row(_ id: String, _ table: SQLiteTable, _ database: Database) throws -> StoredRow? {
-        try stored(id, table, database) { table.row($0) }
+    /// How many bytes the stored row has; 0 where there is none.
+    static func weight(_ id: String, _ table: SQLiteTable, _ database: Database) throws -> Int {
+        try stored(id, table, database) { table.bytes($0) } ?? 0
+    }
+
+    /// The row.
+    ///
+    /// - Throws: What `bounds` has against its size.
+    static func row(
+        _ id: String,
+        _ table: SQLiteTable,
+        _ database: Database,
+        _ bounds: RowBounds = RowBounds()
+    ) throws -> StoredRow? {
+        try stored(id, table, database) { try table.row($0, bounds) }
     }
 
     static func image(
@@ -180,12 +215,12 @@ struct RowWrites {
         _ id: String,
         _ table: SQLiteTable,
         _ database: Database,
-        _ read: (Statement) -> Result
+        _ read: (Statement) throws -> Result
     ) throws -> Result? {
         let statement = try database.prepare(table.selectRow)
         defer { statement.reset() }
         statement.bind(1, text: id)
-        return try statement.step() ? read(statement) : nil
+        return try statement.step() ? try read(statement) : nil
     }
 
     /// Stores what was planned; false for the insert of an id that is taken.

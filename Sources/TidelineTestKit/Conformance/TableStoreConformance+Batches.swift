@@ -39,6 +39,36 @@ extension TableStoreConformance {
             )
             try probe.expect(try await probe.ids(), ["a", "d", "e", "taken"], "the rows")
         },
+        Check("a write whose answer there is no room for is not done, nor what follows") { probe in
+            let text = String(repeating: "x", count: 2000)
+            try await probe.insert("small")
+            let memory = AnswerMemory(bytesMax: 100_000)
+            let others = memory.count(1 << 30)
+            var batch = WriteBatch(
+                [
+                    [probe.operation(.insert, "a")],
+                    (0..<40).map { probe.operation(.insert, "b\($0)", Sample.text(text)) },
+                    [probe.operation(.merge, "small", Sample.text("two"))],
+                ]
+                .map { probe.group($0) }
+            )
+            batch.budget = AnswerBudget(room: AnswerRoom(in: memory))
+            let outcomes = try await probe.store.write(batch)
+            try probe.expect(outcomes.count, 3, "how many outcomes")
+            guard case .done = outcomes[0], case .refused(_, let group) = outcomes[1],
+                case .refused(0, let last) = outcomes[2]
+            else { throw Failure(check: probe.check, detail: "the outcomes are others") }
+            for outcome in [group, last] {
+                let code = outcome.refusal?.code
+                try probe.expect(code, ServerError.noRoomInBatch.code, "the code")
+            }
+            try probe.expect(try await probe.ids(), ["a", "small"], "the rows")
+            others.resize(to: 0)
+            batch.groups.removeFirst()
+            batch.budget = AnswerBudget(room: AnswerRoom(in: memory))
+            let done = try await probe.store.write(batch).map(Probe.word)
+            try probe.expect(done, ["done", "done"], "the outcomes with room")
+        },
         Check("a batch may stop at its first failure") { probe in
             try await probe.insert("taken")
             var batch = WriteBatch(

@@ -25,6 +25,8 @@ struct RecordedCall: Sendable {
     var ifMatch: String?
     var body: [UInt8]
     var status: Int
+    /// The group of a batch that it belongs to.
+    var group: String?
     /// The entity tag of the answer.
     var tag: String?
     var item: Item?
@@ -81,6 +83,7 @@ struct RecordedCall: Sendable {
                 ifMatch: headers(request)["If-Match"],
                 body: request["body"] ?? [],
                 status: number(answer, "status") ?? 0,
+                group: request["atomicityGroup"].flatMap(JSONPieces.text),
                 tag: headers(answer)["ETag"],
                 item: answer["body"].flatMap(item)
             )

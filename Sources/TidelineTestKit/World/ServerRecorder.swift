@@ -22,9 +22,13 @@ final class ServerRecorder: Sendable {
         /// The states that requests came to, which is one where a repeat got the first answer.
         var effects: [String: Set<String>] = [:]
         var requests = 0
+        /// Groups that were done as one, and the first that was not.
+        var groups = 0
+        var torn: String?
         var history: UInt64 = 14_695_981_039_346_656_037
     }
 
+    let transactions = WorldTransactions()
     private let server: WorldServer
     private let state = Mutex(State())
 
@@ -64,12 +68,22 @@ final class ServerRecorder: Sendable {
         let calls = RecordedCall.calls(request, response)
         state.withLock { state in
             state.requests += 1
+            count(calls, &state)
             for call in calls {
                 record(call, &state)
                 watch(call, author, &state)
             }
         }
         return response
+    }
+
+    /// Counts the groups of a batch, of which all is done or nothing.
+    private func count(_ calls: [RecordedCall], _ state: inout State) {
+        for (group, members) in Dictionary(grouping: calls, by: \.group) where group != nil {
+            let done = members.count(where: \.isChange)
+            if done == members.count { state.groups += 1 }
+            if done > 0, done < members.count { state.torn = members[0].target }
+        }
     }
 
     /// Looks whether a device overwrites what others wrote with something older that it only read.
@@ -122,6 +136,7 @@ final class ServerRecorder: Sendable {
         }
         if let item = call.item, let text = item.text {
             state.texts[item.id, default: []].insert(text)
+            if server.isOurs { transactions.shown(text, of: item.id, request: state.requests) }
             if let rank = item.rank { state.ranks[item.id, default: []].insert(rank) }
         }
     }
@@ -153,7 +168,10 @@ final class ServerRecorder: Sendable {
     /// A write that put something back which its device had only read.
     var putBack: String? { state.withLock { $0.putBack } }
 
-    var report: (requests: Int, history: UInt64) {
-        state.withLock { ($0.requests, $0.history) }
+    /// A group of which the server did a part.
+    var torn: String? { state.withLock { $0.torn } }
+
+    var report: (requests: Int, groups: Int, history: UInt64) {
+        state.withLock { ($0.requests, $0.groups, $0.history) }
     }
 }

@@ -6,6 +6,7 @@
 import Foundation
 import Tideline
 import TidelineCore
+package import TidelineServerCore
 
 /// A seeded world.
 ///
@@ -13,13 +14,27 @@ import TidelineCore
 /// let report = try World(WorldPlan(seed: 7)).run()
 /// ```
 public struct World: Sendable {
+    /// Makes what the server's tables are in, with its clock.
+    package typealias Store =
+        @Sendable (_ now: @escaping @Sendable () -> Int64) throws -> any TableStore
+
     let plan: WorldPlan
+    private let store: Store?
 
     static let endpoint = URL(string: "http://localhost") ?? URL(filePath: "/")
 
     /// A world to be run.
     public init(_ plan: WorldPlan) {
         self.plan = plan
+        store = nil
+    }
+
+    /// A world whose server is ours, with its tables somewhere else than in memory.
+    package init(_ plan: WorldPlan, store: @escaping Store) {
+        var plan = plan
+        plan.server = .tideline
+        self.plan = plan
+        self.store = store
     }
 
     /// Runs the world on the calling thread.
@@ -33,9 +48,9 @@ public struct World: Sendable {
     func run(telling: Bool) throws -> WorldReport {
         let time = VirtualTime()
         let story = telling ? WorldStory(time) : nil
-        let plan = plan
+        let (plan, store) = (plan, store)
         do {
-            let report = try time.run { try await World.play(plan, time, story) }
+            let report = try time.run { try await World.play(plan, time, story, store) }
             if let report { return report }
             throw WorldViolation(
                 seed: plan.seed,
@@ -52,10 +67,11 @@ public struct World: Sendable {
     private static func play(
         _ plan: WorldPlan,
         _ time: VirtualTime,
-        _ story: WorldStory?
+        _ story: WorldStory?,
+        _ store: Store?
     ) async throws -> WorldReport {
         let ids = (0..<plan.rows).map { "row-\($0)" }
-        let server = try await WorldServer(plan.server, time)
+        let server = try await WorldServer(plan.server, time, store)
         let recorder = ServerRecorder(server)
         var devices: [WorldDevice] = []
         var networks: [LossyNetwork] = []
@@ -65,7 +81,7 @@ public struct World: Sendable {
             let author = ServerRecorder.Author(
                 name: name,
                 index: index,
-                yields: plan.policies[index] == .serverWins
+                yields: plan.policies[index].yields
             )
             let port = ServerRecorder.Port(recorder: recorder, author: author)
             let network = LossyNetwork(port, time: time, seed: seed, faults: plan.faults)
@@ -79,9 +95,11 @@ public struct World: Sendable {
                     disk: try WorldDisk(plan.disks[index]),
                     copies: plan.copies,
                     nests: plan.nests,
+                    transacts: plan.transacts,
                     network: story.map { ToldTransport(inner: network, who: name, story: $0) }
                         ?? network,
                     insists: { recorder.insists(name, on: $0) },
+                    transactions: recorder.transactions,
                     environment: environment(time, seed),
                     time: time,
                     seed: seed,

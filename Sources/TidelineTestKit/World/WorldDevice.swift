@@ -39,9 +39,11 @@ final class WorldDevice: Sendable {
     private let disk: WorldDisk
     private let copies: WorldPlan.Copies?
     private let nests: Bool
+    let transacts: Bool
     private let network: any Transport
     /// Is told of each row that the app sends whole, as it has it, over the server's.
     let insists: @Sendable (_ id: String) -> Void
+    let transactions: WorldTransactions
     private let environment: SyncEnvironment
     private let time: VirtualTime
     let story: WorldStory?
@@ -55,8 +57,10 @@ final class WorldDevice: Sendable {
         disk: WorldDisk,
         copies: WorldPlan.Copies?,
         nests: Bool,
+        transacts: Bool,
         network: any Transport,
         insists: @escaping @Sendable (_ id: String) -> Void,
+        transactions: WorldTransactions,
         environment: SyncEnvironment,
         time: VirtualTime,
         seed: UInt64,
@@ -69,8 +73,10 @@ final class WorldDevice: Sendable {
         self.disk = disk
         self.copies = copies
         self.nests = nests
+        self.transacts = transacts
         self.network = network
         self.insists = insists
+        self.transactions = transactions
         self.environment = environment
         self.time = time
         self.story = story
@@ -168,8 +174,14 @@ final class WorldDevice: Sendable {
     func edit(_ ids: [String]) async throws {
         let id = ids[draw { Int.random(in: 0..<ids.count, using: &$0) }]
         let starts = state.withLock { $0.starts }
+        var edited = [id]
         do {
-            try await edit(id)
+            if transacts, let others = othersToEdit(with: id, among: ids) {
+                edited += others
+                try await editTogether(edited)
+            } else {
+                try await edit(id)
+            }
         } catch let error as SyncError
             where error.code == .alreadyExists || error.code == .notFound
         {
@@ -178,15 +190,21 @@ final class WorldDevice: Sendable {
             // The app was killed.
         }
         // An app that was killed meanwhile may have stored the edit or not.
-        if state.withLock({ $0.starts != starts || $0.client == nil }) { forget(id) }
+        guard state.withLock({ $0.starts != starts || $0.client == nil }) else { return }
+        for id in edited { forget(id) }
+    }
+
+    /// The text of the next edit.
+    func nextText() -> String {
+        state.withLock { state in
+            state.edits += 1
+            return "\(name)-\(state.edits)"
+        }
     }
 
     private func edit(_ id: String) async throws {
         let dice = draw { Int.random(in: 0..<100, using: &$0) }
-        let text = state.withLock { state in
-            state.edits += 1
-            return "\(name)-\(state.edits)"
-        }
+        let text = nextText()
         let client = try client()
         let todos = try client.syncTable(WorldItem.self)
         try await noteFlight(of: id, client)
@@ -288,15 +306,15 @@ final class WorldDevice: Sendable {
         return true
     }
 
-    private func note(_ id: String, _ edit: LastEdit?) {
+    func note(_ id: String, _ edit: LastEdit?) {
         state.withLock { $0.lastEdits[id] = edit }
     }
 
-    private func noteRank(_ id: String, _ rank: Int?) {
+    func noteRank(_ id: String, _ rank: Int?) {
         state.withLock { $0.lastRanks[id] = rank }
     }
 
-    private func noteFlight(of id: String, _ client: SyncClient) async throws {
+    func noteFlight(of id: String, _ client: SyncClient) async throws {
         let isInFlight = try await client.syncContext.pendingOperations().contains {
             $0.itemID == id && $0.isAttempted && !$0.isParked
         }
@@ -307,6 +325,7 @@ final class WorldDevice: Sendable {
 
     /// The app gave the row up in favour of the server's.
     func forget(_ id: String) {
+        transactions.giveUp(id, by: name)
         note(id, nil)
         noteRank(id, nil)
     }

@@ -75,10 +75,14 @@ struct WorldJudge {
         if let doubled = recorder.doubled {
             throw violation("at most once", "took effect twice: \(doubled)")
         }
-        let (requests, history) = recorder.report
+        if let half = recorder.transactions.half ?? recorder.torn {
+            throw violation("nobody sees half a transaction", half)
+        }
+        let (requests, groups, history) = recorder.report
         return WorldReport(
             requests: requests,
             edits: devices.map(\.edits).reduce(0, +),
+            groups: groups,
             history: history
         )
     }

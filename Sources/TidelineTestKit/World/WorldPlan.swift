@@ -59,6 +59,8 @@ public struct WorldPlan: Sendable, Hashable {
     public var copies: Copies?
     /// Whether users store deeply nested values.
     public var nests = false
+    /// Whether users change several rows in one transaction.
+    public var transacts = false
 
     /// Draws a plan.
     public init(seed: UInt64) {
@@ -79,6 +81,10 @@ public struct WorldPlan: Sendable, Hashable {
         syncsItself = (0..<devices).map { _ in someSyncThemselves && kinds.chance(60) }
         disks = (0..<devices).map { (seed &+ UInt64($0)) % 2 == 0 ? .memory : .sqlite }
         drawMore()
+        var joins = SeededGenerator(seed: seed ^ 0x6A6F_696E)
+        for device in policies.indices where joins.chance(25) {
+            policies[device] = joins.chance(50) ? .merge : .joining
+        }
     }
 
     /// What worlds have learned since; most have little of it.
@@ -88,11 +94,22 @@ public struct WorldPlan: Sendable, Hashable {
         if kinds.chance(40) { copies = Copies.allCases.randomElement(using: &kinds) }
         if server == .tideline, kinds.chance(10) { nests = true }
         if kinds.chance(15) { faults.bytesMax = Int.random(in: 1500...4000, using: &kinds) }
+        var groups = SeededGenerator(seed: seed ^ 0x6772_6F75)
+        // A copy may put a text back later, and a group cannot be made as small as a bad link wants.
+        transacts = groups.chance(40) && copies == nil && faults.bytesMax == nil && rows > 1
         guard faults.cut > 0, kinds.chance(30) else { return }
         faults.refuseOne = 4
         faults.emptyOne = 4
         faults.otherEpoch = 4
     }
+}
+
+extension ConflictPolicy {
+    /// What ``merge`` does, as a handler of an app.
+    static let joining = ConflictPolicy.custom { $0.merged().map(Resolution.write) ?? .fail }
+
+    /// Whether a conflict ends with nobody's values put back.
+    var yields: Bool { [.serverWins, .merge, .joining].contains(self) }
 }
 
 /// A broken guarantee in a world.
@@ -125,7 +142,8 @@ public struct WorldViolation: Error, Sendable, CustomStringConvertible {
             text += "\(plan.rows) rows, \(plan.steps) steps, server \(plan.server), "
             text +=
                 "syncing by themselves \(plan.syncsItself), disks \(plan.disks.map(\.rawValue)), "
-            text += "copies \(plan.copies?.rawValue ?? "none"), nests \(plan.nests), \(plan.faults)"
+            text += "copies \(plan.copies?.rawValue ?? "none"), nests \(plan.nests), "
+            text += "transacts \(plan.transacts), \(plan.faults)"
         }
         return text + "\n  " + story.joined(separator: "\n  ")
     }
@@ -137,6 +155,8 @@ public struct WorldReport: Sendable, Hashable {
     public var requests = 0
     /// How many operations the users queued.
     public var edits = 0
+    /// How many groups of operations the server did as one.
+    public var groups = 0
     /// A digest of every request and answer, in order.
     public var history: UInt64 = 0
 }

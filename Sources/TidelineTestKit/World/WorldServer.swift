@@ -11,8 +11,9 @@ struct WorldServer: Sendable {
     /// Whether it has what the original servers lack: repeats, changes, events.
     var isOurs: Bool { kind == .tideline }
 
-    init(_ kind: WorldPlan.Server, _ time: VirtualTime) async throws {
+    init(_ kind: WorldPlan.Server, _ time: VirtualTime, _ store: World.Store?) async throws {
         self.kind = kind
+        let now: @Sendable () -> Int64 = { time.now }
         switch kind {
         case .tideline:
             transport = try await InProcessServer(
@@ -22,7 +23,8 @@ struct WorldServer: Sendable {
                         columns: try RecordSchema.of(WorldItem.self).table.columns
                     )
                 ],
-                environment: ServerEnvironment(now: { time.now }, makeID: { "server-made" })
+                environment: ServerEnvironment(now: now, makeID: { "server-made" }),
+                store: try store?(now)
             ).transport
         case .node: transport = Self.original(.node, time)
         case .dotNet: transport = Self.original(.dotNet, time)

@@ -76,6 +76,7 @@ extension WorldPlan {
         for device in disks.indices { add { $0.disks[device] = .memory } }
         add { $0.copies = nil }
         add { $0.nests = false }
+        add { $0.transacts = false }
         add { $0.faults.bytesMax = nil }
         add { $0.faults.refuseOne = 0 }
         add { $0.faults.emptyOne = 0 }

@@ -4,6 +4,7 @@
 import Foundation
 import Testing
 import Tideline
+import TidelineTestKit
 
 extension ProcessTests {
     struct ClientKillTests {
@@ -60,9 +61,19 @@ extension ProcessTests {
             }
         }
 
-        @Test func serverKillsUnderPushAndPull() async throws {
+        /// What the server has its tables in; the second of two servers on one PostgreSQL serves a
+        /// device that comes later.
+        static let databases = ["server.db"] + (PostgresCluster.reasonToSkip == nil ? ["two"] : [])
+
+        @Test(arguments: databases)
+        func serverKillsUnderPushAndPull(database: String) async throws {
             try await withWorkspace { workspace in
-                var server = try await ServerProcess.start(in: workspace)
+                let hasTwo = database == "two"
+                let place = try hasTwo ? PostgresCluster.shared().database() : database
+                var server = try await ServerProcess.start(in: workspace, database: place)
+                let other =
+                    try await hasTwo
+                    ? ServerProcess.start(in: workspace, database: place) : nil
                 let path = workspace.path("live.sqlite")
                 let device = try await Device(
                     server.url,
@@ -88,7 +99,7 @@ extension ProcessTests {
                 try await expectAgreement(device)
                 #expect(try await device.notes.count() == 480)
                 let fresh = try await Device(
-                    server.url,
+                    other?.url ?? server.url,
                     CurlTransport(),
                     try SQLiteStore(path: ":memory:")
                 )

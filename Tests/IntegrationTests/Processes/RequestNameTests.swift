@@ -26,7 +26,8 @@ extension ProcessTests {
                     server.requests.count == 2 ? () : nil
                 }
                 #expect(server.requests.map(\.status) == [400, 200])
-                #expect(server.process.error.contains(#"request="mine" method="GET""#))
+                let line = #"request="mine" from="127.0.0.1" method="GET""#
+                #expect(server.process.error.contains(line))
                 #expect(server.process.error.contains(#"request="\#(name)""#))
                 let metrics = try await server.wire.send("GET", "/metrics")
                 let text = String(decoding: metrics.body, as: UTF8.self)

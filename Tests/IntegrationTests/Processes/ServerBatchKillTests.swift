@@ -5,6 +5,7 @@ import Foundation
 import Synchronization
 import Testing
 import Tideline
+import TidelineTestKit
 
 extension ProcessTests {
     struct ServerBatchKillTests {
@@ -47,29 +48,57 @@ extension ProcessTests {
         /// The kills fall right behind the answers to a batch, while others are between two commits.
         @Test func aBatchThatComesAgainIsDoneOnce() async throws {
             try await withWorkspace { workspace in
-                var server = try await ServerProcess.start(in: workspace)
+                let server = try await ServerProcess.start(in: workspace)
                 let file = try DatabaseFile(workspace.path("server.db"))
-                let sent = Sent()
-                for (round, kill) in [3, 17, 40].enumerated() {
-                    try await load(server, sent, round: round, killBehind: kill)
-                    try checkFile(file)
-                    server = try await server.restart()
-                    for (name, first) in sent.all {
-                        let again = try await Self.send(name, to: server.wire)
-                        #expect(again.map(\.status) == [201, 201, 201, 200])
-                        #expect(again.allSatisfy { $0.result == "accepted" }, "\(name)")
-                        if let first { #expect(again == first, "\(name)") }
-                    }
-                    let todos = try await server.wire.allRows("TodoItem")
-                    let notes = try await server.wire.allRows("Note")
-                    #expect(todos.count == 2 * sent.all.count, "in round \(round)")
-                    #expect(notes.count == sent.all.count, "in round \(round)")
-                    // The patch of each group came to the row that the group made.
-                    #expect(notes.allSatisfy { $0["rank"] as? Int == 1 })
+                try await killAndRepeat(server) {
+                    try file.expectIntact()
+                    try check(ledger: "tideline_ledger") { try file.integer($0) }
                 }
-                try checkFile(file)
-                #expect(try await server.stop() == .exit(0))
             }
+        }
+
+        /// The same on PostgreSQL, where what was under way is undone by the database.
+        @Test(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+        func aBatchThatComesAgainIsDoneOnceOnPostgres() async throws {
+            try await withWorkspace { workspace in
+                let cluster = try PostgresCluster.shared()
+                let url = try cluster.database()
+                let server = try await ServerProcess.start(in: workspace, database: url)
+                let database = PostgresCluster.name(in: url)
+                try await killAndRepeat(server) {
+                    try check(ledger: #"tideline"."ledger"#) { sql in
+                        let text = try cluster.psql(sql, in: database)
+                        return Int64(text.trimmingCharacters(in: .whitespacesAndNewlines))
+                    }
+                }
+            }
+        }
+
+        private func killAndRepeat(
+            _ first: ServerProcess,
+            checkDatabase: () throws -> Void
+        ) async throws {
+            var server = first
+            let sent = Sent()
+            for (round, kill) in [3, 17, 40].enumerated() {
+                try await load(server, sent, round: round, killBehind: kill)
+                try checkDatabase()
+                server = try await server.restart()
+                for (name, first) in sent.all {
+                    let again = try await Self.send(name, to: server.wire)
+                    #expect(again.map(\.status) == [201, 201, 201, 200])
+                    #expect(again.allSatisfy { $0.result == "accepted" }, "\(name)")
+                    if let first { #expect(again == first, "\(name)") }
+                }
+                let todos = try await server.wire.allRows("TodoItem")
+                let notes = try await server.wire.allRows("Note")
+                #expect(todos.count == 2 * sent.all.count, "in round \(round)")
+                #expect(notes.count == sent.all.count, "in round \(round)")
+                // The patch of each group came to the row that the group made.
+                #expect(notes.allSatisfy { $0["rank"] as? Int == 1 })
+            }
+            try checkDatabase()
+            #expect(try await server.stop() == .exit(0))
         }
 
         /// One write alone, and a group of three whose last refers to the row of the one before.
@@ -132,13 +161,12 @@ extension ProcessTests {
         }
 
         /// Writes and their entries are there together, and groups are whole, also right behind a kill.
-        private func checkFile(_ file: DatabaseFile) throws {
-            try file.expectIntact()
+        private func check(ledger: String, _ count: (String) throws -> Int64?) throws {
             let rows = #"SELECT "id" FROM "TodoItem" UNION SELECT "id" FROM "Note""#
             for sql in [
-                #"SELECT count(*) FROM (\#(rows)) WHERE "id" NOT IN (SELECT "id" FROM "tideline_ledger")"#,
-                #"SELECT count(*) FROM "tideline_ledger" WHERE "id" NOT IN (\#(rows))"#,
-                #"SELECT count(*) FROM "Note" WHERE "rank" IS NOT 1"#,
+                #"SELECT count(*) FROM (\#(rows)) AS r WHERE "id" NOT IN (SELECT "id" FROM "\#(ledger)")"#,
+                #"SELECT count(*) FROM "\#(ledger)" WHERE "id" NOT IN (\#(rows))"#,
+                #"SELECT count(*) FROM "Note" WHERE "rank" <> 1 OR "rank" IS NULL"#,
                 """
                 SELECT count(*) FROM "Note" WHERE "text" || ' group' NOT IN (SELECT "text" FROM "TodoItem")
                 """,
@@ -147,7 +175,7 @@ extension ProcessTests {
                 AND replace("text", ' group', '') NOT IN (SELECT "text" FROM "Note")
                 """,
             ] {
-                #expect(try file.integer(sql) == 0, "\(sql)")
+                #expect(try count(sql) == 0, "\(sql)")
             }
         }
     }

@@ -51,6 +51,31 @@ extension ProcessTests {
             }
         }
 
+        /// Whoever spreads requests learns of the stop while they still have an answer.
+        @Test func readinessEndsBeforeTheServer() async throws {
+            try await withWorkspace { workspace in
+                let configuration = ServerProcess.configuration.replacing(
+                    "\"pageBytes\": 33554432",
+                    with: "\"drainNotice\": 5"
+                )
+                let server = try await ServerProcess.start(
+                    in: workspace,
+                    configuration: configuration
+                )
+                #expect(try await server.wire.send("GET", "/health/ready").status == 200)
+                server.process.send(SIGTERM)
+                let refusal = try await eventually("readiness ends") {
+                    let answer = try await server.wire.send("GET", "/health/ready")
+                    return answer.status == 503 ? answer : nil
+                }
+                #expect(refusal.headers["Retry-After"] != nil)
+                #expect(try await server.wire.send("GET", "/health").status == 200)
+                let insert = try await server.wire.send("POST", "/tables/TodoItem", "{}")
+                #expect(insert.status == 201)
+                #expect(try await server.process.wait(within: .seconds(20)) == .exit(0))
+            }
+        }
+
         private func waitUntilRefused(_ port: Int) throws {
             let deadline = ContinuousClock.now + .seconds(10)
             while Loopback.accepts(port: port) {

@@ -43,7 +43,10 @@ final class ServerProcess: Sendable {
     ) async throws -> ServerProcess {
         let file = try workspace.file("tideline.json", configuration)
         return try await start(
-            ["--config", file, "--database", "sqlite:" + workspace.path(database)],
+            [
+                "--config", file, "--database",
+                database.hasPrefix("postgres:") ? database : "sqlite:" + workspace.path(database),
+            ],
             listen: "127.0.0.1:0",
             in: workspace
         )

@@ -118,7 +118,8 @@ extension ServerResponse {
     }
 
     /// The table's clock is known, so nothing is read for it: the store reads nothing any more.
-    @Test func nothingNewIsAnsweredWithoutARead() async throws {
+    @Test(.enabled(if: !Door.usesPostgres, "others write to PostgreSQL, so it is asked"))
+    func nothingNewIsAnsweredWithoutARead() async throws {
         let door = try await Door()
         await Self.write(door, "a")
         let list = await door.send("GET", "/tables/TodoItem", headers: Self.tracked)
@@ -363,7 +364,7 @@ extension ServerResponse {
         let first = await door.send("GET", link)
         #expect(first.rows.count == 1 && first.headers["Tideline-Horizon"] == nil)
         clock.move(by: 2 * 86_400_000_000)
-        try await door.store.purge()
+        try await door.purge()
         let expired = await door.send("GET", link)
         #expect(expired.status == 410 && expired.code == "deltaExpired")
         let told = await door.send("GET", "/tables/TodoItem").headers["Tideline-Horizon"]
@@ -397,7 +398,7 @@ extension ServerResponse {
             await Self.write(door, "b")
             _ = await door.send("DELETE", "/tables/TodoItem/a")
             clock.move(by: 2 * 86_400_000_000)
-            try await door.store.purge()
+            try await door.purge()
             var puller = DeltaPuller(door)
             try await puller.pull()
             let link = "/tables/TodoItem?" + (puller.link ?? "")

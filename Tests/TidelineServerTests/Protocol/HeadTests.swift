@@ -85,7 +85,9 @@ import TidelineServerSQLite
             clock.move(by: 2_000_000)
             let held = await door.send("GET", "/health/ready")
             #expect(held.status == 503)
-            #expect(held.error.contains("locked"), "\(held.error)")
+            // On a starved machine the writer's own wait is over before the look's.
+            let causes = ["locked", "cannot be written"]
+            #expect(causes.contains { held.error.contains($0) }, "\(held.error)")
             try other.execute("COMMIT")
             // What was begun ends, and the next look finds the database well.
             var last = held

@@ -131,6 +131,10 @@ import TidelineServerCore
         (#"[{"op":"replace","path":"/id","value":"b"}]"#, 400),
         (#"[{"op":"replace","path":"/id","value":null}]"#, 400),
         (#"[{"op":"replace","path":"/version","value":"x"}]"#, 400),
+        (#"[{"op":"replace","path":"/createdAt","value":null}]"#, 400),
+        (#"[{"op":"add","path":"/createdAt","value":5}]"#, 400),
+        (#"[{"op":"remove","path":"/createdAt"}]"#, 400),
+        (#"[{"op":"copy","from":"/createdAt","path":"/due"}]"#, 400),
         (#"[{"op":"replace","path":"/updatedAt","value":"2020-01-01T00:00:00Z"}]"#, 400),
         (#"[{"op":"test","path":"/text","value":"y"}]"#, 409),
         (#"[{"op":"test","path":"/text","value":null}]"#, 409),
@@ -170,6 +174,18 @@ import TidelineServerCore
         #expect(answer.status == status, "\(answer.text)")
         #expect((answer.body == before.body) == (status == 409))
         #expect(await door.send("GET", "/tables/TodoItem/a").body == before.body)
+    }
+
+    /// As in a merge.
+    @Test func aTimeOfCreationIsIgnored() async throws {
+        let door = try await door()
+        let before = await door.send("GET", "/tables/TodoItem/a").row["createdAt"] as? String
+        for value in ["2020-01-01T00:00:00Z", "x"] {
+            let body = #"[{"op":"replace","path":"/createdAt","value":"\#(value)"}]"#
+            let answer = await patch(door, body)
+            #expect(answer.status == 200)
+            #expect(before != nil && answer.row["createdAt"] as? String == before)
+        }
     }
 
     /// A document may be as deep by a patch, alone or in a batch, as by a whole row.

@@ -123,7 +123,7 @@ import TidelineServerSQLite
             _ = await door.send("DELETE", "/tables/TodoItem/a")
             #expect(try Self.bases(path) == 3)
             clock.move(by: 3 * 86_400_000_000)
-            try await door.store.purge()
+            try await door.purge()
             #expect(try Self.bases(path) == 1)
             await door.store.stop()
         }

@@ -281,16 +281,16 @@ import TidelineServerSQLite
         // Days later, by a step that drops what is too old.
         for _ in 0..<3 {
             clock.move(by: 43_200_000_000)
-            try await door.store.purge()
+            try await door.purge()
             let again = await door.send("PATCH", Self.row, #"{"rank":5}"#, headers: ahead)
             #expect(again.status == 200 && again.body == first.body)
         }
         clock.move(by: 43_200_000_000 + 100_000_000)
-        try await door.store.purge()
+        try await door.purge()
         let kept = await door.send("PATCH", Self.row, #"{"rank":5}"#, headers: ahead)
         #expect(kept.status == 200 && kept.body == first.body)
         clock.move(by: 300_000_000)
-        try await door.store.purge()
+        try await door.purge()
         let late = await door.send("PATCH", Self.row, #"{"rank":5}"#, headers: ahead)
         #expect(late.status == 412)
     }

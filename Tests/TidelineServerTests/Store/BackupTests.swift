@@ -73,6 +73,27 @@ import TidelineServerSQLite
         }
     }
 
+    /// A backup that was killed holds no lock; one that runs does.
+    @Test func removesWhatAKilledBackupLeft() async throws {
+        try await withTemporaryDirectory { directory in
+            let door = try await Door(path: directory + "/a.db")
+            let copy = directory + "/copy.db"
+            let kept = ["copy.db.partial-1", "copy.db.partial-x", "other.db.partial-7"]
+            let left = ["copy.db.partial-99999", "copy.db.partial-99999-journal"]
+            for name in kept + left + ["copy.db.partial-88888-journal"] {
+                try Data("x".utf8).write(to: URL(filePath: directory + "/" + name))
+            }
+            let running = open(directory + "/copy.db.partial-1", O_RDONLY)
+            #expect(flock(running, LOCK_EX | LOCK_NB) == 0)
+            defer { close(running) }
+            try Self.database(directory + "/a.db").backup(to: copy)
+            let files = try FileManager.default.contentsOfDirectory(atPath: directory)
+                .filter { $0.contains("partial") }
+            #expect(files.sorted() == kept)
+            await door.store.stop()
+        }
+    }
+
     @Test func sourceThatIsNoDatabase() async throws {
         try await withTemporaryDirectory { directory in
             try Data("text".utf8).write(to: URL(filePath: directory + "/text"))

@@ -70,7 +70,7 @@ import TidelineServerSQLite
             let file = try Database(path: path, mode: .readOnly)
             let entries = #"SELECT count(*) FROM "tideline_ledger""#
             for left in [300, 100, 0, 0] {
-                try await door.store.purge()
+                try await door.purge()
                 #expect(try file.integer(entries) == Int64(left))
             }
             await door.store.stop()
@@ -163,14 +163,14 @@ import TidelineServerSQLite
     /// may be left.
     @Test func turns() {
         var schedule = PurgeSchedule()
-        let steps = (0..<40).map { RetentionPurge.Step.changes(of: "t\($0)", days: 1) }
+        let steps = (0..<40).map { PurgeStep.changes(of: "t\($0)", days: 1) }
         var left = ["t20": 450, "t21": 3]
         var log: [[String]] = []
         func turn(at now: UInt64) {
             var names: [String] = []
-            func run(_ step: RetentionPurge.Step) -> PurgeSchedule.Removed {
+            func run(_ step: PurgeStep) -> PurgeSchedule.Removed {
                 guard case .changes(let table, _) = step else { return .nothing }
-                let count = min(left[table] ?? 0, RetentionPurge.rowsMax)
+                let count = min(left[table] ?? 0, PurgeSchedule.rowsMax)
                 left[table] = (left[table] ?? 0) - count
                 names.append(table)
                 return PurgeSchedule.Removed(count)

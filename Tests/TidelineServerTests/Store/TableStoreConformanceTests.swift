@@ -3,6 +3,7 @@
 import Foundation
 import Testing
 import TidelineServerCore
+import TidelineServerPostgres
 import TidelineServerSQLite
 import TidelineTestKit
 
@@ -10,9 +11,19 @@ import TidelineTestKit
     enum Backend: CaseIterable {
         case file
         case memory
+        case postgres
+        /// Two servers on one PostgreSQL, in turns.
+        case twoServers
+
+        /// PostgreSQL only where it is installed.
+        static let present = allCases.filter {
+            $0 == .file || $0 == .memory || PostgresCluster.reasonToSkip == nil
+        }
 
         func stores(in directory: String) -> TableStoreConformance.Stores {
-            { limits, now in
+            if self == .postgres { return Self.postgresStores(1) }
+            if self == .twoServers { return Self.postgresStores(2) }
+            return { limits, now in
                 var options = SQLiteTableStore.Options()
                 options.limits = limits
                 options.now = now
@@ -21,9 +32,23 @@ import TidelineTestKit
                 return try SQLiteTableStore(path: path, options: options)
             }
         }
+
+        private static func postgresStores(_ count: Int) -> TableStoreConformance.Stores {
+            { limits, now in
+                var options = PostgresTableStore.Options()
+                options.limits = limits
+                options.now = now
+                options.readers = 2
+                let url = try PostgresCluster.shared().database()
+                let stores = try (0..<count).map { _ in
+                    try PostgresTableStore(url: url, options: options)
+                }
+                return count == 1 ? stores[0] : AlternatingStore(stores)
+            }
+        }
     }
 
-    @Test(arguments: Backend.allCases, TableStoreConformance.all)
+    @Test(arguments: Backend.present, TableStoreConformance.all)
     func conforms(backend: Backend, check: TableStoreConformance.Check) async throws {
         try await withTemporaryDirectory { directory in
             try await check.run(backend.stores(in: directory))

@@ -2,9 +2,12 @@
 
 import Foundation
 import Synchronization
+import Testing
 import TidelineCore
 import TidelineServerCore
+import TidelineServerPostgres
 import TidelineServerSQLite
+import TidelineTestKit
 
 /// A clock that tests move.
 final class TestClock: Sendable {
@@ -35,9 +38,24 @@ final class Flag: Sendable {
     func set() { state.withLock { $0 = true } }
 }
 
+/// Stops a store when nobody has it any more: its threads would keep their connections.
+private final class StoreLife: Sendable {
+    private let store: any TableStore
+
+    init(_ store: any TableStore) { self.store = store }
+
+    deinit { Task { [store] in await store.stop() } }
+}
+
 struct Door: Sendable {
     let handler: RequestHandler
-    let store: SQLiteTableStore
+    let store: any TableStore
+    private let life: StoreLife?
+
+    /// The store, for what only that backend has.
+    var sqlite: SQLiteTableStore {
+        get throws { try #require(store as? SQLiteTableStore) }
+    }
 
     /// Whether `send` puts each request into a batch of its own, where a batch can say it.
     @TaskLocal static var usesBatches = false
@@ -51,10 +69,51 @@ struct Door: Sendable {
         ]
     )
 
-    /// In memory and inline, unless a path is given.
+    /// Whether tests that name no file have PostgreSQL below them.
+    static let usesPostgres = usesTwoServers || storeName == "postgres"
+    /// Whether each of their requests goes to another of two servers on one PostgreSQL.
+    private static let usesTwoServers = storeName == "two-servers"
+    private static let storeName = ProcessInfo.processInfo.environment["TIDELINE_STORE"]
+
+    private static func store(
+        _ options: SQLiteTableStore.Options,
+        _ path: String?,
+        onPostgres: Bool,
+        _ database: String?
+    ) throws -> any TableStore {
+        guard onPostgres, path == nil else {
+            return try SQLiteTableStore(path: path ?? ":memory:", options: options)
+        }
+        var own = PostgresTableStore.Options()
+        own.limits = options.limits
+        own.now = options.now
+        own.readers = 2
+        own.purgeInterval = options.purgeInterval
+        let url = try database ?? PostgresCluster.shared().database()
+        let store = try PostgresTableStore(url: url, options: own)
+        guard usesTwoServers, database == nil else { return store }
+        return AlternatingStore([store, try PostgresTableStore(url: url, options: own)])
+    }
+
+    /// Removes some of each kind of what is older than it is kept.
+    func purge() async throws {
+        if let store = store as? PostgresTableStore { return try await store.purge() }
+        if let first = (store as? AlternatingStore)?.stores.first as? PostgresTableStore {
+            return try await first.purge()
+        }
+        try await (store as? SQLiteTableStore)?.purge()
+    }
+
+    /// How many statements SQLite knows to be long.
+    var statementsKnownLong: Int { (store as? SQLiteTableStore)?.statementsKnownLong ?? 0 }
+
+    /// In memory and inline, unless a path is given; on PostgreSQL in a database of its own, unless the
+    /// address of one is given; `relay` may put something before the store.
     init(
         _ tables: [TableDefinition] = [Door.todo],
         path: String? = nil,
+        onPostgres: Bool = Door.usesPostgres,
+        database: String? = nil,
         dynamic: Bool = false,
         clock: TestClock = TestClock(),
         limits: ServerLimits = ServerLimits(),
@@ -68,7 +127,9 @@ struct Door: Sendable {
         crossOrigin: CrossOrigin? = nil,
         hooks: [String: TableHooks] = [:],
         endpoints: [Endpoint] = [],
-        traffic: ServerTraffic = ServerTraffic()
+        dashboard: Dashboard? = nil,
+        traffic: ServerTraffic = ServerTraffic(),
+        relay: ((any TableStore) -> any TableStore)? = nil
     ) async throws {
         var options = SQLiteTableStore.Options()
         options.inline = path == nil
@@ -76,11 +137,14 @@ struct Door: Sendable {
         options.now = { clock.now() }
         if let readers { options.readers = readers }
         if let purgeInterval { options.purgeInterval = purgeInterval }
-        store = try SQLiteTableStore(path: path ?? ":memory:", options: options)
+        let made = try Self.store(options, path, onPostgres: onPostgres, database)
+        store = relay?(made) ?? made
+        life = onPostgres && path == nil ? StoreLife(store) : nil
         var settings = ServerSettings(tables: tables, dynamicSchema: dynamic)
         settings.limits = limits
         settings.hooks = hooks
         settings.endpoints = endpoints
+        settings.dashboard = dashboard
         settings.traffic = traffic
         settings.log = log
         settings.exposesMetrics = exposesMetrics

@@ -118,10 +118,10 @@ import TidelineTestKit
         var seen: [SyncEvent] = []
         for await event in events {
             seen.append(event)
-            if case .pullFinished = event { break }
+            if event.kind == .pullFinished { break }
         }
         let pulls = seen.filter {
-            switch $0 {
+            switch $0.kind {
             case .pullStarted, .pullFailed, .pullFinished: true
             default: false
             }

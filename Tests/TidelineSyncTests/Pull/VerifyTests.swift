@@ -92,6 +92,70 @@ import TidelineTestKit
         }
     }
 
+    /// Without its checksum a row is compared value by value.
+    @Test func aRowWithoutItsChecksumIsCompared() async throws {
+        try await withTemporaryFile { path in
+            let device = try await Device(
+                try await server(100).transport,
+                store: SQLiteStore(path: path)
+            )
+            try await device.todos().pull(queryID: "all")
+            func change(_ sql: String) throws { try Database(path: path).execute(sql) }
+            try change("UPDATE Todo SET __checksum = NULL WHERE id IN ('r3', 'r4')")
+            try change("UPDATE Todo SET text = 'y' WHERE id = 'r4'")
+            let found = try await device.todos().verify(queryID: "all")
+            #expect(found.different == 1 && found.missing == 0 && found.surplus == 0)
+            #expect(try await device.todos().verify(queryID: "all", repair: true).different == 1)
+            let after = try await device.todos().verify(queryID: "all")
+            #expect(after.isEqual && after.requests == 1)
+        }
+    }
+
+    /// What the app put in place of a dropped operation is not what the server has.
+    @Test func whatTheAppPutInPlaceOfAnOperationIsFound() async throws {
+        try await withTemporaryFile { path in
+            let server = try await server(20)
+            let device = try await Device(server.transport, store: SQLiteStore(path: path))
+            try await device.todos().pull(queryID: "all")
+            let remote = SyncClient(endpoint: Device.endpoint, transport: server.transport)
+                .table(Todo.self)
+            for (id, text) in [("r1", "own"), ("r2", "theirs")] {
+                try await remote.update(id: id) { $0.text = "theirs" }
+                try await device.todos().update(id: id) { $0.text = "mine" }
+                let error = try #require(try await device.push()?.errors.first)
+                var item = try #require(error.serverItem)
+                item["text"] = .string(text)
+                try await error.cancelOperationAndUpdateItem(item)
+            }
+            func why(_ id: String) async throws -> RowExplanation {
+                try await device.context.explain(table: "Todo", id: id)
+            }
+            #expect(try await why("r1").has(.changedHere))
+            #expect(try await why("r2").has(.serverVersion))
+            let repaired = try await device.todos().verify(queryID: "all", repair: true)
+            #expect(repaired.different == 1)
+            #expect(try await device.todos().read(id: "r1")?.text == "theirs")
+            #expect(try await why("r1").has(.serverVersion))
+        }
+    }
+
+    @Test func aClassicServerHasNoDigests() async throws {
+        let transport = ScriptedTransport([.json(200, "[]"), .status(400)])
+        let client = SyncClient(
+            endpoint: Device.endpoint,
+            generation: .classic,
+            transport: transport
+        )
+        try await client.syncContext.initialize(store: MemoryStore(), tables: [Todo.self])
+        let todos = try client.syncTable(Todo.self)
+        try await todos.pull(queryID: "all")
+        let error = await #expect(throws: SyncError.self) {
+            try await todos.verify(queryID: "all")
+        }
+        #expect(error?.message.contains("classic protocol") == true)
+        #expect(error?.message.contains("a pull works with this server too") == true)
+    }
+
     @Test func changesSinceTheLastPullAreDifferences() async throws {
         let server = try await server(20)
         let device = try await Device(server.transport)

@@ -232,7 +232,7 @@ import TidelineTestKit
             _ = try await device.push()
             #expect(try await events.next() == .pushStarted(pending: 1))
             while let event = try await events.next() {
-                if case .pushFinished = event { break }
+                if event.kind == .pushFinished { break }
             }
         }
         let device = try await Device(

@@ -34,6 +34,7 @@ import TidelineSQLite
             // After a restart it is still told.
             device = try await Device(transport, store: SQLiteStore(path: path))
             let error = try #require(try await device.context.operationErrors().first)
+            #expect(!error.canRetry)
             #expect(error.id == pushed.errors.first?.id)
             #expect(error.message.contains("Operation 1,"))
             #expect(error.message.contains("cancelOperationAndDiscardItem()"))
@@ -50,6 +51,28 @@ import TidelineSQLite
             #expect(await code { try await error.cancelOperationAndDiscardItem() } == .notFound)
             #expect(try await device.rows().map(\.id) == ["a", "b"])
             #expect(transport.sent.filter { $0.method != "GET" }.count == 1)
+        }
+    }
+
+    /// The store gives ids from 1 on: an entry with another one was written by something else.
+    @Test(arguments: [0, -5, Int64.min + 1])
+    func anEntryBeforeAllOthersIsTold(id: Int64) async throws {
+        try await withTemporaryFile { path in
+            let transport = ScriptedTransport([.json(201, serverRow("b", 1))])
+            let device = try await Device(transport, store: SQLiteStore(path: path))
+            try await device.seed([localRow("a", 1)])
+            try await device.todos().update(id: "a") { $0.text = "mine" }
+            try await device.todos().insert(Todo(id: "b"))
+            try Self.change(path, "UPDATE MS_TableOperations SET id = \(id) WHERE id = 1")
+            let pushed = try #require(try await device.push())
+            #expect(pushed.completed == 1)
+            let error = try #require(pushed.errors.first)
+            #expect(error.itemID == "a" && !error.canRetry)
+            #expect(error.message.contains("Operation \(id),"))
+            #expect(error.message.contains("column 'id'"))
+            try await error.cancelOperationAndDiscardItem()
+            #expect(try await device.queue().isEmpty)
+            #expect(try await device.push() == nil)
         }
     }
 
@@ -118,6 +141,7 @@ import TidelineSQLite
             let pushed = try #require(try await device.push())
             #expect(pushed.status == .operationErrors)
             let error = try #require(pushed.errors.first)
+            #expect(error.canRetry)
             #expect(error.message.contains("Operation 1,"))
             #expect(error.message.contains("was rejected by the server"))
             #expect(error.item?["text"] == "mine")

@@ -54,7 +54,7 @@ import TidelineCore
 
     @Test func anEmptyQueueEndsAtOnce() {
         var machine = machine()
-        #expect(slice(machine.start(lastID: 0))?.after == 0)
+        #expect(slice(machine.start(lastID: 0))?.after == .min)
         #expect(machine.prepared(prepared()) == .finish(nil))
         #expect(machine.completed == 0)
     }
@@ -151,7 +151,7 @@ import TidelineCore
         let again = slice(machine.waited())
         #expect(again?.first == [1])
         // What stands behind it in its row was passed over, and is looked for again.
-        #expect(again?.after == 0)
+        #expect(again?.after == .min)
         _ = machine.prepared(prepared(one, isAtEnd: true))
         for wait in [1, 2] {
             #expect(machine.answered([failed(500)]) == .wait(.seconds(wait)))
@@ -343,6 +343,86 @@ import TidelineCore
         #expect(machine.failed(stop) == .finish(stop))
     }
 
+    // MARK: - Groups
+
+    private func grouped(_ operation: QueuedOperation, _ group: String = "g") -> QueuedOperation {
+        var result = operation
+        result.group = group
+        return result
+    }
+
+    private var stopped: PushReply {
+        var answer = PushAnswer(status: 424)
+        answer.isGroupFailed = true
+        return .answer(answer)
+    }
+
+    @Test func neighboursOfOneGroupAreOneUnit() {
+        let operations = [
+            operation(1), grouped(operation(2)), grouped(operation(3)),
+            grouped(operation(4), "h"), operation(5), operation(6),
+        ]
+        #expect(PushGroups.units(of: operations) == [0..<1, 1..<3, 3..<4, 4..<5, 5..<6])
+        #expect(!PushGroups.isOne(operations) && PushGroups.isOne(Array(operations[1...2])))
+        #expect(!PushGroups.isOne([operations[1]]) && PushGroups.units(of: []).isEmpty)
+    }
+
+    /// Those that were not done because another one was refused go out with it again.
+    @Test func aRefusalOfOneTakesItsGroupAlong() {
+        var machine = machine(batches: true)
+        let (one, two, three) = (grouped(operation(1)), grouped(operation(2)), operation(3))
+        _ = machine.start(lastID: 3)
+        _ = machine.prepared(prepared(one, two, three))
+        #expect(settling(machine.answered([stopped, failed(422), done])).count == 2)
+        let again = slice(machine.settled([.parked, .completed]))
+        #expect(again?.first == [1])
+        #expect(again?.refused == [1])
+        #expect(again?.groups == .together)
+    }
+
+    @Test func aGroupIsTriedAgainAsOne() {
+        var machine = machine(batches: true)
+        let (one, two) = (grouped(operation(1)), grouped(operation(2)))
+        _ = machine.start(lastID: 2)
+        _ = machine.prepared(prepared(one, two, isAtEnd: true))
+        #expect(machine.answered([stopped, failed(503)]) == .wait(.milliseconds(500)))
+        #expect(slice(machine.waited())?.first == [1, 2])
+    }
+
+    /// A row that must be read first keeps its group back.
+    @Test func aGroupWaitsForARowThatIsRead() {
+        var machine = machine(batches: true)
+        var gone = grouped(operation(1, .delete))
+        gone.outcomeUnknown = true
+        gone.frozen?.ifMatch = nil
+        let (two, three) = (grouped(operation(2)), operation(3))
+        _ = machine.start(lastID: 3)
+        #expect(machine.prepared(prepared(gone, two, three)) == .send([three], inBatch: false))
+        _ = machine.answered([done])
+        guard case .look(let looked, .row) = machine.settled([.completed]) else {
+            Issue.record("the row is not read")
+            return
+        }
+        #expect(looked.id == 1)
+        _ = machine.looked(PushAnswer(status: 200, item: row))
+        #expect(slice(machine.settled([.again]))?.first == [1, 2])
+    }
+
+    /// A group whose rows are edited without a pause is sent again once in a push.
+    @Test func anEditedGroupIsTakenUpOnce() {
+        var machine = machine(batches: true)
+        let (one, two) = (grouped(operation(1)), grouped(operation(2)))
+        _ = machine.start(lastID: 2)
+        _ = machine.prepared(prepared(one, two))
+        _ = machine.answered([failed(422), stopped])
+        let second = slice(machine.settled([.released]))
+        #expect(second?.first == [1, 2])
+        #expect(second?.heldGroups == [])
+        _ = machine.prepared(prepared(one, two))
+        _ = machine.answered([failed(422), stopped])
+        #expect(slice(machine.settled([.released]))?.heldGroups == ["g"])
+    }
+
     @Test func theBudgetGrowsAndShrinks() {
         var limits = SyncLimits()
         limits.batchRowsFirst = 8
@@ -361,7 +441,7 @@ import TidelineCore
         }
         #expect(rows == [8, 16, 20, 20, 5, 1, 1, 1])
         #expect(budget.bytes == 16 << 10)
-        budget.giveUpBatches()
+        budget.giveUpBatches(says: false)
         #expect(budget.rows == 3)
         #expect(!budget.usesBatches)
     }

@@ -8,7 +8,7 @@ import Tideline
 import TidelineCore
 import TidelineTestKit
 
-@Suite(.timeLimit(.minutes(2))) struct SyncOccasionTests {
+@Suite(.timeLimit(.minutes(10))) struct SyncOccasionTests {
     private static func client(
         _ link: Link,
         _ environment: SyncEnvironment,
@@ -76,13 +76,16 @@ import TidelineTestKit
         try client.startSyncing(policy)
         defer { client.stopSyncing() }
         let todos = try client.syncTable(Todo.self)
+        var asked: [Int] = []
         for id in ["a", "b", "c"] {
             try await remote.insert(Todo(id: id))
             for try await rows in todos.observe() where rows.contains(where: { $0.id == id }) {
                 break
             }
+            asked.append(link.read { $0.streams })
         }
-        #expect(link.read { $0.streams } == 1)
+        // 404 may also be the word for one of the tables: it is asked again until they were pulled.
+        #expect(status == 404 ? asked[2] <= asked[1] + 1 : asked[2] == 1)
     }
 
     /// Changes are sent, though one table cannot be pulled and no retry comes.
@@ -133,10 +136,35 @@ import TidelineTestKit
         for await status in client.syncStatus where status == .idle { break }
     }
 
+    /// A pull that fails does not end those beside it.
+    @Test func aForbiddenTableEndsNoOtherPull() async throws {
+        let server = try await makeServer()
+        try await SyncClient(endpoint: Device.endpoint, transport: server.transport)
+            .table(Todo.self).insert(Todo(id: "theirs"))
+        let link = Link(server.transport)
+        link.change { ($0.forbidden, $0.readTime) = ("Note", .milliseconds(100)) }
+        var policy = SyncPolicy()
+        policy.isLive = false
+        policy.interval = nil
+        let client = try await Self.client(
+            link,
+            Self.environment(),
+            tables: [Todo.self, Note.self]
+        )
+        try client.startSyncing(policy)
+        defer { client.stopSyncing() }
+        // No timer ends: the first sync brings it.
+        let todos = try client.syncTable(Todo.self)
+        for try await rows in todos.observe() where rows.first?.id == "theirs" { break }
+    }
+
     /// The events of the others are listened to, and those of the table once it may be read.
-    @Test func aForbiddenTableLeavesTheEventsOn() async throws {
+    @Test(arguments: [403, 404])
+    func aRefusedTableLeavesTheEventsOn(status: Int) async throws {
         let link = Link(try await makeServer().transport)
-        link.change { ($0.forbidden, $0.eventsStatus) = ("Note", nil) }
+        link.change {
+            ($0.forbidden, $0.refusal, $0.eventsStatus) = ("Note", status, nil)
+        }
         let client = try await Self.client(
             link,
             Self.environment { $0 <= .seconds(60) },
@@ -203,6 +231,10 @@ private final class Link: Transport {
         var eventsStatus: Int? = 404
         /// The table that may not be read.
         var forbidden: String?
+        /// What the server says to requests for it.
+        var refusal = 403
+        /// How long a list takes.
+        var readTime = Duration.zero
         /// How often it was asked for them.
         var streams = 0
         var writes = 0
@@ -234,8 +266,9 @@ private final class Link: Transport {
             throw TransportError(.cannotConnect, "No network.", outcomeIsUnknown: false)
         }
         if let table = now.forbidden, request.url.path().hasSuffix("/tables/\(table)") {
-            return TransportResponse(status: 403)
+            return TransportResponse(status: now.refusal)
         }
+        if request.method == "GET" { try await Task.sleep(for: now.readTime) }
         if isBatch, !now.takesBatches { return TransportResponse(status: 404) }
         guard request.method != "GET" else { return try await inner.send(request) }
         change { $0.writes += 1 }
@@ -253,7 +286,7 @@ private final class Link: Transport {
         asking.yield(tables ?? [])
         let now = read { $0 }
         let isForbidden = now.forbidden.map { tables?.contains($0) == true } ?? false
-        guard let status = isForbidden ? 403 : now.eventsStatus else {
+        guard let status = isForbidden ? now.refusal : now.eventsStatus else {
             return try await inner.stream(request)
         }
         return TransportStream(

@@ -11,6 +11,7 @@ enum StoreKind: CaseIterable {
     case memory
     case file
     case inline
+    case snapshot
 
     /// Opens stores by name; files are in `folder`, others are kept here.
     func stores(in folder: String) -> LocalStoreConformance.Stores {
@@ -18,6 +19,7 @@ enum StoreKind: CaseIterable {
         return { name in
             switch self {
             case .file: try SQLiteStore(path: folder + "-" + name)
+            case .snapshot: try SnapshotStore(file: URL(filePath: folder + "-" + name))
             case .memory: try kept.store(name) { MemoryStore() }
             case .inline:
                 try kept.store(name) { try SQLiteStore(path: ":memory:", inline: true) }

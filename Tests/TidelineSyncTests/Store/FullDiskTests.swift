@@ -98,4 +98,26 @@ struct FullDiskTests {
             try await device.store.close()
         }
     }
+
+    /// A purge needs room for the log that it writes; where that is not there, what was freed is
+    /// free again behind it.
+    @Test func aPurgeThatDoesNotFitTakesNothing() async throws {
+        try await SmallDisk.with { folder in
+            let (path, ballast) = (folder + "/store.sqlite", folder + "/ballast")
+            #expect(
+                FileManager.default.createFile(atPath: ballast, contents: Data(count: 2 << 20))
+            )
+            let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
+            let before = try await fill(device, "a")
+            #expect(truncate(ballast, 1 << 20) == 0)
+            await #expect(throws: SyncError.self) {
+                try await device.todos().purge(where: { !$0.complete }, force: true)
+            }
+            #expect(try await device.todos().count() == before)
+            let after = try await fill(device, "b", most: 300)
+            #expect(after == 300)
+            #expect(try await device.context.pendingOperationCount == before + after)
+            try await device.store.close()
+        }
+    }
 }

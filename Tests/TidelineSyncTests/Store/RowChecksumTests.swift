@@ -37,7 +37,14 @@ import TidelineTestKit
 
     private func changed(_ store: SQLiteStore) async throws -> [String] {
         try await store.read { reader in
-            try #require(reader as? any ChecksumReader).changedIDs(nil, in: "Odd").sorted()
+            try #require(reader as? any ChecksumReader).uncertainRows(nil, in: "Odd").changed
+                .sorted()
+        }
+    }
+
+    private func unknown(_ store: SQLiteStore) async throws -> [String] {
+        try await store.read { reader in
+            try #require(reader as? any ChecksumReader).uncertainRows(nil, in: "Odd").unknown
         }
     }
 
@@ -125,7 +132,7 @@ import TidelineTestKit
     }
 
     /// Rows of a file from before there were checksums.
-    @Test func aRowWithoutAChecksumIsNotJudged() async throws {
+    @Test func aRowWithoutAChecksumIsUnknown() async throws {
         try await withTemporaryFile { path in
             let first = try await store(path)
             try await first.write { try $0.put([["id": "a", "text": "t"]], in: "Odd") }
@@ -138,6 +145,7 @@ import TidelineTestKit
             #expect(try await changed(second) == [])
             try await second.write { try $0.put([["id": "b", "text": "t"]], in: "Odd") }
             #expect(try await changed(second) == [])
+            #expect(try await unknown(second) == ["a"])
         }
     }
 }

@@ -48,14 +48,18 @@ struct Device: Sendable {
         limits: SyncLimits = SyncLimits(),
         endpoint: URL = Self.endpoint,
         tables: [any SyncRecord.Type] = [Todo.self, Note.self],
-        schemas: [TableSchema] = []
+        schemas: [TableSchema] = [],
+        authentication: (any Authentication)? = nil,
+        generation: ServerGeneration = .automatic
     ) async throws {
         let waits = Waits()
         self.waits = waits
         self.store = store
         client = SyncClient(
             endpoint: endpoint,
+            generation: generation,
             transport: transport,
+            authentication: authentication,
             limits: limits,
             environment: waits.environment
         )

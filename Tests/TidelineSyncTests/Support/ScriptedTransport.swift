@@ -34,6 +34,9 @@ final class ScriptedTransport: Transport {
         var ifMatch: String?
         var body: String?
         var requestID: String?
+        /// What `Authorization` and `X-ZUMO-AUTH` say.
+        var bearer: String?
+        var zumoAuth: String?
 
         var description: String { "\(method) \(target) \(ifMatch ?? "-") \(body ?? "-")" }
 
@@ -80,7 +83,9 @@ final class ScriptedTransport: Transport {
             target: Self.target(request.url),
             ifMatch: request.headers["If-Match"],
             body: request.body.map { String(decoding: $0, as: UTF8.self) },
-            requestID: request.headers["Repeatability-Request-ID"]
+            requestID: request.headers["Repeatability-Request-ID"],
+            bearer: request.headers["Authorization"],
+            zumoAuth: request.headers["X-ZUMO-AUTH"]
         )
         let answer = state.withLock { state -> Answer? in
             state.sent.append(recorded)

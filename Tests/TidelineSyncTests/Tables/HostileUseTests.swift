@@ -7,7 +7,7 @@ import Tideline
 import TidelineCore
 import TidelineTestKit
 
-@Suite(.timeLimit(.minutes(1))) struct HostileUseTests {
+@Suite(.timeLimit(.minutes(10))) struct HostileUseTests {
     private let transport = ScriptedTransport()
 
     // MARK: - Endpoints

@@ -5,7 +5,7 @@ import Testing
 import Tideline
 import TidelineCore
 
-@Suite(.timeLimit(.minutes(1))) struct ObserveTests {
+@Suite(.timeLimit(.minutes(10))) struct ObserveTests {
     private let transport = ScriptedTransport()
 
     @Test(arguments: StoreKind.allCases)
@@ -28,6 +28,34 @@ import TidelineCore
         }
     }
 
+    /// The first change is shown at once; while the observer rests the others gather, and its query
+    /// runs once for all of them.
+    @Test func changesGatherWhileAnObserverRests() async throws {
+        let (rests, store) = (Rests(), CountingStore())
+        defer { rests.end(forAll: true) }
+        let client = SyncClient(
+            endpoint: Device.endpoint,
+            transport: transport,
+            environment: rests.environment
+        )
+        try await client.syncContext.initialize(store: store, tables: [Todo.self])
+        let todos = try client.syncTable(Todo.self)
+        var lists = todos.observe().makeAsyncIterator()
+        #expect(try await lists.next()?.count == 0)
+        try await todos.insert(Todo(id: "first"))
+        #expect(try await lists.next()?.count == 1)
+        while rests.count < 1 { try await Task.sleep(for: .milliseconds(1)) }
+        for round in 1...3 {
+            let before = store.reads
+            for number in 0..<50 { try await todos.insert(Todo(id: "\(round) \(number)")) }
+            #expect(store.reads == before)
+            rests.end()
+            #expect(try await lists.next()?.count == 1 + round * 50)
+            #expect(store.reads == before + 1)
+            while rests.count < 1 + round { try await Task.sleep(for: .milliseconds(1)) }
+        }
+    }
+
     @Test func whatLeavesTheResultAsItWasIsNoNews() async throws {
         let device = try await Device(transport, tables: [Plain.self, Note.self])
         let todos = try device.client.syncTable(Plain.self)
@@ -47,6 +75,37 @@ import TidelineCore
         #expect(try await device.push() == nil)
         try await todos.insert(Plain(id: "b", text: "two"))
         #expect(try await open.next()?.map(\.id) == ["a", "b"])
+    }
+
+    @Test func oneRecordAndCountsAreFollowed() async throws {
+        let device = try await Device(transport)
+        let todos = try device.todos()
+        var one = todos.observe(id: "a").makeAsyncIterator()
+        var open = todos.observeCount(where: { !$0.complete }).makeAsyncIterator()
+        var all = todos.observeCount().makeAsyncIterator()
+        #expect(try await one.next() == .some(nil))
+        #expect(try await open.next() == 0)
+        #expect(try await all.next() == 0)
+        try await todos.insert(Todo(id: "a", text: "one"))
+        #expect(try await one.next()??.text == "one")
+        #expect(try await open.next() == 1)
+        #expect(try await all.next() == 1)
+        try await todos.insert(Todo(id: "b", complete: true))
+        #expect(try await all.next() == 2)
+        try await todos.update(id: "a") { $0.complete = true }
+        #expect(try await one.next()??.complete == true)
+        #expect(try await open.next() == 0)
+        try await todos.delete(id: "a")
+        #expect(try await one.next() == .some(nil))
+        #expect(try await all.next() == 1)
+        var query = try Query<Todo>(where: { $0.complete })
+        var those = todos.observe(query).makeAsyncIterator()
+        #expect(try await those.next()?.map(\.id) == ["b"])
+        query.limit = 1
+        await #expect(throws: SyncError.self) { try await todos.purge(query, force: true) }
+        query.limit = nil
+        try await todos.purge(query, force: true)
+        #expect(try await those.next()?.isEmpty == true)
     }
 
     @Test func ordersAndLimitsHold() async throws {

@@ -15,6 +15,12 @@ package enum ConflictOutcome: Sendable, Hashable {
     /// An earlier form of the operation arrived, and this row came of it: what was changed since is
     /// sent on top.
     case rebase(Row)
+    /// The row that both changes make is sent on top of the server's.
+    case merged(Row, onto: Row)
+    /// The app's handler decides.
+    case ask(ServerState)
+    /// The operation is parked: both sides changed these columns, to different values.
+    case contested([String])
     /// The operation is parked.
     case park
 }
@@ -24,11 +30,13 @@ package enum ConflictRules {
     ///
     /// `payload` is what the operation sent, nil for a delete. `wasRead`: the server's row did not
     /// come in an answer to the operation, but was read because the outcome is unknown.
+    /// `isFirstAnswer`: the server knows repeats, and says that no attempt took effect.
     package static func outcome(
         _ operation: QueuedOperation,
         payload: Row?,
         server: ServerState,
         wasRead: Bool = false,
+        isFirstAnswer: Bool = false,
         policy: ConflictPolicy,
         limits: SyncLimits
     ) -> ConflictOutcome {
@@ -58,6 +66,37 @@ package enum ConflictRules {
             return .takeServer(server)
         case .clientWins:
             return mayGoAgain ? .sendAgain(onTop(operation, server)) : .park
+        case .custom:
+            return mayGoAgain ? .ask(server) : .park
+        case .merge(let rules):
+            guard mayGoAgain, case .row(let row) = server else { return .park }
+            return merged(operation, row, rules, isFirstAnswer: isFirstAnswer)
+        }
+    }
+
+    /// Joins what an operation changed with what somebody else changed.
+    ///
+    /// A delete has nothing to join. Nor has a row that was deleted and made anew, or an edit of a
+    /// state that is not kept: what of it was changed is not known.
+    private static func merged(
+        _ operation: QueuedOperation,
+        _ server: Row,
+        _ rules: [String: MergeRule],
+        isFirstAnswer: Bool
+    ) -> ConflictOutcome {
+        let base = operation.knownBase
+        let isEdit = operation.kind == .update && !operation.sendsWholeRow && base != nil
+        guard operation.kind == .insert || isEdit, let mine = operation.frozen?.sentRow else {
+            return .park
+        }
+        // If an attempt took effect, what the server's row has like the base was taken back since.
+        let isCertain =
+            !operation.outcomeUnknown || isFirstAnswer && operation.unknownSent == nil
+        switch RowMerge.join(mine: mine, base: base, theirs: server, rules: rules) {
+        case .contested(let columns): return .contested(columns)
+        case .joined(let row, isTheirs: true): return .alreadyApplied(.row(row))
+        case .joined(let row, isTheirs: false):
+            return isCertain ? .merged(row, onto: server) : .park
         }
     }
 

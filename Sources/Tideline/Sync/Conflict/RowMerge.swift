@@ -50,4 +50,63 @@ package enum RowMerge {
             SystemColumn.names.contains(name) || same(server[name], value)
         }
     }
+
+    /// What two changes of one row come to.
+    package enum Joined: Sendable, Hashable {
+        /// The server's row with this device's changes; `isTheirs`: there are none.
+        case joined(Row, isTheirs: Bool)
+        /// Both sides changed these columns, to different values.
+        case contested([String])
+    }
+
+    /// Joins two changes of a row, column by column; `base` is nil where both inserted it.
+    package static func join(
+        mine: Row,
+        base: Row?,
+        theirs: Row,
+        rules: [String: MergeRule]
+    ) -> Joined {
+        let names = columns(of: [theirs, mine, base ?? Row()])
+        let outcome = ThreeWayMerge.merge(
+            mine: names.map { mine[$0] ?? .null },
+            base: names.map { name in base.map { $0[name] ?? .null } },
+            theirs: names.map { theirs[$0] ?? .null },
+            isSame: { _, one, two in isSame(one, two) },
+            settle: { place, base, mine, theirs in
+                rules[names[place]]?.value(base: base, local: mine, server: theirs)
+            }
+        )
+        guard outcome.contested.isEmpty else {
+            return .contested(outcome.contested.map { names[$0] })
+        }
+        var row = theirs
+        var isTheirs = true
+        for (name, change) in zip(names, outcome.changes) {
+            guard let change else { continue }
+            row[name] = change
+            isTheirs = false
+        }
+        return .joined(row, isTheirs: isTheirs)
+    }
+
+    /// The columns in which two rows differ on the wire, without the system columns.
+    package static func differing(_ one: Row, _ two: Row) -> [String] {
+        columns(of: [one, two]).filter { !isSame(one[$0] ?? .null, two[$0] ?? .null) }
+    }
+
+    /// The columns of some rows, each once, without the system columns.
+    private static func columns(of rows: [Row]) -> [String] {
+        var seen = Set(SystemColumn.names)
+        return rows.flatMap(\.names).filter { seen.insert($0).inserted }
+    }
+
+    /// Whether two values are one on the wire: instants in milliseconds, documents by value.
+    private static func isSame(_ one: Value, _ two: Value) -> Bool {
+        switch (one, two) {
+        case (.json(let left), .json(let right)): JSON.isSame(left.text, right.text)
+        case (.date(let left), .date(let right)):
+            Timestamp(left).milliseconds == Timestamp(right).milliseconds
+        default: ValueOrder.equal(one, two)
+        }
+    }
 }

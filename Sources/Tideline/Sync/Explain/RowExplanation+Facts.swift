@@ -85,7 +85,14 @@ extension RowExplanation {
     private mutating func tellServerSide(_ facts: RowFacts) {
         guard let first = facts.operations.first else {
             guard let row = facts.row else { return }
-            if let version = row.version {
+            if let version = row.version, facts.isUncertain {
+                add(
+                    .changedHere,
+                    "The server gave it as version \(version), and its values are not known to be "
+                        + "those of the server: they were set when an operation was dropped, or in "
+                        + "the file. verify(queryID:repair:) compares them and puts the server's back."
+                )
+            } else if let version = row.version {
                 add(.serverVersion, "It is what the server gave as version \(version).")
             } else {
                 add(

@@ -52,6 +52,8 @@ public struct RowExplanation: Sendable, Hashable, CustomStringConvertible {
         public static let newerOnServer = Self("newerOnServer")
         /// The row is what the server gave under a version.
         public static let serverVersion = Self("serverVersion")
+        /// The row may hold other values than the server gave under its version.
+        public static let changedHere = Self("changedHere")
         /// The server never gave the row, and nothing waits to be sent.
         public static let localOnly = Self("localOnly")
         /// Which queries hold the row.

@@ -40,6 +40,8 @@ package struct RowFacts: Sendable {
     package var itemID: String
     /// The local row.
     package var row: Row?
+    /// Whether its values may not be those that the server gave under its version.
+    package var isUncertain = false
     /// Which queries hold it; nil where none was ever told of it.
     package var heldBits: Int64?
     /// Its operations, in order.
@@ -65,6 +67,10 @@ extension QueueReader {
         masks.select = [SystemColumn.id, HeldMask.name]
         facts.heldBits = try store.rows(masks, in: table).first.flatMap(HeldMask.bits)
         facts.operations = try operations(table, itemID)
+        if let store = store as? any ChecksumReader {
+            let thisRow = Filter.equal(SystemColumn.id, .string(itemID))
+            facts.isUncertain = try !store.uncertainRows(thisRow, in: table).ids.isEmpty
+        }
         if let parked = facts.operations.first(where: { $0.state == .parked }) {
             facts.rejection = try rejection(of: parked)
         }

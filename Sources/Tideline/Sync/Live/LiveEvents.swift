@@ -9,6 +9,8 @@ struct LiveEvents: Sendable {
     enum Failure: Error {
         /// The server or the transport has no events: changes are fetched on schedule.
         case unsupported
+        /// The server lacks one of the tables, or has no events.
+        case notFound
         /// Nothing came for too long, or no events.
         case broken
     }
@@ -67,6 +69,7 @@ struct LiveEvents: Sendable {
         switch stream.status {
         case 200 where type.hasPrefix("text/event-stream"): return stream
         case 401, 403, 408, 429, 500, 502...: throw Failure.broken
+        case 404: throw Failure.notFound
         // A server without events: a page, a list, or what it says to paths that it lacks.
         default: throw Failure.unsupported
         }
@@ -107,13 +110,12 @@ extension RemoteService {
         var headers: HTTPFields = ["Accept": "text/event-stream", "Cache-Control": "no-store"]
         headers["ZUMO-API-VERSION"] = dialect.protocolVersion
         headers["Last-Event-ID"] = id
-        return try await transport.stream(
-            TransportRequest(
-                method: "GET",
-                url: try endpoint.events(of: tables),
-                headers: headers,
-                timeout: limits.requestTimeMax
-            )
+        let request = TransportRequest(
+            method: "GET",
+            url: try endpoint.events(of: tables),
+            headers: headers,
+            timeout: limits.requestTimeMax
         )
+        return try await authorized(request, dialect, send: transport.stream, status: \.status)
     }
 }

@@ -105,20 +105,23 @@ struct HeldRowsReader: LocalStoreReader {
 }
 
 extension HeldRowsReader: ChecksumReader {
-    func changedIDs(_ filter: Filter?, in table: String) throws -> [String] {
-        try (inner as? any ChecksumReader)?.changedIDs(filter, in: table) ?? []
+    func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows {
+        try (inner as? any ChecksumReader)?.uncertainRows(filter, in: table) ?? UncertainRows()
     }
 }
 
 /// Writing without masks, within one transaction.
-final class HeldRows: LocalStoreWriter, ChecksumReader {
+final class HeldRows: LocalStoreWriter, ChecksumReader, ChecksumWriter {
     let inner: any LocalStoreWriter
     private let reader: HeldRowsReader
     private var takenBits: [String: Int64] = [:]
     private var queries: [String: [HoldingQuery]] = [:]
+    private let account: AccountView
+    private var foreign: [String: Int64] = [:]
 
-    init(_ inner: any LocalStoreWriter) {
+    init(_ inner: any LocalStoreWriter, account: AccountView = .unused) {
         self.inner = inner
+        self.account = account
         reader = HeldRowsReader(inner: inner)
     }
 
@@ -132,8 +135,12 @@ final class HeldRows: LocalStoreWriter, ChecksumReader {
         try reader.count(filter, in: table)
     }
 
-    func changedIDs(_ filter: Filter?, in table: String) throws -> [String] {
-        try reader.changedIDs(filter, in: table)
+    func uncertainRows(_ filter: Filter?, in table: String) throws -> UncertainRows {
+        try reader.uncertainRows(filter, in: table)
+    }
+
+    func dropChecksum(ofRow id: String, in table: String) throws {
+        try (inner as? any ChecksumWriter)?.dropChecksum(ofRow: id, in: table)
     }
 
     func put(_ rows: [Row], in table: String) throws {
@@ -145,7 +152,7 @@ final class HeldRows: LocalStoreWriter, ChecksumReader {
                 if let stored {
                     held[HeldMask.name] = stored[HeldMask.name] ?? .null
                 } else {
-                    let bits = try taken(table)
+                    let bits = try newBits(table)
                     held[HeldMask.name] = bits == 0 ? .null : .integer(bits)
                 }
                 return held
@@ -156,7 +163,7 @@ final class HeldRows: LocalStoreWriter, ChecksumReader {
 
     /// Stores rows that are not there yet, without a look.
     func putNew(_ rows: [Row], in table: String) throws {
-        let bits = try taken(table)
+        let bits = try newBits(table)
         var masks = MaskWriter()
         try inner.put(rows.map { masks.row($0, bits: bits == 0 ? nil : bits) }, in: table)
     }
@@ -176,6 +183,21 @@ final class HeldRows: LocalStoreWriter, ChecksumReader {
         let read = try reader.holdingQueries(table)
         queries[table] = read
         return read
+    }
+
+    /// The bits of a row that is written here: the queries of the account will be told of it.
+    private func newBits(_ table: String) throws -> Int64 {
+        try taken(table) & ~foreignBits(table)
+    }
+
+    /// The bits of the queries of other accounts.
+    func foreignBits(_ table: String) throws -> Int64 {
+        guard account != .unused else { return 0 }
+        if let known = foreign[table] { return known }
+        let reader = QueueReader(store: inner, catalog: TableCatalog.empty, account: account)
+        let bits = try reader.bits(of: account, table, isOwn: false)
+        foreign[table] = bits
+        return bits
     }
 
     /// The bits of the queries of a table.

@@ -215,12 +215,14 @@ struct PageApply {
 
     /// Everything that matches a filter was read, without a query id: rows that were not met leave.
     ///
-    /// Without a filter that is said of every row, whoever holds it.
+    /// Without a filter that is said of every row that the account may see, whichever of its queries
+    /// holds it.
     func endReading(_ filter: Filter?, seen: PulledIDs) throws -> Counts {
         var counts = Counts()
+        let foreignBits = try queue.held.foreignBits(table)
         try eachID(filter) { id in
             guard let text = id.text, !seen.contains(text) else { return }
-            try release(id, filter == nil ? -1 : bit, &counts)
+            try release(id, filter == nil ? ~foreignBits : bit, &counts)
         }
         return counts
     }

@@ -15,7 +15,7 @@ extension QueueReader {
         endpoint: String
     ) throws -> PullCursor? {
         func stored(_ part: PullCursor.Part) throws -> String? {
-            try config(table, queryID, part.rawValue)
+            try config(table, account.key(queryID), part.rawValue)
         }
         let (filter, place) = (try stored(.fingerprint), try stored(.endpoint))
         guard filter.map(ItemKey.init) == ItemKey(fingerprint),
@@ -33,11 +33,12 @@ extension QueueReader {
 
     /// The query of a query id, as it is sent.
     func fingerprint(_ table: String, _ queryID: String) throws -> String? {
-        try config(table, queryID, PullCursor.Part.fingerprint.rawValue)
+        try config(table, account.key(queryID), PullCursor.Part.fingerprint.rawValue)
     }
 
     /// What a query holds; nil before its first page.
     func hold(_ table: String, _ queryID: String) throws -> QueryHold? {
+        let queryID = account.key(queryID)
         let number = try config(table, queryID, QueryHold.numberType).flatMap { Int($0) }
         guard let number, (1...QueryHold.shared).contains(number) else { return nil }
         let former = try config(table, queryID, QueryHold.formerType).flatMap { Int64($0) }
@@ -117,6 +118,7 @@ extension QueueTransaction {
     @discardableResult
     func setCursor(_ cursor: PullCursor, _ table: String, _ queryID: String) throws -> Bool {
         var isChanged = false
+        let queryID = account.key(queryID)
         for (part, value) in cursor.parts where try set(value, table, queryID, part.rawValue) {
             isChanged = true
         }
@@ -125,7 +127,7 @@ extension QueueTransaction {
 
     /// Keeps what a query holds.
     func setHold(_ hold: QueryHold, _ table: String, _ queryID: String) throws {
-        let former = hold.formerBits.map { String($0) }
+        let (former, queryID) = (hold.formerBits.map { String($0) }, account.key(queryID))
         _ = try set(String(hold.number), table, queryID, QueryHold.numberType)
         _ = try set(former, table, queryID, QueryHold.formerType)
     }

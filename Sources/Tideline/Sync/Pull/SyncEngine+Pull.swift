@@ -11,6 +11,13 @@ public struct PullResult: Sendable, Hashable {
     public var removed = 0
     /// How many requests it took.
     public var requests = 0
+
+    /// A result, for a test of an app.
+    public init(applied: Int = 0, removed: Int = 0, requests: Int = 0) {
+        self.applied = applied
+        self.removed = removed
+        self.requests = requests
+    }
 }
 
 extension SyncEngine {
@@ -30,9 +37,11 @@ extension SyncEngine {
             )
         }
         try query.checkWindow()
-        try await pushBeforePull()
-        return try await inTurn(.pull(table: table), "pull") {
-            try await pullInTurn(query, queryID, table)
+        return try await pinned {
+            try await pushBeforePull()
+            return try await inTurn(.pull(table: table), "pull") {
+                try await pullInTurn(query, queryID, table)
+            }
         }
     }
 

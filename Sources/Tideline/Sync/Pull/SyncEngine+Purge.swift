@@ -9,18 +9,24 @@ extension SyncEngine {
         try await inTurn(.purge, "purge") {
             try await noting { queue, seen in
                 let reader = queue.reader
-                if !force, try reader.count(table: table) > 0 {
+                // The rows that another account has changed stay with its operations.
+                let isPending = try reader.count(table: table) > 0
+                let all = isPending ? try reader.operations().filter { $0.table == table } : []
+                let operations = all.filter(queue.account.owns)
+                guard force || operations.isEmpty else {
                     throw SyncError.pendingOperations(table: table)
                 }
+                let others = Set(
+                    all.filter { !queue.account.owns($0) }.map { ItemKey($0.itemID) }
+                )
                 let ids = try queue.reader.ids(filter, in: table)
+                    .filter { !others.contains(ItemKey($0)) }
                 let purged = Set(ids.map(ItemKey.init))
-                if force {
-                    for operation in try reader.operations() where operation.table == table {
-                        guard filter == nil || purged.contains(ItemKey(operation.itemID)) else {
-                            continue
-                        }
-                        try queue.remove(operation)
+                for operation in operations {
+                    guard filter == nil || purged.contains(ItemKey(operation.itemID)) else {
+                        continue
                     }
+                    try queue.remove(operation)
                 }
                 try queue.store.delete(ids: ids.map(Value.string), in: table)
                 // The purged rows are older than the cursors: without this they would stay away.

@@ -12,7 +12,9 @@ extension SyncEngine {
         guard let remote = try? remote.get() else {
             return PushBudget(limits: limits, usesBatches: true)
         }
-        if remote.dialect == .classic { return PushBudget(limits: limits, usesBatches: false) }
+        if remote.dialect == .classic {
+            return PushBudget(limits: limits, usesBatches: false, splitsGroups: true)
+        }
         let endpoint = remote.endpoint.key
         let (known, now) = (budget.withLock { $0 }, environment.now())
         if let known, known.usesBatches { return known }
@@ -20,7 +22,11 @@ extension SyncEngine {
         let seconds = Double(limits.batchRetryTime.components.seconds)
         // A clock that was wrong when it was noted must not keep batches away for ever.
         let isRefused = until.map { (now...now.addingTimeInterval(seconds)).contains($0) } ?? false
-        return PushBudget(limits: limits, usesBatches: !isRefused)
+        return PushBudget(
+            limits: limits,
+            usesBatches: !isRefused,
+            hasTakenBatch: known?.hasTakenBatch ?? false
+        )
     }
 
     /// Keeps what a push learned; a store that fails here makes the next push learn it again.

@@ -21,6 +21,11 @@ package struct PushAnswer: Sendable, Hashable {
     package var hasForeignBody: Bool
     /// Whether the server has seen the request before and does not know its outcome any more.
     package var wasRejectedAsRepeat: Bool
+    /// Whether the server knows repeats, and this is its answer to the request of this id: what it
+    /// refuses was never done.
+    package var wasAcceptedAsRequest = false
+    /// Whether it was not done because another one of its group was refused.
+    package var isGroupFailed = false
     /// Whether it is a page of rows.
     package var isPage: Bool
     /// What it was, for a message.
@@ -157,6 +162,9 @@ package enum PushReply: Sendable, Hashable {
     case answer(PushAnswer)
     /// The answers to those before it filled the batch: it certainly was not done.
     case notReached(PushAnswer)
+    /// Another operation of its group was refused, and that one's answer counts: it certainly was
+    /// not done.
+    case withGroup
     /// No answer came.
     case lost
 }

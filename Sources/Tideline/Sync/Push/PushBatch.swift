@@ -11,39 +11,58 @@ enum PushBatch {
         let size = operations.reduce(64) { $0 + ($1.frozen?.body?.utf8.count ?? 0) + 320 }
         var writer = JSONWriter(capacity: size)
         writer.raw("{\"requests\":[")
-        for (index, operation) in operations.enumerated() {
-            guard let frozen = operation.frozen else { continue }
-            writer.raw(index == 0 ? "{\"id\":\"" : ",{\"id\":\"")
-            writer.integer(Int64(index + 1))
-            writer.raw("\",\"method\":")
-            writer.string(frozen.method)
-            writer.raw(",\"url\":")
-            writer.string(
-                root
-                    + TableEndpoint.path(
-                        operation.table,
-                        id: operation.kind == .insert ? nil : operation.itemID,
-                        query: frozen.query
-                    )
-            )
-            writer.raw(",\"headers\":{")
-            var headers = OperationRequest.headers(frozen)
-            if frozen.body != nil { headers["Content-Type"] = "application/json" }
-            for (place, field) in headers.enumerated() {
-                if place > 0 { writer.byte(",") }
-                writer.string(field.name)
-                writer.byte(":")
-                writer.string(field.value)
+        for unit in PushGroups.units(of: operations) {
+            for index in unit {
+                if index > 0 { writer.byte(",") }
+                let group = unit.count > 1 ? unit.lowerBound + 1 : nil
+                write(operations[index], id: index + 1, group: group, root, &writer)
             }
-            writer.byte("}")
-            if let body = frozen.body {
-                writer.raw(",\"body\":")
-                writer.raw(body)
-            }
-            writer.byte("}")
         }
         writer.raw("]}")
         return writer.bytes
+    }
+
+    /// A request of a batch; those of one `group` are done as one.
+    private static func write(
+        _ operation: QueuedOperation,
+        id: Int,
+        group: Int?,
+        _ root: String,
+        _ writer: inout JSONWriter
+    ) {
+        guard let frozen = operation.frozen else { return }
+        writer.raw("{\"id\":\"")
+        writer.integer(Int64(id))
+        if let group {
+            writer.raw("\",\"atomicityGroup\":\"g")
+            writer.integer(Int64(group))
+        }
+        writer.raw("\",\"method\":")
+        writer.string(frozen.method)
+        writer.raw(",\"url\":")
+        writer.string(
+            root
+                + TableEndpoint.path(
+                    operation.table,
+                    id: operation.kind == .insert ? nil : operation.itemID,
+                    query: frozen.query
+                )
+        )
+        writer.raw(",\"headers\":{")
+        var headers = OperationRequest.headers(frozen)
+        if frozen.body != nil { headers["Content-Type"] = "application/json" }
+        for (place, field) in headers.enumerated() {
+            if place > 0 { writer.byte(",") }
+            writer.string(field.name)
+            writer.byte(":")
+            writer.string(field.value)
+        }
+        writer.byte("}")
+        if let body = frozen.body {
+            writer.raw(",\"body\":")
+            writer.raw(body)
+        }
+        writer.byte("}")
     }
 
     /// The answers by the places of their requests; nil when it is no answer to a batch.

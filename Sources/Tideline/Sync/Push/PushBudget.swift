@@ -5,11 +5,22 @@ package struct PushBudget: Sendable, Hashable {
     package private(set) var rows: Int
     package private(set) var bytes: Int
     package private(set) var usesBatches: Bool
+    /// Whether the server has answered a batch as one.
+    package private(set) var hasTakenBatch: Bool
+    /// Whether the server says that it knows no batches: then no operations can be done as one.
+    private var splitsGroups: Bool
     private let limits: SyncLimits
 
-    package init(limits: SyncLimits, usesBatches: Bool = true) {
+    package init(
+        limits: SyncLimits,
+        usesBatches: Bool = true,
+        hasTakenBatch: Bool = false,
+        splitsGroups: Bool = false
+    ) {
         self.limits = limits
         self.usesBatches = usesBatches
+        self.hasTakenBatch = hasTakenBatch
+        self.splitsGroups = splitsGroups
         rows = max(1, usesBatches ? limits.batchRowsFirst : limits.parallelOperations)
         bytes = limits.batchBytesMax
     }
@@ -23,8 +34,15 @@ package struct PushBudget: Sendable, Hashable {
         bytes = min(bytes, max(Self.bytesMin, limits.batchBytesMax / factor))
     }
 
+    /// What becomes of the operations of one transaction.
+    package var groups: PushSlice.Groups {
+        if usesBatches { return .together }
+        return splitsGroups ? .split : .alone
+    }
+
     /// A request was answered.
-    package mutating func succeeded() {
+    package mutating func succeeded(inBatch: Bool = false) {
+        if inBatch { hasTakenBatch = true }
         guard usesBatches else { return }
         rows = min(rows * 2, limits.batchRowsMax)
         bytes = min(bytes * 2, limits.batchBytesMax)
@@ -40,8 +58,11 @@ package struct PushBudget: Sendable, Hashable {
     package mutating func shrink(to count: Int) { rows = max(1, min(rows, count)) }
 
     /// The server takes no batches.
-    package mutating func giveUpBatches() {
+    ///
+    /// `says`: it says so itself. Where it only did not take this one, a group goes as one still.
+    package mutating func giveUpBatches(says: Bool) {
         usesBatches = false
+        splitsGroups = says
         rows = max(1, limits.parallelOperations)
     }
 

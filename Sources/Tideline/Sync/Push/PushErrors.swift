@@ -7,11 +7,22 @@ public import TidelineCore
 public struct PushResult: Sendable, Hashable {
     /// How many operations the server accepted.
     public var completed: Int
+
+    /// A result, for a test of an app.
+    public init(completed: Int = 0) { self.completed = completed }
 }
 
 /// A push that left something behind.
 ///
 /// Nothing is lost: what was accepted is accepted, everything else is in the queue.
+///
+/// ```swift
+/// do {
+///     try await client.syncContext.push()
+/// } catch let error as PushError where error.status == .networkFailure {
+///     print("Offline: what waits is sent later.")
+/// }
+/// ```
 public struct PushError: Error, Sendable, CustomStringConvertible {
     /// Why a push ended.
     public struct Status: Sendable, Hashable, CustomStringConvertible {
@@ -51,12 +62,26 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
     /// What went wrong below, where there is more to know.
     public var cause: (any Error)?
 
+    /// An error, for a test of an app.
+    public init(
+        status: Status,
+        errors: [TableOperationError] = [],
+        completed: Int = 0,
+        cause: (any Error)? = nil
+    ) {
+        self.status = status
+        self.errors = errors
+        self.completed = completed
+        self.cause = cause
+    }
+
     /// The status, the number of errors, and the remedy.
     public var description: String {
         switch status {
         case .operationErrors:
             "\(whatWaits). Settle each with one of its actions: " + firstMessages
-        case .unauthorized: "The server wants a sign-in. Sign in and push again."
+        case .unauthorized:
+            (cause as? SyncError)?.message ?? "The server wants a sign-in. Sign in and push again."
         case .cancelled: "The push was cancelled. Push again to go on."
         case .storeFailure: (cause as? SyncError)?.message ?? "The store on the device failed."
         default: "\(reason) Nothing is lost; push again later."
@@ -97,6 +122,14 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
 ///
 /// It is durable: after a restart ``SyncContext/operationErrors()`` returns it again, and its
 /// actions still work. One of them, or a new edit of the row, releases the operation.
+///
+/// ```swift
+/// for error in try await client.syncContext.operationErrors() {
+///     let mine = try error.item?.decode(TodoItem.self)
+///     let theirs = try error.serverItem?.decode(TodoItem.self)
+///     print(error.message, mine?.text ?? "", theirs?.text ?? "", error.differingColumns)
+/// }
+/// ```
 public struct TableOperationError: Error, Sendable, Identifiable, CustomStringConvertible {
     /// The id of the error.
     public var id: String
@@ -108,10 +141,21 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
     public var kind: OperationKind
     /// The status of the answer.
     public var statusCode: Int?
+    /// What kind of refusal it was, as the same answer is told of a pull or a ``RemoteTable``; nil
+    /// where no answer refused it.
+    public var code: SyncError.Code? { statusCode.map(SyncError.Code.init(answer:)) }
     /// The local row; nil for a delete.
     public var item: Row?
     /// The server's row; nil when the answer had none or the row is deleted there.
     public var serverItem: Row?
+    /// The server's row that the local change began at; nil for an insert, and where that state is
+    /// not kept.
+    public var base: Row?
+    /// The columns in which ``item`` and ``serverItem`` differ; none where either is missing.
+    public var differingColumns: [String] {
+        guard let item, let serverItem else { return [] }
+        return RowMerge.differing(item, serverItem)
+    }
     /// What happened and what can be done; never the contents of a row.
     public var message: String
     /// What the server is known to have of the row.
@@ -119,6 +163,15 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
     /// It is what ``cancelOperationAndDiscardItem()`` would leave. With `neverSeen` the local row
     /// may be the only copy.
     public var serverCopy: ServerCopy
+    /// Whether ``updateOperationAndRetry(with:)-(Row)`` can work: not where the entry of the operation
+    /// is damaged, nor where the app does not name its table.
+    public var canRetry: Bool
+
+    /// The transaction that the operation was made in, as ``PendingOperation/groupID``.
+    ///
+    /// When the server refuses one operation of a transaction, all of it waits, each row with an error
+    /// of its own; a retry or an edit of one of the rows sends all of them again.
+    public var groupID: String?
 
     /// What is known of a row on the server.
     public enum ServerCopy: Sendable, Hashable {
@@ -141,6 +194,9 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
     ///
     /// Where the entry of the operation is damaged, or the app does not name its table, only the
     /// operation goes: the row stays until the next pull, which reads the table anew.
+    ///
+    /// - Throws: ``SyncError`` with code `notFound` when the error is settled already, or
+    ///   `otherAccount`; nothing is changed then.
     public func cancelOperationAndDiscardItem() async throws {
         try await engine.discard(self)
     }
@@ -148,11 +204,19 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
     /// Drops the operation; the local row becomes `item`.
     ///
     /// Nothing is queued: use it with what the server has.
+    ///
+    /// - Throws: ``SyncError`` with code `notFound` when the error is settled already, or
+    ///   `otherAccount`; nothing is changed then.
     public func cancelOperationAndUpdateItem(_ item: Row) async throws {
         try await engine.cancel(self, item)
     }
 
     /// Drops the operation; the local row becomes `item`.
+    ///
+    /// Nothing is queued: use it with what the server has.
+    ///
+    /// - Throws: ``SyncError`` with code `notFound` when the error is settled already, or
+    ///   `otherAccount`; nothing is changed then.
     public func cancelOperationAndUpdateItem<Record: SyncRecord>(_ item: Record) async throws {
         try await engine.cancel(self, Row(item))
     }
@@ -161,6 +225,9 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
     /// server's row as last seen.
     ///
     /// A delete stays a delete: then `item` is not stored.
+    ///
+    /// - Throws: ``SyncError`` with code `notFound` when the error is settled already,
+    ///   `rowDoesNotFit`, `otherAccount`, and where ``canRetry`` is false; nothing is changed then.
     public func updateOperationAndRetry(with item: Row) async throws {
         try await engine.retry(self, item)
     }
@@ -169,6 +236,17 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
     /// server's row as last seen.
     ///
     /// A delete stays a delete: then `item` is not stored.
+    ///
+    /// ```swift
+    /// for error in try await client.syncContext.operationErrors() where error.canRetry {
+    ///     guard var item = try error.item?.decode(TodoItem.self) else { continue }
+    ///     item.rank = 0
+    ///     try await error.updateOperationAndRetry(with: item)
+    /// }
+    /// ```
+    ///
+    /// - Throws: ``SyncError`` with code `notFound` when the error is settled already,
+    ///   `rowDoesNotFit`, `otherAccount`, and where ``canRetry`` is false; nothing is changed then.
     public func updateOperationAndRetry<Record: SyncRecord>(with item: Record) async throws {
         try await engine.retry(self, Row(item))
     }

@@ -53,7 +53,7 @@ package struct PushMachine: Sendable {
     package private(set) var refusal: PushAnswer?
 
     /// The place in the queue up to which operations were taken.
-    private var cursor: Int64 = 0
+    private var cursor = QueueReader.start
     private var isAtEnd = false
     /// Operations that go first, and those that failed and stand behind all others.
     private var first: [Int64] = []
@@ -68,6 +68,8 @@ package struct PushMachine: Sendable {
     private var closed: Set<RowKey> = []
     /// Rows with an entry that cannot be read.
     private var blocked: Set<RowKey> = []
+    /// Groups that were taken up again already.
+    private var heldGroups: Set<String> = []
     /// Of the answers at hand: what is still to be asked, what failed, and why the push ends.
     private var looks: [(operation: QueuedOperation, look: PushLook)] = []
     /// The answers that did not tell enough, by their operations.
@@ -107,7 +109,9 @@ package struct PushMachine: Sendable {
             bytes: budget.bytes,
             closed: closed.union(behind.map(\.row)),
             blocked: blocked,
-            refused: refused
+            refused: refused,
+            groups: budget.groups,
+            heldGroups: heldGroups
         )
         state = .preparing(slice)
         return .prepare(slice)
@@ -136,23 +140,58 @@ package struct PushMachine: Sendable {
         for operation in slice.operations where operation.id > lastID {
             closed.insert(operation.row)
         }
+        var again: [Int64] = []
+        for operation in slice.released { takeUpAgain(operation, &again) }
+        first = again + first
         // Behind those of a slice that is sent again.
-        looks += slice.operations.filter(\.mustBeRead).map { ($0, .row) }
-        let operations = slice.operations.filter { !$0.mustBeRead }
+        let unread = slice.operations.filter(\.mustBeRead)
+        looks += unread.map { ($0, .row) }
+        // A group with one of these goes when it is known what that one is.
+        let waiting = budget.groups == .split ? [] : Set(unread.compactMap(\.group))
+        var operations: [QueuedOperation] = []
+        for operation in slice.operations where !operation.mustBeRead {
+            if let group = operation.group, waiting.contains(group) {
+                sendLater(operation)
+            } else {
+                operations.append(operation)
+            }
+        }
         guard !operations.isEmpty else { return looks.isEmpty ? next() : proceed() }
-        let inBatch = budget.usesBatches && operations.count > 1
+        let inBatch = operations.count > 1 && (budget.usesBatches || isOneGroup(operations))
         state = .sending(operations, inBatch: inBatch)
         return .send(operations, inBatch: inBatch)
+    }
+
+    private func isOneGroup(_ operations: [QueuedOperation]) -> Bool {
+        budget.groups != .split && PushGroups.isOne(operations)
+    }
+
+    /// It was certainly not done, and goes with its group.
+    private mutating func sendLater(_ operation: QueuedOperation) {
+        refused.insert(operation.id)
+        first.append(operation.id)
+    }
+
+    /// An edit took the place of what was refused.
+    ///
+    /// A row that is edited without a pause must not keep the push busy for ever.
+    private mutating func takeUpAgain(_ operation: QueuedOperation, _ again: inout [Int64]) {
+        if closed.insert(operation.row).inserted {
+            again.append(operation.id)
+        } else if let group = operation.group {
+            heldGroups.insert(group)
+        }
     }
 
     // MARK: - Answers
 
     /// The server answered: one reply for each operation, in their order.
     package mutating func answered(_ replies: [PushReply]) -> Action {
-        guard case .sending(let operations, _) = state else {
+        guard case .sending(let operations, let inBatch) = state else {
             preconditionFailure("answered(_:) with nothing in flight")
         }
         precondition(replies.count == operations.count, "one reply for each operation")
+        let replies = inBatch ? PushGroups.replies(replies, to: operations) : replies
         var settlings: [PushSettling] = []
         var notReached: [Int64] = []
         // A server that never comes to any has failed.
@@ -163,12 +202,14 @@ package struct PushMachine: Sendable {
                 stop = stop ?? .network
             case .notReached where isPartly:
                 notReached.append(operation.id)
+            case .withGroup:
+                sendLater(operation)
             case .answer(let answer), .notReached(let answer):
                 judge(operation, answer, &settlings)
             }
         }
         if notReached.isEmpty {
-            budget.succeeded()
+            budget.succeeded(inBatch: inBatch)
         } else {
             budget.shrink(to: operations.count - notReached.count)
             refused.formUnion(notReached)
@@ -183,6 +224,8 @@ package struct PushMachine: Sendable {
             preconditionFailure("refused(_:) without a batch in flight")
         }
         switch answer.status {
+        case 413 where isOneGroup(operations):
+            return settle(operations.map { PushSettling($0, .rejected, answer) })
         case 413:
             budget.shrink()
             refused.formUnion(operations.map(\.id))
@@ -194,12 +237,29 @@ package struct PushMachine: Sendable {
             failures = operations.map { ($0, answer) }
             return judgeFailures()
         default:
-            budget.giveUpBatches()
-            // A page in place of an answer says nothing about what was done.
-            let isRefusal = answer.status == 501 || (400..<500).contains(answer.status)
-            if isRefusal { refused.formUnion(operations.map(\.id)) }
-            return again(operations)
+            return notTaken(operations, answer)
         }
+    }
+
+    /// What a server said that takes no batches, or not this one.
+    private mutating func notTaken(
+        _ operations: [QueuedOperation],
+        _ answer: PushAnswer
+    ) -> Action {
+        let isUnknown = [403, 404, 405, 501].contains(answer.status)
+        let isRefusal = answer.status == 501 || (400..<500).contains(answer.status)
+        if isOneGroup(operations), !isUnknown || budget.hasTakenBatch {
+            // It cannot be sent in parts. A path that was there a moment ago is none of the server's.
+            if isRefusal, ![404, 405, 501].contains(answer.status) {
+                return settle(operations.map { PushSettling($0, .rejected, answer) })
+            }
+            failures = operations.map { ($0, answer) }
+            return judgeFailures()
+        }
+        budget.giveUpBatches(says: isUnknown && !budget.hasTakenBatch)
+        // A page in place of an answer says nothing about what was done.
+        if isRefusal { refused.formUnion(operations.map(\.id)) }
+        return again(operations)
     }
 
     /// No answer came: the operations stay frozen, and the next attempt sends the same bytes.
@@ -207,7 +267,9 @@ package struct PushMachine: Sendable {
     /// `mayBeSmaller`: the server may have got the request, so a smaller one may pass the link.
     package mutating func lost(mayBeSmaller: Bool) -> Action {
         guard case .sending(let operations, let inBatch) = state else { return failed(.network) }
-        if operations.count == 1, mayBeSmaller { return lostAlone(operations[0]) }
+        if operations.count == 1 || isOneGroup(operations), mayBeSmaller {
+            return lostAlone(operations)
+        }
         guard inBatch else { return failed(.network) }
         budget.shrink()
         lostBatches += 1
@@ -216,14 +278,14 @@ package struct PushMachine: Sendable {
     }
 
     /// A request that never gets through must not hold up the others: one of these is tried first.
-    private mutating func lostAlone(_ operation: QueuedOperation) -> Action {
-        let isTriedAlready = attempts[operation.id] != nil
+    private mutating func lostAlone(_ operations: [QueuedOperation]) -> Action {
+        let isTriedAlready = operations.contains { attempts[$0.id] != nil }
         guard !isTriedAlready, !isProbing, !isAtEnd || !first.isEmpty else {
             return failed(.network)
         }
         isProbing = true
-        attempts[operation.id] = 1
-        behind.append(operation)
+        for operation in operations { attempts[operation.id] = 1 }
+        behind += operations
         return next()
     }
 
@@ -276,12 +338,8 @@ package struct PushMachine: Sendable {
             switch result {
             case .completed: completed += 1
             case .again: again.append(settling.operation.id)
-            case .released:
-                // A row that is edited without a pause must not keep the push busy for ever.
-                if closed.insert(settling.operation.row).inserted {
-                    again.append(settling.operation.id)
-                }
-            case .parked, .dropped, .gone: break
+            case .released: takeUpAgain(settling.operation, &again)
+            case .parked, .dropped, .gone, .asked: break
             }
         }
         // In the order of the queue: what is still to go first stands behind them.
@@ -360,7 +418,7 @@ package struct PushMachine: Sendable {
         first = behind.map(\.id)
         behind = []
         // What stood behind them in their rows was passed over.
-        cursor = 0
+        cursor = QueueReader.start
         isAtEnd = false
         state = .waiting
         return .wait(Backoff.delay(after: max(1, tries), asked: nil, limits))
@@ -375,13 +433,5 @@ package struct PushMachine: Sendable {
     package mutating func failed(_ stop: Stop) -> Action {
         state = .finished
         return .finish(stop)
-    }
-}
-
-extension QueuedOperation {
-    /// Whether its row is read before anything is sent: the delete of an insert that may have
-    /// arrived has no version to be measured against.
-    var mustBeRead: Bool {
-        kind == .delete && outcomeUnknown && basis.base == nil && frozen?.ifMatch == nil
     }
 }

@@ -10,6 +10,10 @@ enum PushOutcome: Sendable {
     case sendAgain(QueuedOperation, ServerState)
     /// An earlier form of it arrived, and this row came of it.
     case rebase(Row)
+    /// This row, which both changes make, goes out on top of the server's.
+    case merge(Row, onto: Row)
+    /// The app's handler decides, when this state of the server is stored.
+    case ask(ServerState)
     /// It waits for the app.
     case park(ServerState?, ParkText)
 }
@@ -33,6 +37,8 @@ package enum PushSettled: Sendable, Hashable {
     case released
     /// It was rejected and went: its row was deleted here meanwhile.
     case dropped
+    /// The app's handler is to be asked.
+    case asked
     /// The app dropped it meanwhile.
     case gone
 }

@@ -124,7 +124,7 @@ extension TransportResponse {
         let code = item == nil ? code : nil
         // With a wrong path nothing is an answer of a table, as with a page of somebody else.
         let isElsewhere = item != nil || code == "noSuchPath"
-        return PushAnswer(
+        var answer = PushAnswer(
             status: status,
             item: item,
             retryAfter: retryAfter,
@@ -135,5 +135,8 @@ extension TransportResponse {
             wasRejectedAsRepeat: headers["Repeatability-Result"]?.lowercased() == "rejected",
             outline: item != nil && status < 300 ? nil : AnswerOutline(self)
         )
+        answer.isGroupFailed = status == 424 && code == "groupFailed"
+        answer.wasAcceptedAsRequest = headers["Repeatability-Result"]?.lowercased() == "accepted"
+        return answer
     }
 }

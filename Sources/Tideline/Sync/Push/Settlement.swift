@@ -39,8 +39,18 @@ struct Settlement {
             try sendAgain(changed, operation, later, server)
             return .again
         case .rebase(let row):
-            try rebase(operation, later, onto: row)
+            let (sent, row) = (operation.unknownSent ?? Row(), JSONRowReader.withoutDeleted(row))
+            try rebase(operation, later, from: sent, to: row, onto: row)
             return .again
+        case .merge(let merged, let row):
+            let sent = operation.frozen?.sentRow ?? Row()
+            let joined = JSONRowReader.withoutDeleted(merged)
+            try rebase(operation, later, from: sent, to: joined, onto: row)
+            return .again
+        case .ask(let server):
+            operation.basis.latest = ServerState.later(operation.basis.latest, server)
+            try queue.put(operation)
+            return .asked
         case .park(let server, let error):
             return try park(operation, later, server, error)
         }
@@ -124,7 +134,7 @@ struct Settlement {
     }
 
     /// Takes the row out of the queue's hands: the local row becomes the server's.
-    private func apply(_ server: ServerState, _ table: String, _ id: String) throws {
+    func apply(_ server: ServerState, _ table: String, _ id: String) throws {
         switch server {
         case .row(let row):
             try store.put([JSONRowReader.withoutDeleted(row)], in: table)
@@ -138,7 +148,7 @@ struct Settlement {
     /// The operation goes out again, changed, from the same place in the queue.
     ///
     /// The outcome of its attempts is known, so an edit that stands behind it collapses into it.
-    private func sendAgain(
+    func sendAgain(
         _ changed: QueuedOperation,
         _ operation: QueuedOperation,
         _ later: QueuedOperation?,
@@ -147,6 +157,7 @@ struct Settlement {
         var again = changed
         again.basis = operation.basis
         again.basis.latest = server
+        again.group = operation.group
         guard let later else { return try queue.put(again) }
         var known = operation
         known.outcomeUnknown = false
@@ -155,6 +166,7 @@ struct Settlement {
             return
         }
         try queue.remove(later)
+        again.group = try queue.joined(merged, with: later).group
         if merged.kind != operation.kind { again.kind = merged.kind }
         // Sent again as it was: an edit behind it that was made to an older version stays based on that.
         if changed.basisVersion == operation.basisVersion {
@@ -165,32 +177,49 @@ struct Settlement {
         try queue.put(again)
     }
 
-    /// An earlier form of the operation arrived: what was changed since goes on top of its row.
+    /// The operation is based on the server's row, and the local row becomes `joined` with the edits
+    /// made since `sent` on top.
     private func rebase(
         _ operation: QueuedOperation,
         _ later: QueuedOperation?,
+        from sent: Row,
+        to joined: Row,
         onto row: Row
     ) throws {
-        let sent = operation.unknownSent ?? Row()
+        let newest = ServerState.later(operation.basis.latest, .row(row))
         var again = operation
         again.startAnew()
         again.kind = operation.kind == .delete ? .delete : .update
-        again.basis = RowBasis(base: row)
+        again.basis = RowBasis(base: row, latest: newest == .row(row) ? nil : newest)
         again.basisVersion = nil
         again.sendsWholeRow = false
+        again.revives = false
         again.conflicts = operation.conflicts + 1
         if let later, let merged = QueueRules.merge(rejected: again, behind: later) {
             try queue.remove(later)
-            again = merged
+            again = try queue.joined(merged, with: later)
+            again.conflicts = operation.conflicts + 1
         }
         try queue.put(again)
         guard again.kind != .delete,
             let local = try store.row(id: .string(operation.itemID), in: operation.table)
         else { return }
-        try store.put(
-            [RowMerge.rebase(local: local, from: sent, onto: JSONRowReader.withoutDeleted(row))],
-            in: operation.table
-        )
+        var rebased = RowMerge.rebase(local: local, from: sent, onto: joined)
+        if again.basisVersion != nil { rebased.takeState(of: local) }
+        try store.put([rebased], in: operation.table)
+    }
+
+    /// A rejected operation takes the one behind it in, and is to be sent anew.
+    func collapse(
+        _ operation: QueuedOperation,
+        _ later: QueuedOperation
+    ) throws -> PushSettled {
+        guard let merged = QueueRules.merge(rejected: operation, behind: later) else {
+            return try drop(operation, later, operation.basis)
+        }
+        try queue.remove(later)
+        try queue.put(try queue.joined(merged, with: later))
+        return .released
     }
 
     /// A rejected insert goes whose row was deleted here since.
@@ -218,7 +247,7 @@ struct Settlement {
     /// The server rejected the operation: it waits, with a durable error.
     ///
     /// An edit made while it was in flight releases it at once.
-    private func park(
+    func park(
         _ rejected: QueuedOperation,
         _ later: QueuedOperation?,
         _ server: ServerState?,
@@ -229,11 +258,8 @@ struct Settlement {
         if let later {
             // Whatever came of the insert, the server told what it has now.
             let isKnown = server != nil && operation.kind == .insert && later.kind == .delete
-            guard !isKnown, let merged = QueueRules.merge(rejected: operation, behind: later)
-            else { return try drop(operation, later, operation.basis) }
-            try queue.remove(later)
-            try queue.put(merged)
-            return .released
+            return isKnown
+                ? try drop(operation, later, operation.basis) : try collapse(operation, later)
         }
         operation.state = .parked
         try queue.put(operation)

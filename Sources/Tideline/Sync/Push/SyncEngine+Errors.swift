@@ -5,31 +5,13 @@ import TidelineCore
 extension SyncEngine {
     func operationErrors() async throws -> [TableOperationError] {
         let errors = try await read { try $0.errors() }
-        return errors.map { TableOperationError($0, known: $1, engine: self) }
+        return errors.map { TableOperationError($0, $1, engine: self) }
     }
 
     func discard(_ error: TableOperationError) async throws {
         try await resolve(error) { queue, operation, seen in
-            try queue.remove(operation)
             seen.note(.takenBack(operation.row))
-            // Of an entry that cannot be read nothing is known: the row stays until it is read anew.
-            // The rows of a table that the app does not name cannot be reached.
-            guard operation.damage == nil, queue.catalog.names(tableOf: operation) else {
-                return try queue.letGo(behind: operation)
-            }
-            switch operation.basis.lastKnown {
-            case .row(let row):
-                // While it was not here nothing kept what queries told of it: they read anew.
-                let id = Value.string(operation.itemID)
-                if try queue.store.row(id: id, in: operation.table) == nil {
-                    try queue.resetCursors(operation.table)
-                }
-                try queue.store.put([JSONRowReader.withoutDeleted(row)], in: operation.table)
-                try queue.confirmHolders(of: row, operation.table)
-                try queue.removeUnheld(operation.itemID, operation.table)
-            default:
-                try queue.store.delete(ids: [.string(operation.itemID)], in: operation.table)
-            }
+            try queue.discard(operation)
         }
     }
 
@@ -42,8 +24,15 @@ extension SyncEngine {
             let (table, id) = (operation.table, Value.string(operation.itemID))
             let known = operation.basis.lastKnown?.row
             let local = operation.damage == nil ? nil : try queue.store.row(id: id, in: table)
-            try queue.store.put([Self.item(item, operation, known: known ?? local)], in: table)
-            if let known { try queue.confirmHolders(of: known, table) }
+            let kept = Self.item(item, operation, known: known ?? local)
+            try queue.store.put([kept], in: table)
+            if let known {
+                try queue.confirmHolders(of: known, table)
+                let isTheirs = RowMerge.changes(from: known, to: kept).count == 0
+                if !isTheirs, let store = queue.store as? any ChecksumWriter {
+                    try store.dropChecksum(ofRow: operation.itemID, in: table)
+                }
+            }
             if operation.damage != nil { try queue.letGo(behind: operation) }
         }
     }
@@ -62,6 +51,7 @@ extension SyncEngine {
             }
             try queue.put(again)
             try queue.removeErrors(of: operation.id)
+            try queue.release(with: operation)
             guard operation.kind != .delete else { return }
             let row = Self.item(item, operation, known: operation.basis.lastKnown?.row)
             let stored = try queue.store.row(id: .string(operation.itemID), in: operation.table)
@@ -90,25 +80,28 @@ extension SyncEngine {
             guard let operation = try queue.reader.operation(operationID),
                 try queue.reader.hasError(id, operation)
             else { throw SyncError.errorSettled() }
+            try queue.checkAccount([operation])
             try body(queue, operation, seen)
+            try queue.removeErrors(of: operationID)
         }
     }
 }
 
 extension QueueReader {
-    /// The errors of the operations that wait for the app, in the order of the queue, and what the
-    /// server is known to have of their rows.
+    /// The errors of the operations that wait for the app, in the order of the queue.
     ///
     /// A parked operation whose error is gone waits too, and one of a table that the app does not
     /// name: they get an error that is not stored, so that nothing waits in silence.
-    fileprivate func errors() throws -> [(StoredError, ServerState?)] {
+    fileprivate func errors() throws -> [(StoredError, QueuedOperation)] {
         var stored: [Int64: Row] = [:]
         for row in try store.rows(TableQuery(), in: SystemTables.errors) {
             if case .integer(let id) = row["operationId"] { stored[id] = row }
         }
         let ids = try Set(stored.keys).union(parkedIDs()).union(idsOfUnnamedTables())
         return try ids.sorted().compactMap { id in
-            guard let operation = try operation(id) else { return nil }
+            guard let operation = try operation(id), account.owns(operation),
+                operation.state == .parked || !catalog.names(tableOf: operation)
+            else { return nil }
             let schema = catalog.schema(operation.table)
             var error =
                 stored[id].map { StoredError(row: $0, operation: operation, schema: schema) }
@@ -117,7 +110,7 @@ extension QueueReader {
             if error.item == nil, operation.kind != .delete {
                 error.item = try localRow(of: operation)
             }
-            return (error, operation.basis.lastKnown)
+            return (error, operation)
         }
     }
 
@@ -139,7 +132,8 @@ extension QueueReader {
 
     /// Whether the operation still waits with the error of this id.
     fileprivate func hasError(_ id: String, _ operation: QueuedOperation) throws -> Bool {
-        let isParked = operation.state == .parked
+        let isReleased = operation.group != nil && operation.state == .pending
+        let isParked = operation.state == .parked || isReleased
         guard id == Self.derivedErrorID(operation) else {
             return try isParked && store.row(id: .string(id), in: SystemTables.errors) != nil
         }
@@ -154,6 +148,29 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
+    /// An operation leaves the queue, and its row becomes what the server is known to have.
+    func discard(_ operation: QueuedOperation) throws {
+        try remove(operation)
+        // Of an entry that cannot be read nothing is known: the row stays until it is read anew. The
+        // rows of a table that the app does not name cannot be reached.
+        guard operation.damage == nil, catalog.names(tableOf: operation) else {
+            return try letGo(behind: operation)
+        }
+        switch operation.basis.lastKnown {
+        case .row(let row):
+            // While it was not here nothing kept what queries told of it: they read anew.
+            let id = Value.string(operation.itemID)
+            if try store.row(id: id, in: operation.table) == nil {
+                try resetCursors(operation.table)
+            }
+            try store.put([JSONRowReader.withoutDeleted(row)], in: operation.table)
+            try confirmHolders(of: row, operation.table)
+            try removeUnheld(operation.itemID, operation.table)
+        default:
+            try store.delete(ids: [.string(operation.itemID)], in: operation.table)
+        }
+    }
+
     /// - Throws: ``SyncError`` with code `unknownTable` where the app does not name the table.
     fileprivate func checkTable(of operation: QueuedOperation) throws {
         guard !catalog.names(tableOf: operation) else { return }
@@ -184,7 +201,7 @@ extension QueueTransaction {
 }
 
 extension TableOperationError {
-    init(_ stored: StoredError, known: ServerState?, engine: SyncEngine) {
+    init(_ stored: StoredError, _ operation: QueuedOperation, engine: SyncEngine) {
         id = stored.id
         table = stored.table
         itemID = stored.itemID
@@ -194,7 +211,10 @@ extension TableOperationError {
         serverItem = stored.serverItem
         message = stored.message
         operationID = stored.operationID
-        switch known {
+        groupID = operation.group
+        canRetry = operation.damage == nil && engine.catalog.names(tableOf: operation)
+        base = operation.knownBase
+        switch operation.basis.lastKnown {
         case .row(let row): serverCopy = .row(JSONRowReader.withoutDeleted(row))
         case .deleted: serverCopy = .deleted
         case nil: serverCopy = .neverSeen

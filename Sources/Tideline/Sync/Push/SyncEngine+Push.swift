@@ -22,14 +22,17 @@ extension SyncEngine {
     /// - Throws: `CancellationError` when the task is cancelled while it waits.
     private func sharedPush() async throws -> PushResult {
         try await gate.push {
-            try await pushInTurn()
+            try await aloneOnStore { try await pinned { try await pushInTurn() } }
         } hasMore: {
             try await hasSendable()
         }
     }
 
     /// Pushes before a pull; parked operations do not stop it: their rows are left as they are.
+    ///
+    /// While nobody is signed in nothing is pushed, and the server decides what is read.
     func pushBeforePull() async throws {
+        if await account() == .signedOut { return }
         do {
             _ = try await sharedPush()
         } catch let error as PushError where error.status == .operationErrors {
@@ -46,12 +49,21 @@ extension SyncEngine {
         do {
             var budget = try await pushBudget()
             let begin = try await read { try PushBegin($0) }
+            if begin.pending > 0, await account() == .signedOut {
+                throw PushError(
+                    status: .unauthorized,
+                    errors: [],
+                    completed: 0,
+                    cause: SyncError.signedOut()
+                )
+            }
             budget.begin(afterAttempts: begin.attempts)
             machine = PushMachine(limits: limits, budget: budget)
             events.send(.pushStarted(pending: begin.pending))
             // What begins has an end, whatever happens in between.
             defer { events.send(.pushFinished(completed: machine.completed, parked: parked)) }
             let end = try await run(&machine, begin)
+            note(end.stop, machine)
             await keep(machine.budget, before: budget)
             try await keepGeneration()
             let errors = try await operationErrors()
@@ -67,6 +79,15 @@ extension SyncEngine {
         }
     }
 
+    /// Tells the log of a push that ended early.
+    private func note(_ stop: PushMachine.Stop?, _ machine: PushMachine) {
+        guard let stop else { return }
+        var metadata = ["reason": "\(stop)", "completed": String(machine.completed)]
+        metadata["status"] = machine.refusal.map { String($0.status) }
+        let level: SyncLogLevel = stop == .unauthorized ? .notice : .info
+        events.note(SyncLogEntry(level, "A push ended before the end of the queue.", metadata))
+    }
+
     /// Why a push ended, and the error below, if there is one.
     private typealias End = (stop: PushMachine.Stop?, cause: (any Error)?)
 
@@ -79,6 +100,11 @@ extension SyncEngine {
             } catch let error as CancellationError {
                 _ = machine.failed(.cancelled)
                 return (.cancelled, error)
+            } catch let error as SyncError
+                where error.code == .unauthorized || error.code == .otherAccount
+            {
+                _ = machine.failed(.unauthorized)
+                return (.unauthorized, error)
             } catch let error as TransportError {
                 action = machine.lost(mayBeSmaller: error.outcomeIsUnknown)
                 if case .finish(let stop) = action { return (stop, error) }
@@ -125,7 +151,7 @@ extension SyncEngine {
             try PushPreparation(queue: queue, environment: timed)
                 .prepare(slice) { _ = try remote.get() }
         }
-        for operation in prepared.unsendable { report(.parked, of: operation) }
+        for operation in prepared.unsendable + prepared.stopped { report(.parked, of: operation) }
         return prepared
     }
 
@@ -166,63 +192,25 @@ extension SyncEngine {
     /// Decides each answer, then stores what came of all of them in one transaction.
     private func settle(_ settlings: [PushSettling]) async throws -> [PushSettled] {
         let outcomes = settlings.map { ($0.operation, outcome($0)) }
-        let results = try await noting { queue, seen in
+        var results = try await noting { queue, seen in
             let settlement = Settlement(queue: queue)
-            // No two answers are to one row, so that none changes what another finds.
+            // No two answers are to one row, so that none changes what another finds; but where two
+            // groups become one, operations of other rows get the name of the one.
             let queued = try queue.reader.operations(ofRowsOf: outcomes.map(\.0))
+            let mayBeRenamed = queued.values.joined().contains { $0.group != nil }
             return try outcomes.map { sent, outcome in
-                let operations = queued[sent.row] ?? []
+                let operations =
+                    mayBeRenamed
+                    ? try queue.reader.operations(sent.table, sent.itemID)
+                    : queued[sent.row] ?? []
                 return try settlement.settle(sent, outcome, among: operations, seen: seen)
             }
         }
+        for index in results.indices where results[index] == .asked {
+            results[index] = try await ask(settlings[index])
+        }
         for (settling, result) in zip(settlings, results) { report(result, of: settling.operation) }
         return results
-    }
-
-    private func outcome(_ settling: PushSettling) -> PushOutcome {
-        let operation = settling.operation
-        switch settling.verdict {
-        case .accepted(let server):
-            return .accept(server, isOwn: true)
-        case .undeleted(let server):
-            return .sendAgain(ConflictRules.onTop(operation, server), server)
-        case .rejected:
-            return .park(nil, parkText(operation, nil, settling.answer))
-        case .conflict(let server, let wasRead):
-            let payload = OperationRequest.payload(
-                operation,
-                schema: catalog.schema(operation.table)
-            )
-            switch ConflictRules.outcome(
-                operation,
-                payload: payload,
-                server: server,
-                wasRead: wasRead,
-                policy: policy(operation.table),
-                limits: limits
-            ) {
-            case .alreadyApplied(let state):
-                let sent = operation.frozen?.sentRow
-                let isOwn = state.row.map { row in sent.map { RowMerge.holds(row, $0) } ?? false }
-                return .accept(state, isOwn: isOwn ?? false)
-            case .takeServer(let state): return .accept(state, isOwn: false)
-            case .sendAgain(let changed): return .sendAgain(changed, server)
-            case .rebase(let row): return .rebase(row)
-            case .park: return .park(server, parkText(operation, server, settling.answer))
-            }
-        }
-    }
-
-    private func parkText(
-        _ operation: QueuedOperation,
-        _ server: ServerState?,
-        _ answer: PushAnswer
-    ) -> ParkText {
-        ParkText(
-            errorID: environment.makeID(),
-            status: answer.status,
-            message: SyncError.refusedOperation(operation, server, answer)
-        )
     }
 
     private func report(_ result: PushSettled, of operation: QueuedOperation) {
@@ -232,7 +220,7 @@ extension SyncEngine {
             events.send(.operationCompleted(table: table, itemID: itemID, kind: kind))
         case .parked:
             events.send(.operationParked(table: table, itemID: itemID, kind: kind))
-        case .again, .released, .dropped, .gone:
+        case .again, .released, .dropped, .gone, .asked:
             break
         }
     }
@@ -281,7 +269,7 @@ private struct PushBegin: Sendable {
     init(_ reader: QueueReader) throws {
         pending = try reader.count()
         lastID = try reader.lastID()
-        attempts = try reader.operations(after: 0, limit: 1).first?.attempts ?? 0
+        attempts = try reader.operations(after: QueueReader.start, limit: 1).first?.attempts ?? 0
         blocked = try reader.unreadableRows()
     }
 }

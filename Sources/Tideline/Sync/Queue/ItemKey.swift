@@ -3,16 +3,16 @@
 import TidelineCore
 
 /// An id as a key: two ids are the same when their UTF-8 bytes are.
-struct ItemKey: Hashable, Sendable {
+package struct ItemKey: Hashable, Sendable {
     private let id: String
 
-    init(_ id: String) { self.id = id }
+    package init(_ id: String) { self.id = id }
 
-    static func == (left: ItemKey, right: ItemKey) -> Bool {
+    package static func == (left: ItemKey, right: ItemKey) -> Bool {
         left.id.utf8.elementsEqual(right.id.utf8)
     }
 
-    func hash(into hasher: inout Hasher) { hasher.combine(id) }
+    package func hash(into hasher: inout Hasher) { hasher.combine(id) }
 }
 
 /// A row of a table as a key.

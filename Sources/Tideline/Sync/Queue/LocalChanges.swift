@@ -8,24 +8,32 @@ struct LocalChanges {
 
     private var store: any LocalStoreWriter { queue.store }
 
+    /// The operations of a row, which are all of the account that changes it.
+    private func operations(_ id: String) throws -> [QueuedOperation] {
+        let operations = try queue.reader.operations(table, id)
+        try queue.checkAccount(operations)
+        return operations
+    }
+
     /// Stores a new row and queues its insert.
     func insert(_ new: NewRow, seen: SeenNotes) throws -> Row {
         if new.hasNewID { return try insertUnknown([new.row])[0] }
         let row = new.row
         let id = row.id
         let stored = try store.row(id: .string(id), in: table)
-        let operations = try queue.reader.operations(table, id)
+        let operations = try operations(id)
         var new = RowMerge.payload(row)
         new["id"] = .string(id)
         switch QueueRules.effect(of: .insert, rowExists: stored != nil, last: operations.last) {
         case .append(let kind):
             try append(QueuedOperation(table: table, itemID: id, kind: kind), behind: operations)
         case .replaceDeleted:
-            guard var operation = operations.last else { break }
+            guard let last = operations.last else { break }
+            var operation = last
             operation.thaw()
             operation.kind = .update
             operation.sendsWholeRow = true
-            try replace(operation)
+            try replace(last, with: operation)
             let base = operations.first?.basis.base
             for name in [SystemColumn.version, SystemColumn.createdAt, SystemColumn.updatedAt] {
                 new[name] = base?[name]
@@ -112,7 +120,7 @@ struct LocalChanges {
     ) throws -> Row {
         let id = stored.id
         var row = row
-        let operations = try queue.reader.operations(table, id)
+        let operations = try operations(id)
         let last = operations.last
         let changes = RowMerge.changes(from: stored, to: row)
         try RowCheck.check(changes, table: table, id: id)
@@ -126,7 +134,8 @@ struct LocalChanges {
             operation.sendsWholeRow = basisVersion != nil
             try append(operation, behind: operations, stored: stored)
         case .collapse(let kind):
-            guard var operation = last else { break }
+            guard let last else { break }
+            var operation = last
             operation.thaw()
             operation.kind = kind
             if let basisVersion, kind == .update {
@@ -135,7 +144,7 @@ struct LocalChanges {
             } else if basisVersion != nil {
                 row.takeState(of: stored)
             }
-            try replace(operation)
+            try replace(last, with: operation)
         case .notFound, .nothing, .remove, .replaceDeleted, .alreadyExists:
             throw SyncError.notFound(table: table, id: id)
         }
@@ -149,7 +158,7 @@ struct LocalChanges {
     /// `basisVersion` is the state that the app saw, where that is older than the stored one.
     func delete(_ id: String, basisVersion: (_ stored: Row) -> String? = { _ in nil }) throws {
         let stored = try store.row(id: .string(id), in: table)
-        let operations = try queue.reader.operations(table, id)
+        let operations = try operations(id)
         let older = stored.flatMap(basisVersion)
         switch QueueRules.effect(of: .delete, rowExists: stored != nil, last: operations.last) {
         case .append(let kind):
@@ -169,6 +178,18 @@ struct LocalChanges {
         try store.delete(ids: [.string(id)], in: table)
     }
 
+    /// Deletes the row of a record, which may be of an older state.
+    func delete(_ record: Row, identity: RecordIdentity, seen: SeenNotes) throws {
+        let key = RowKey(table, record.id)
+        try delete(record.id) { stored in
+            CopyRules.olderBasis(
+                RowState(record, identity),
+                stored: stored,
+                seen: seen.row(key, now: RowState(stored))
+            )
+        }
+    }
+
     /// The delete takes the place of the change before it.
     private func collapse(
         _ last: QueuedOperation,
@@ -182,11 +203,14 @@ struct LocalChanges {
         operation.basisVersion = older ?? operation.basisVersion
         if last.kind == .insert, let latest = last.basis.latest {
             // Whether the insert arrived is not known, but what the server has now is.
-            guard case .row(let row) = latest else { return try queue.remove(last) }
+            guard case .row(let row) = latest else {
+                try release(with: last)
+                return try queue.remove(last)
+            }
             operation.startAnew()
             operation.basis = RowBasis(base: row)
         }
-        try replace(operation)
+        try replace(last, with: operation)
     }
 
     /// An insert that never had an effect goes, and nothing of it is ever sent.
@@ -195,6 +219,7 @@ struct LocalChanges {
     /// rejected the insert because of that row, the delete is meant for it.
     private func removeInsert(_ operation: QueuedOperation, isOnly: Bool) throws {
         let id = operation.itemID
+        try release(with: operation)
         try queue.remove(operation)
         try store.delete(ids: [.string(id)], in: table)
         guard isOnly, case .row(let row) = operation.basis.latest else { return }
@@ -222,9 +247,15 @@ struct LocalChanges {
         try queue.append(operation)
     }
 
-    private func replace(_ operation: QueuedOperation) throws {
-        try queue.put(operation)
+    private func replace(_ last: QueuedOperation, with operation: QueuedOperation) throws {
+        try release(with: last)
+        try queue.put(try queue.joined(operation))
         try queue.removeErrors(of: operation.id)
+    }
+
+    /// A change of a parked operation releases what was parked with it.
+    private func release(with last: QueuedOperation) throws {
+        if last.state == .parked { try queue.release(with: last) }
     }
 }
 

@@ -64,6 +64,8 @@ extension QueuedOperation {
             kind: kind ?? .update,
             state: state ?? .pending
         )
+        // The store gives ids from 1 on.
+        if id <= 0, row["id"] != nil { reader.damaged = "id" }
         if reader.text("table") == nil { reader.damaged = "table" }
         if reader.text("itemId") == nil { reader.damaged = "itemId" }
         if kind == nil { reader.damaged = "kind" }

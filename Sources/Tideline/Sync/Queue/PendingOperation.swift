@@ -24,4 +24,30 @@ public struct PendingOperation: Sendable, Hashable, Identifiable {
     public var isAttempted: Bool
     /// Whether the server rejected it, so that it waits for the app.
     public var isParked: Bool
+    /// The account that made it; nil where nobody was signed in.
+    public var account: String?
+    /// What operations share that ``SyncContext/transaction(_:)`` made together, and that a server
+    /// with batches does all of or none; nil for others.
+    public var groupID: String?
+
+    /// An operation, for a test of an app.
+    public init(
+        id: Int64,
+        table: String,
+        itemID: String,
+        kind: OperationKind,
+        isAttempted: Bool = false,
+        isParked: Bool = false,
+        account: String? = nil,
+        groupID: String? = nil
+    ) {
+        self.id = id
+        self.table = table
+        self.itemID = itemID
+        self.kind = kind
+        self.isAttempted = isAttempted
+        self.isParked = isParked
+        self.account = account
+        self.groupID = groupID
+    }
 }

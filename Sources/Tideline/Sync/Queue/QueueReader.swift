@@ -5,6 +5,8 @@ import TidelineCore
 struct QueueReader {
     let store: any LocalStoreReader
     let catalog: TableCatalog
+    /// Who is signed in.
+    let account: AccountView
 
     private func operations(_ query: TableQuery) throws -> [QueuedOperation] {
         try store.rows(query, in: SystemTables.operations).map(operation)
@@ -52,14 +54,32 @@ struct QueueReader {
         try store.row(id: .integer(id), in: SystemTables.operations).map(operation)
     }
 
-    /// The first operations behind `id` that are not parked, in order.
-    func operations(after id: Int64, limit: Int) throws -> [QueuedOperation] {
+    /// The operations of a group, in order.
+    func members(of group: String) throws -> [QueuedOperation] {
+        try operations(byID(.equal("group", .string(group))))
+    }
+
+    /// How many operations a group has.
+    func count(group: String) throws -> Int {
+        try store.count(.equal("group", .string(group)), in: SystemTables.operations)
+    }
+
+    /// The status that the server answered a parked operation with.
+    func status(ofErrorOf operation: QueuedOperation) throws -> Int? {
+        let query = TableQuery(filter: .equal("operationId", .integer(operation.id)))
+        return try store.rows(query, in: SystemTables.errors).first.flatMap {
+            StoredError(row: $0, operation: operation, schema: nil).statusCode
+        }
+    }
+
+    /// The first operations behind `place` that are not parked, in order.
+    func operations(after place: Int64, limit: Int) throws -> [QueuedOperation] {
         let notParked = Filter.differs(
             "state",
             from: .integer(QueuedOperation.State.parked.rawValue)
         )
         // By id alone: with the table in the filter SQLite goes by that index and sorts them all.
-        var query = byID(.greater("id", .integer(id)) && notParked)
+        var query = byID(.greater("id", .integer(place)) && notParked)
         query.limit = limit
         return try operations(query)
     }
@@ -99,6 +119,9 @@ struct QueueReader {
             if case .integer(let id) = $0["id"] { id } else { nil }
         }
     }
+
+    /// The place before all operations, also those whose id something else wrote.
+    static let start = Int64.min
 
     /// The place of the last operation in the queue; 0 when it is empty.
     func lastID() throws -> Int64 {

@@ -84,6 +84,11 @@ package struct QueuedOperation: Sendable, Hashable {
 
     package var row: RowKey { RowKey(table, itemID) }
 
+    /// The server's row that the change began at; nil where that state is not kept.
+    package var knownBase: Row? {
+        basis.base.flatMap { basisVersion == nil || basisVersion == $0.version ? $0 : nil }
+    }
+
     package var pending: PendingOperation {
         PendingOperation(
             id: id,
@@ -91,7 +96,9 @@ package struct QueuedOperation: Sendable, Hashable {
             itemID: itemID,
             kind: kind,
             isAttempted: frozen != nil,
-            isParked: state == .parked
+            isParked: state == .parked,
+            account: account,
+            groupID: group
         )
     }
 

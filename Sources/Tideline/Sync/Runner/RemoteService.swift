@@ -11,6 +11,10 @@ struct RemoteService: Sendable {
     let generation: SharedGeneration
     /// The server's, as its answers tell it.
     let clock: ServerClock
+    /// Who is signed in; nil where the app has no authentication.
+    var tokens: TokenKeeper?
+    /// Is told of each request; nil where nobody listens.
+    var log: (any SyncLog)?
 
     /// What the next request is written in.
     var dialect: ServerDialect { generation.dialect }
@@ -68,23 +72,55 @@ struct RemoteService: Sendable {
         fields["ZUMO-API-VERSION"] = dialect.protocolVersion
         fields["Accept"] = "application/json"
         if call.body != nil { fields["Content-Type"] = "application/json" }
-        let response = try await carry(
-            TransportRequest(
-                method: call.method,
-                url: call.url,
-                headers: fields,
-                body: call.body,
-                timeout: limits.requestTimeMax
-            )
+        let request = TransportRequest(
+            method: call.method,
+            url: call.url,
+            headers: fields,
+            body: call.body,
+            timeout: limits.requestTimeMax
         )
+        let response = try await authorized(request, dialect, send: carry, status: \.status)
         clock.hear(response.headers["Date"], at: environment.now())
         return (response, generation.hear(AnswerSigns(response), asked: dialect))
     }
 
+    /// Sends a request with the token of the account that is signed in, and once more with a new
+    /// token where the server refuses that one: of a refused request nothing was done.
+    func authorized<Response>(
+        _ request: TransportRequest,
+        _ dialect: ServerDialect,
+        send: (TransportRequest) async throws -> Response,
+        status: (Response) -> Int
+    ) async throws -> Response {
+        // Tokens go to the endpoint's origin only (CONTRACT.md, section 2).
+        guard let tokens, endpoint.isOrigin(of: request.url),
+            let credentials = try await tokens.credentials()
+        else { return try await send(request) }
+        let response = try await send(request.signed(credentials, dialect, generation))
+        guard status(response) == 401,
+            let renewed = try await tokens.renewed(after: credentials),
+            renewed.account == credentials.account, renewed.token != credentials.token
+        else { return response }
+        return try await send(request.signed(renewed, dialect, generation))
+    }
+
+    /// Tells the log of a request: where it went, but neither its query nor anything in it.
+    private func note(_ request: TransportRequest, _ message: StaticString, _ outcome: String) {
+        guard let log else { return }
+        let metadata = [
+            "method": request.method, "path": request.url.path(), "outcome": outcome,
+            "bytes": String(request.body?.count ?? 0),
+        ]
+        log.log(level: .trace, message: message, metadata: metadata)
+    }
+
     private func carry(_ request: TransportRequest) async throws -> TransportResponse {
         do {
-            return try await transport.send(request)
+            let response = try await transport.send(request)
+            note(request, "The server answered a request.", "\(response.status)")
+            return response
         } catch let error as TransportError {
+            note(request, "A request had no answer.", "\(error.code)")
             throw error
         } catch let error as CancellationError {
             throw error
@@ -97,6 +133,25 @@ struct RemoteService: Sendable {
                 cause: error
             )
         }
+    }
+}
+
+extension TransportRequest {
+    /// With the token in the header that the server's generation reads; in both where it is not
+    /// known.
+    fileprivate func signed(
+        _ credentials: Credentials,
+        _ dialect: ServerDialect,
+        _ generation: SharedGeneration
+    ) -> TransportRequest {
+        var request = self
+        if dialect == .datasync || !generation.isKnown {
+            request.headers["Authorization"] = "Bearer " + credentials.token
+        }
+        if dialect == .classic || !generation.isKnown {
+            request.headers["X-ZUMO-AUTH"] = credentials.token
+        }
+        return request
     }
 }
 
@@ -122,8 +177,10 @@ extension TransportResponse {
         return nil
     }
 
-    /// What a server of ours says is not there, where that is no row.
-    var code: String? { status == 404 ? RowText.row(body, nil)?["code"]?.text : nil }
+    /// What a server of ours says is not there, where that is no row, or why a request was not done.
+    var code: String? {
+        status == 404 || status == 424 ? RowText.row(body, nil)?["code"]?.text : nil
+    }
 
     /// How much of an error text is told: it is for people, and goes into durable errors.
     private static let problemMax = 1000

@@ -12,6 +12,8 @@ final class SyncEngine: Sendable {
     let defaultPolicy: ConflictPolicy
     /// Or why the endpoint may not be used, which matters only when something is to be sent.
     let remote: Result<RemoteService, any Error>
+    /// Who is signed in; nil where the app has no authentication.
+    let tokens: TokenKeeper?
     let environment: SyncEnvironment
     let limits: SyncLimits
     let events: SyncEvents
@@ -28,6 +30,7 @@ final class SyncEngine: Sendable {
         conflicts: ConflictPolicy,
         tableConflicts: [String: ConflictPolicy],
         remote: Result<RemoteService, any Error>,
+        tokens: TokenKeeper?,
         environment: SyncEnvironment,
         limits: SyncLimits,
         events: SyncEvents,
@@ -38,6 +41,7 @@ final class SyncEngine: Sendable {
         policies = tableConflicts
         defaultPolicy = conflicts
         self.remote = remote
+        self.tokens = tokens
         self.environment = environment
         self.limits = limits
         self.events = events
@@ -55,9 +59,10 @@ final class SyncEngine: Sendable {
         isRepeatable: Bool = false,
         _ body: @escaping @Sendable (QueueTransaction) throws -> Result
     ) async throws -> Result {
-        let catalog = catalog
+        let (catalog, account) = (catalog, await account())
         let run: @Sendable (any LocalStoreWriter) throws -> Result = {
-            try body(QueueTransaction(held: HeldRows($0), catalog: catalog))
+            let held = HeldRows($0, account: account)
+            return try body(QueueTransaction(held: held, catalog: catalog, account: account))
         }
         return try await wrapped {
             isRepeatable
@@ -84,10 +89,11 @@ final class SyncEngine: Sendable {
     func read<Result: Sendable>(
         _ body: @escaping @Sendable (QueueReader) throws -> Result
     ) async throws -> Result {
-        let catalog = catalog
+        let (catalog, account) = (catalog, await account())
         return try await wrapped {
             try await self.store.read {
-                try body(QueueReader(store: HeldRowsReader(inner: $0), catalog: catalog))
+                let rows = HeldRowsReader(inner: $0)
+                return try body(QueueReader(store: rows, catalog: catalog, account: account))
             }
         }
     }
@@ -145,7 +151,7 @@ final class SyncEngine: Sendable {
         _ body: () async throws -> Result
     ) async throws -> Result {
         do {
-            return try await gate.withTurn(job, body)
+            return try await gate.withTurn(job) { try await aloneOnStore(body) }
         } catch let error as CancellationError {
             throw SyncError.cancelled(what, error)
         }
@@ -213,15 +219,9 @@ extension SyncEngine {
 
     /// Deletes the row of a record, which may be of an older state.
     func delete(_ record: Row, in table: String, identity: RecordIdentity) async throws {
-        let key = RowKey(table, record.id)
-        try await noting { queue, seen in
-            try LocalChanges(queue: queue, table: table).delete(record.id) { stored in
-                CopyRules.olderBasis(
-                    RowState(record, identity),
-                    stored: stored,
-                    seen: seen.row(key, now: RowState(stored))
-                )
-            }
+        try await noting {
+            try LocalChanges(queue: $0, table: table)
+                .delete(record, identity: identity, seen: $1)
         }
     }
 }

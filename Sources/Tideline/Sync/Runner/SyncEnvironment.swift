@@ -7,6 +7,12 @@ public import Foundation
 import TidelineCore
 
 /// The outside world of a client.
+///
+/// ```swift
+/// var environment = SyncEnvironment.live
+/// environment.now = { Date(timeIntervalSince1970: 1_800_000_000) }
+/// let client = SyncClient(endpoint: url, environment: environment)
+/// ```
 public struct SyncEnvironment: Sendable {
     /// The wall clock; used for display and request headers, never for order or conflicts.
     public var now: @Sendable () -> Date

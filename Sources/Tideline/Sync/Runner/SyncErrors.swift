@@ -20,6 +20,17 @@ extension SyncError {
         )
     }
 
+    /// `columns` are not those of the table that the rules are for.
+    static func unknownMergeColumns(_ columns: [String], table: String) -> SyncError {
+        SyncError(
+            .invalidModel,
+            """
+            The merge rules of table '\(table)' name columns that it does not have: \
+            \(columns.joined(separator: ", ")). Name them as the table's type does in its CodingKeys.
+            """
+        )
+    }
+
     static func tableTwice(_ name: String) -> SyncError {
         SyncError(
             .invalidModel,
@@ -66,18 +77,22 @@ extension SyncError {
         )
     }
 
-    /// What the error of a rejected operation says.
+    /// What the error of a rejected operation says; `contested` are columns that both sides changed.
     static func refusedOperation(
         _ operation: QueuedOperation,
         _ server: ServerState?,
-        _ answer: PushAnswer
+        _ answer: PushAnswer,
+        _ contested: [String] = []
     ) -> String {
         let what =
             "The \(operation.kind) of row '\(operation.itemID)' in table '\(operation.table)'"
         switch server {
         case .row:
+            let names = contested.prefix(contestedMax).joined(separator: ", ")
+            let columns = contested.isEmpty ? "" : " of the same columns: \(names)"
             return """
-                \(what) met another change on the server (\(answer.status)). Settle it with both rows.
+                \(what) met another change on the server (\(answer.status))\(columns). Settle it \
+                with both rows.
                 """
         case .deleted:
             return """
@@ -89,6 +104,50 @@ extension SyncError {
             return "\(what) was refused by the server (\(answer.status))\(reason)\(end)"
         }
     }
+
+    /// What the error of an operation says whose conflict handler threw; an app's own error may tell
+    /// what is in the row, so only its type is named.
+    static func failedHandler(_ operation: QueuedOperation, _ error: any Error) -> String {
+        let reason = (error as? SyncError)?.message ?? "it threw \(type(of: error))."
+        return """
+            The conflict handler failed for row '\(operation.itemID)' in table \
+            '\(operation.table)': \(reason) Settle the conflict with both rows.
+            """
+    }
+
+    static func transactionTooLarge(_ rows: Int, max: Int) -> SyncError {
+        SyncError(
+            .transactionTooLarge,
+            """
+            The transaction and those that it is one with have \(rows) operations, and one batch takes \
+            \(max) (SyncLimits.transactionRowsMax). Push before it, or make it of fewer changes; \
+            arrays of 'insert', 'update' and 'delete' have no such bound.
+            """
+        )
+    }
+
+    /// What the error of an operation says that was made in one transaction with another one.
+    static func stoppedWithGroup(
+        _ operation: QueuedOperation,
+        because cause: QueuedOperation
+    ) -> String {
+        """
+        The \(operation.kind) of row '\(operation.itemID)' in table '\(operation.table)' was not \
+        done, because that of row '\(cause.itemID)' in table '\(cause.table)', which was made in the \
+        same transaction, could not be done. Settle that row; a retry of one of them sends all again.
+        """
+    }
+
+    /// What the error of an operation says whose row was edited whenever its handler had decided.
+    static func restlessRow(_ operation: QueuedOperation) -> String {
+        """
+        Row '\(operation.itemID)' in table '\(operation.table)' was edited each time while the \
+        conflict handler decided about it. Settle the conflict with both rows.
+        """
+    }
+
+    /// How many contested columns a message names.
+    private static let contestedMax = 10
 
     /// `operation` cannot be sent: its entry is damaged, or its row is not here.
     static func unsendable(_ operation: QueuedOperation) -> SyncError {

@@ -34,6 +34,7 @@ final class SyncGate: Sendable {
         _ body: () async throws -> Result
     ) async throws -> Result {
         try Task.checkCancellation()
+        try ConflictHandler.checkMayWait(at: self)
         let (id, starts) = state.withLock { $0.turns.ask(job) }
         defer { end(id) }
         if !starts {
@@ -82,6 +83,7 @@ final class SyncGate: Sendable {
         _ body: () async throws -> PushResult,
         hasMore: () async throws -> Bool
     ) async throws -> PushResult {
+        try ConflictHandler.checkMayWait(at: self)
         while true {
             try Task.checkCancellation()
             if state.withLock({ state in

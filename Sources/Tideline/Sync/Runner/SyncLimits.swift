@@ -1,6 +1,12 @@
 // SyncLimits: the bounds of a client, each with its reason.
 
 /// The bounds of a client.
+///
+/// ```swift
+/// var limits = SyncLimits()
+/// limits.requestTimeMax = .seconds(20)
+/// let client = SyncClient(endpoint: url, limits: limits)
+/// ```
 public struct SyncLimits: Sendable, Hashable {
     /// How often an operation or a page is tried in one push or pull.
     ///
@@ -31,6 +37,12 @@ public struct SyncLimits: Sendable, Hashable {
 
     /// How many bytes the bodies of one batch have at most, if there is more than one.
     public var batchBytesMax = 2 << 20
+
+    /// How many operations one transaction of the app makes at most.
+    ///
+    /// They are pushed as one, with those of earlier transactions that changed the same rows and
+    /// were not sent yet. A server takes so many requests in a batch.
+    public var transactionRowsMax = 1000
 
     /// How often a push makes a batch smaller that was lost on the way, and sends it again.
     public var lostBatchesMax = 2
@@ -72,10 +84,15 @@ public struct SyncLimits: Sendable, Hashable {
     /// A server whose next links lead in a circle would never end it.
     public var pagesMax = 1_000_000
 
+    /// How long an observer rests after it ran its query, however many changes come meanwhile.
+    public var observeInterval: Duration = .milliseconds(16)
+
     /// How long the server's events may be silent before they are opened anew.
     public var liveSilenceMax: Duration = .seconds(90)
 
-    /// How many rows each of the two generations of seen rows has; see ``SyncTable/update(_:)``.
+    /// How many rows each of the two generations of seen rows has.
+    ///
+    /// They are what ``SyncTable/update(_:)-(Record)`` knows of the copies that an app may hold.
     public var handedOutRowsMax = 20_000
 
     /// Of how many further seen rows it is known in which version they were first handed out.

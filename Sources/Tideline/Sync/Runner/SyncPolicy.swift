@@ -6,8 +6,8 @@ public import TidelineCore
 ///
 /// ```swift
 /// var policy = SyncPolicy()
-/// policy.pull(TodoItem.self, queryID: "open", Query(where: { !$0.complete }))
-/// client.startSyncing(policy)
+/// policy.pull(TodoItem.self, queryID: "open", try Query(where: { !$0.complete }))
+/// try client.startSyncing(policy)
 /// ```
 public struct SyncPolicy: Sendable {
     /// How long local changes are gathered before they are sent.

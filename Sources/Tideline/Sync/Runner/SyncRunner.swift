@@ -10,7 +10,7 @@ struct SyncRunner: Sendable {
     private let policy: SyncPolicy
     private let publish: @Sendable (SyncStatus) -> Void
     private let place = LivePlace()
-    private let refused = RefusedPulls()
+    private let pulled = PulledTables()
     private let inbox: AsyncStream<SyncMachine.Event>
     private let send: @Sendable (SyncMachine.Event) -> Void
 
@@ -77,19 +77,22 @@ struct SyncRunner: Sendable {
     private func watch(_ changes: AsyncStream<Set<String>>) async {
         var waiting = (try? await engine.operationErrors().count) ?? 0
         for await tables in changes where tables.contains(SystemTables.operations) {
-            let errors = (try? await engine.operationErrors().count) ?? waiting
+            if (try? await engine.hasSendable()) == true {
+                send(.localChange)
+                continue
+            }
             // What the app settled may have been all that was in the way. Else the queue changes too
             // when it gets shorter.
-            let isSettled = errors < waiting
+            let errors = (try? await engine.operationErrors().count) ?? waiting
+            if errors < waiting { send(.localChange) }
             waiting = errors
-            if (try? await engine.hasSendable()) == true || isSettled { send(.localChange) }
         }
     }
 
     private func listen() async {
+        // One table that the caller may not read would close the events of all.
+        let (tables, readable) = pulled.unrefused(of: policy.pulls(of: engine.tableNames))
         do {
-            let (tables, readable) = refused.others(of: policy.pulls(of: engine.tableNames))
-            // One table that the caller may not read would close the events of all.
             guard !tables.isEmpty else { return send(.listenEnded(isSupported: true)) }
             let events = LiveEvents(
                 remote: try engine.remote.get(),
@@ -114,6 +117,9 @@ struct SyncRunner: Sendable {
             }
         } catch LiveEvents.Failure.unsupported {
             send(.listenEnded(isSupported: false))
+        } catch LiveEvents.Failure.notFound {
+            // The pulls tell whether the server has the tables.
+            send(.listenEnded(isSupported: !pulled.haveSucceeded(tables)))
         } catch {
             send(.listenEnded(isSupported: true))
         }
@@ -124,15 +130,10 @@ struct SyncRunner: Sendable {
         do {
             try await engine.pushBeforePull()
             let wanted = Set(work.tables.map { $0.lowercased() })
-            try await withThrowingTaskGroup { group in
-                for pull in policy.pulls(of: engine.tableNames)
-                where work.pullsAll || wanted.contains(pull.table.lowercased()) {
-                    group.addTask {
-                        try await self.pull(pull)
-                    }
-                }
-                try await group.waitForAll()
+            let pulls = policy.pulls(of: engine.tableNames).filter {
+                work.pullsAll || wanted.contains($0.table.lowercased())
             }
+            if let error = await firstFailure(of: pulls) { throw error }
             // Also those of the pushes before the pulls.
             let rejected = try await engine.operationErrors().count
             return rejected == 0 ? .done : .rejected(rejected)
@@ -141,15 +142,23 @@ struct SyncRunner: Sendable {
         }
     }
 
-    private func pull(_ pull: SyncPolicy.Pull) async throws {
+    /// Pulls side by side; one that fails does not end the others.
+    private func firstFailure(of pulls: [SyncPolicy.Pull]) async -> (any Error)? {
+        await withTaskGroup { group in
+            for pull in pulls { group.addTask { await self.failure(of: pull) } }
+            return await group.reduce(nil) { $0 ?? $1 }
+        }
+    }
+
+    private func failure(of pull: SyncPolicy.Pull) async -> (any Error)? {
         do {
             _ = try await engine.pull(pull.query, queryID: pull.queryID, in: pull.table)
-            refused.remove(pull)
-        } catch let error as SyncError {
-            if let status = error.statusCode, [401, 403, 404, 405].contains(status) {
-                refused.insert(pull)
-            }
-            throw error
+            pulled.succeeded(pull)
+            return nil
+        } catch {
+            let status = (error as? SyncError)?.statusCode
+            if let status, [401, 403, 404, 405].contains(status) { pulled.refused(pull) }
+            return error
         }
     }
 
@@ -177,29 +186,37 @@ struct SyncRunner: Sendable {
     }
 }
 
-/// The queries whose last pull the server refused.
-private final class RefusedPulls: Sendable {
+/// How the pulls of this run ended.
+private final class PulledTables: Sendable {
     private struct State {
-        var pulls: Set<SyncPolicy.Pull> = []
+        /// The pulls that the server refused when they ran last.
+        var refused: Set<SyncPolicy.Pull> = []
+        /// The tables that were pulled.
+        var succeeded: Set<String> = []
         var listener: AsyncStream<Void>.Continuation?
     }
 
     private let state = Mutex(State())
 
-    func insert(_ pull: SyncPolicy.Pull) { state.withLock { _ = $0.pulls.insert(pull) } }
+    func refused(_ pull: SyncPolicy.Pull) { state.withLock { _ = $0.refused.insert(pull) } }
 
-    func remove(_ pull: SyncPolicy.Pull) {
+    func succeeded(_ pull: SyncPolicy.Pull) {
         state.withLock { state in
-            if state.pulls.remove(pull) != nil { state.listener?.yield() }
+            state.succeeded.insert(pull.table)
+            if state.refused.remove(pull) != nil { state.listener?.yield() }
         }
     }
 
-    /// The tables of which no query is refused, and a stream that tells when one no longer is.
-    func others(of pulls: [SyncPolicy.Pull]) -> (Set<String>, AsyncStream<Void>) {
+    func haveSucceeded(_ tables: Set<String>) -> Bool {
+        state.withLock { tables.isSubset(of: $0.succeeded) }
+    }
+
+    /// The tables of which no pull is refused, and a stream that tells when one no longer is.
+    func unrefused(of pulls: [SyncPolicy.Pull]) -> (Set<String>, AsyncStream<Void>) {
         let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
         return state.withLock { state in
             state.listener = continuation
-            let refused = Set(state.pulls.map(\.table))
+            let refused = Set(state.refused.map(\.table))
             return (Set(pulls.map(\.table)).subtracting(refused), stream)
         }
     }
@@ -212,19 +229,30 @@ extension SyncEngine {
     /// Whether an operation waits that can be sent.
     func hasSendable() async throws -> Bool {
         try await read { reader in
-            var place: Int64 = 0
+            var place = QueueReader.start
             while true {
                 let operations = try reader.operations(after: place, limit: 50)
                 guard let last = operations.last else { return false }
                 // Operations of a table that the app no longer names wait until it names it again,
                 // those behind an entry that cannot be read until that is settled.
                 let waiting = try reader.unreadableRows()
-                let canBeSent = operations.contains {
-                    reader.catalog.names(tableOf: $0) && !waiting.contains($0.row)
+                for operation in operations {
+                    if try reader.mayGo(operation, waiting: waiting) { return true }
                 }
-                if canBeSent { return true }
                 place = last.id
             }
         }
+    }
+}
+
+extension QueueReader {
+    /// Whether nothing keeps an operation, or one of its group, here.
+    fileprivate func mayGo(_ operation: QueuedOperation, waiting: Set<RowKey>) throws -> Bool {
+        func mayGo(_ operation: QueuedOperation) -> Bool {
+            catalog.names(tableOf: operation) && !waiting.contains(operation.row)
+                && account.maySend(operation)
+        }
+        guard mayGo(operation) else { return false }
+        return try operation.group.map { try members(of: $0).allSatisfy(mayGo) } ?? true
     }
 }

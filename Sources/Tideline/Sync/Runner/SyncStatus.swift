@@ -3,6 +3,14 @@
 public import Foundation
 
 /// What automatic sync is doing.
+///
+/// ```swift
+/// switch client.currentSyncStatus {
+/// case .offline(let since): print("Offline since \(since)")
+/// case .syncing(let progress): print("\(progress.sent) sent")
+/// default: break
+/// }
+/// ```
 public enum SyncStatus: Sendable, Hashable {
     /// Everything was sent and fetched; it waits for the next occasion.
     case idle
@@ -28,11 +36,11 @@ public struct SyncProgress: Sendable, Hashable {
 
     /// Takes one step in.
     package mutating func advance(_ event: SyncEvent) {
-        switch event {
-        case .pushStarted(let count): pending = max(pending, count)
+        switch event.kind {
+        case .pushStarted: pending = max(pending, event.pending ?? 0)
         case .operationCompleted: sent += 1
-        case .pageApplied(_, let applied, let removed): received += applied + removed
-        case .operationParked, .pushFinished, .pullStarted, .pullFinished, .pullFailed: break
+        case .pageApplied: received += (event.applied ?? 0) + (event.removed ?? 0)
+        default: break
         }
     }
 }

@@ -9,6 +9,11 @@ struct TableCatalog: Sendable {
     /// The names by their lower case.
     private let names: [String: String]
 
+    private init() { (schemas, names) = ([:], [:]) }
+
+    /// Of no table.
+    static let empty = TableCatalog()
+
     /// Declared columns come first; those of a model that were not declared are added to them.
     ///
     /// Where both name a column in different letter case, it is called as in the model.
@@ -38,6 +43,7 @@ struct TableCatalog: Sendable {
                     schema.columns.append(column)
                 }
             }
+            schema.indexes += model.indexes.filter { !schema.indexes.contains($0) }
             schemas[name] = schema
         }
         self.schemas = schemas

@@ -35,6 +35,9 @@ struct TableEndpoint: Sendable {
         return url
     }
 
+    /// Whether an address is of the endpoint's origin.
+    func isOrigin(of url: URL) -> Bool { EndpointRules.sameOrigin(url, base) }
+
     /// The path of the endpoint, without a slash at its end.
     var rootPath: String {
         Self.origin(root).map { String(root.dropFirst($0.count)) } ?? ""
@@ -85,7 +88,7 @@ struct TableEndpoint: Sendable {
         }
         guard let url = URL(string: text) else { throw SyncError.badLink() }
         // Tokens and ids go to the endpoint's origin only (CONTRACT.md, section 2).
-        guard EndpointRules.sameOrigin(url, base) else { throw SyncError.foreignLink() }
+        guard isOrigin(of: url) else { throw SyncError.foreignLink() }
         return url
     }
 

@@ -79,6 +79,13 @@ package struct GenerationMemory: Sendable, Hashable {
         }
     }
 
+    /// Whether the app or an answer of this run told it.
+    package var isKnown: Bool {
+        if setting != .automatic { return true }
+        if case .learned(_, .certain) = knowledge { return true }
+        return false
+    }
+
     /// What is worth remembering for later runs; nil where nothing was learned.
     package var learned: ServerDialect? {
         guard setting == .automatic, case .learned(let dialect, _) = knowledge else { return nil }

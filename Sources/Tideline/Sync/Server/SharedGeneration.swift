@@ -15,6 +15,9 @@ final class SharedGeneration: Sendable {
 
     var dialect: ServerDialect { state.withLock { $0.memory.dialect } }
 
+    /// Whether the app or an answer of this run told it.
+    var isKnown: Bool { state.withLock { $0.memory.isKnown } }
+
     /// What was learned and is not in the store; that nothing is there means datasync.
     var unstored: ServerDialect? {
         state.withLock { state in

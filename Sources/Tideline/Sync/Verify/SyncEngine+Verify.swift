@@ -17,6 +17,21 @@ public struct VerifyResult: Sendable, Hashable {
     /// How many requests it took.
     public var requests = 0
 
+    /// A result, for a test of an app.
+    public init(
+        missing: Int = 0,
+        different: Int = 0,
+        surplus: Int = 0,
+        repaired: Int = 0,
+        requests: Int = 0
+    ) {
+        self.missing = missing
+        self.different = different
+        self.surplus = surplus
+        self.repaired = repaired
+        self.requests = requests
+    }
+
     /// Whether device and server hold the same rows, before any repair.
     public var isEqual: Bool { missing == 0 && different == 0 && surplus == 0 }
 }
@@ -113,15 +128,19 @@ private struct VerifySteps: Sendable {
             for row in local.rows { here[ItemKey(row.id)] = row }
             var found = VerifyResult()
             var wrong: [Row] = []
+            // Uncertain and equal: stored anew, they are certain.
+            var proven: [Row] = []
             for row in rows where !local.pending.contains(ItemKey(row.id)) {
                 guard let known = here.removeValue(forKey: ItemKey(row.id)) else {
                     found.missing += 1
                     wrong.append(row)
                     continue
                 }
-                if try known.isChanged || known.version != row.version || isOther(row, queue) {
+                if try known.version != row.version || isOther(row, queue) {
                     found.different += 1
                     wrong.append(row)
+                } else if known.isUncertain {
+                    proven.append(row)
                 }
             }
             let surplus = local.rows.map(\.id).filter {
@@ -131,9 +150,11 @@ private struct VerifySteps: Sendable {
             // What the server never gave a version may be the only copy: it stays.
             let known = Set(local.rows.filter { $0.version != nil }.map { ItemKey($0.id) })
             let leaving = surplus.filter { known.contains(ItemKey($0)) }
-            guard repair, !wrong.isEmpty || !leaving.isEmpty else { return found }
+            guard repair, !wrong.isEmpty || !proven.isEmpty || !leaving.isEmpty else {
+                return found
+            }
             let page = try PageApply(queue: queue, table: table, hold: hold)
-            try page.replace(wrong)
+            try page.replace(wrong + proven)
             try page.release(leaving, bits: bit ?? -1)
             found.repaired = wrong.count + leaving.count
             return found
@@ -190,6 +211,9 @@ private struct VerifySteps: Sendable {
     }
 
     private func refusal(_ response: TransportResponse) -> SyncError {
+        if remote.dialect == .classic, 400..<500 ~= response.status, response.status != 401 {
+            return .noDigests(table, response.status)
+        }
         let failure: PullMachine.Failure =
             response.status == 401
             ? .unauthorized
@@ -211,6 +235,17 @@ extension SyncError {
             Table '\(table)' was never pulled with query id '\(queryID)': there is nothing to \
             compare. Pull it first, or give the id of a pull.
             """
+        )
+    }
+
+    static func noDigests(_ table: String, _ status: Int) -> SyncError {
+        SyncError(
+            .serverError,
+            """
+            The server speaks the classic protocol, which has no $digest for '\(table)': verify \
+            needs a Tideline server. Nothing was changed; a pull works with this server too.
+            """,
+            statusCode: status
         )
     }
 

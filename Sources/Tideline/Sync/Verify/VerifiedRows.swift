@@ -6,8 +6,8 @@ import TidelineCore
 struct VerifiedRow: Hashable {
     var id: String
     var version: String?
-    /// Whether something else than the store changed it.
-    var isChanged = false
+    /// Whether its values may not be those that the server gave under the version.
+    var isUncertain = false
 }
 
 /// The rows of a range in the byte order of their ids.
@@ -25,12 +25,12 @@ struct VerifiedRows {
         query.order = [SortKey(column: SystemColumn.id)]
         query.select = [SystemColumn.id, SystemColumn.version, HeldMask.name]
         let store = reader.store as? any ChecksumReader
-        let changed = Set(try store?.changedIDs(range.filter, in: table) ?? [])
+        let uncertain = Set(try store?.uncertainRows(range.filter, in: table).ids ?? [])
         for row in try reader.store.rows(query, in: table) {
             guard !pending.contains(ItemKey(row.id)) else { continue }
             if let bit, (HeldMask.bits(row) ?? 0) & bit == 0 { continue }
-            let isChanged = changed.contains(row.id)
-            rows.append(VerifiedRow(id: row.id, version: row.version, isChanged: isChanged))
+            let isUncertain = uncertain.contains(row.id)
+            rows.append(VerifiedRow(id: row.id, version: row.version, isUncertain: isUncertain))
         }
         guard !pending.isEmpty else { return }
         // The first operation of a row has what is known of it.
@@ -44,8 +44,8 @@ struct VerifiedRows {
         rows.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
     }
 
-    /// The hash of the rows of a part of the range; no server has the one of rows that something
-    /// else changed.
+    /// The hash of the rows of a part of the range; no server has the one of uncertain rows, so that
+    /// they are fetched and compared.
     func digest(_ range: IDRange) -> RangeDigest {
         var hash = SHA256()
         var count = 0
@@ -54,7 +54,7 @@ struct VerifiedRows {
             bytes.append(0)
             bytes += (row.version ?? "").utf8
             bytes.append(0x0A)
-            if row.isChanged { bytes.append(0) }
+            if row.isUncertain { bytes.append(0) }
             hash.update(bytes)
             count += 1
         }

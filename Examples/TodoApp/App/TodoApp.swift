@@ -1,0 +1,42 @@
+// TodoApp: the app of the tutorial in SwiftUI.
+//
+// Sources only: add this folder and ../Model to an app target of Xcode that depends on Tideline. They
+// were never compiled where this package is tested; docs/APPLE.md says what that means.
+
+#if canImport(SwiftUI)
+import SwiftUI
+import Tideline
+
+@main
+struct TodoApp: App {
+    @State private var list: TodoList?
+    @State private var problem: String?
+
+    var body: some Scene {
+        WindowGroup {
+            if let list {
+                TodoListView(list: list)
+            } else if let problem {
+                ContentUnavailableView(
+                    "The list cannot be opened",
+                    systemImage: "xmark",
+                    description: Text(problem)
+                )
+            } else {
+                ProgressView().task { await open() }
+            }
+        }
+    }
+
+    private func open() async {
+        do {
+            // A phone in the same network needs this machine's address in place of 127.0.0.1.
+            guard let endpoint = URL(string: "http://127.0.0.1:8080") else { return }
+            let path = URL.documentsDirectory.appending(path: "todo.sqlite").path()
+            list = try await TodoList.open(endpoint: endpoint, path: path)
+        } catch {
+            problem = "\(error)"
+        }
+    }
+}
+#endif

@@ -1,0 +1,153 @@
+// TodoList: everything that the views show and do, without SwiftUI.
+
+public import Foundation
+public import Observation
+public import Tideline
+
+/// The list of the app: what is to be done, what is being synced, and what is in conflict.
+@Observable
+@MainActor
+public final class TodoList {
+    /// The items of the list, as the store has them.
+    public let items: LiveQuery<TodoItem>
+    /// What sync is doing, and which changes wait for a decision.
+    public let sync: LiveStatus
+    /// What went wrong last, in words for the user; nil when nothing did.
+    public var problem: String?
+
+    /// Whether done items are shown, too.
+    public var showsDone = false {
+        didSet { showItems() }
+    }
+
+    /// Whether there is a network, as far as the app is concerned.
+    public var isOnline: Bool {
+        get {
+            access(keyPath: \.isOnline)
+            return link.isOn
+        }
+        set {
+            withMutation(keyPath: \.isOnline) { link.isOn = newValue }
+            if newValue { client.resumeSyncing() }
+        }
+    }
+
+    @ObservationIgnored private let client: SyncClient
+    @ObservationIgnored private let todos: SyncTable<TodoItem>
+    @ObservationIgnored private let link: OfflineSwitch
+
+    /// The list of a client that is initialised with ``TodoItem``.
+    public init(_ client: SyncClient, link: OfflineSwitch) throws {
+        self.client = client
+        self.link = link
+        todos = try client.syncTable(TodoItem.self)
+        items = LiveQuery(todos, where: { !$0.complete }, sortedBy: Self.order)
+        sync = try LiveStatus(client)
+    }
+
+    /// Opens the store at a path and begins to sync.
+    public static func open(
+        endpoint: URL,
+        path: String,
+        link: OfflineSwitch = OfflineSwitch()
+    ) async throws -> TodoList {
+        let client = SyncClient(endpoint: endpoint, transport: link)
+        try await client.syncContext.initialize(
+            store: SQLiteStore(path: path),
+            tables: [TodoItem.self]
+        )
+        let list = try TodoList(client, link: link)
+        try client.startSyncing()
+        return list
+    }
+
+    /// A list for previews, with some items and no network.
+    public static func preview(_ items: [TodoItem] = []) async throws -> TodoList {
+        let client = try await SyncClient.preview(seed: items, tables: [TodoItem.self])
+        return try TodoList(client, link: OfflineSwitch())
+    }
+
+    private static var order: [SortTerm<TodoItem>] { [.ascending(\.complete), .ascending(\.text)] }
+
+    private func showItems() {
+        if showsDone {
+            items.update(sortedBy: Self.order)
+        } else {
+            items.update(where: { !$0.complete }, sortedBy: Self.order)
+        }
+    }
+
+    // MARK: - What the user does
+
+    /// Adds an item; blank text adds none.
+    public func add(_ text: String) async {
+        let text = text.trimmingCharacters(in: .whitespacesAndNewlines)
+        guard !text.isEmpty else { return }
+        await attempt { try await self.todos.insert(TodoItem(text: text)) }
+    }
+
+    /// Marks an item as done, or as not done.
+    public func setComplete(_ item: TodoItem, _ isComplete: Bool) async {
+        await attempt { try await self.todos.update(id: item.id) { $0.complete = isComplete } }
+    }
+
+    /// Gives an item another text.
+    public func rename(_ item: TodoItem, to text: String) async {
+        await attempt { try await self.todos.update(id: item.id) { $0.text = text } }
+    }
+
+    /// Deletes an item.
+    public func delete(_ item: TodoItem) async {
+        await attempt { try await self.todos.delete(id: item.id) }
+    }
+
+    /// Sends what waits and fetches what is new: pull to refresh.
+    public func refresh() async {
+        await attempt { try await self.todos.caughtUp(queryID: "all", Query()) }
+    }
+
+    // MARK: - Conflicts
+
+    /// A change that the server did not take, as two texts to choose from.
+    public struct Conflict: Identifiable {
+        let error: TableOperationError
+        /// The id of the conflict.
+        public var id: String { error.id }
+        /// What this device has; nil for a delete.
+        public var mine: TodoItem? { try? error.item?.decode(TodoItem.self) }
+        /// What the server has; nil where it was deleted or is not known.
+        public var theirs: TodoItem? { try? error.serverItem?.decode(TodoItem.self) }
+        /// What happened.
+        public var message: String { error.message }
+        /// Whether mine can be sent again.
+        public var canKeepMine: Bool { error.canRetry }
+    }
+
+    /// The changes that wait for the user.
+    public var conflicts: [Conflict] { sync.errors.map(Conflict.init) }
+
+    /// Sends mine over theirs.
+    public func keepMine(_ conflict: Conflict) async {
+        let mine = conflict.error.item ?? Row()
+        await attempt { try await conflict.error.updateOperationAndRetry(with: mine) }
+    }
+
+    /// Takes theirs, and drops mine.
+    public func takeTheirs(_ conflict: Conflict) async {
+        await attempt { try await conflict.error.cancelOperationAndDiscardItem() }
+    }
+
+    private func attempt<Result>(_ action: () async throws -> Result) async {
+        do {
+            _ = try await action()
+            problem = nil
+        } catch let error as SyncError {
+            problem = error.message
+        } catch let error as PushError where error.status == .operationErrors {
+            // The conflicts say it better.
+            problem = nil
+        } catch {
+            problem = "\(error)"
+        }
+    }
+}

@@ -1,0 +1,96 @@
+// OptionalOperators: what people write in `where:` closures about columns and values that may be nil,
+// and closures that ask nothing of the columns.
+
+import TidelineCore
+
+extension Column {
+    /// Whether the column has the value of an optional; nil asks for null.
+    @_disfavoredOverload
+    public static func == (left: Column, right: Content?) -> Condition {
+        left.with(Column<Content?>.literal(right)) { .compare(.eq, $0, $1) }
+    }
+
+    /// Whether the column has another value than an optional; nil asks for any value.
+    @_disfavoredOverload
+    public static func != (left: Column, right: Content?) -> Condition {
+        left.with(Column<Content?>.literal(right)) { .compare(.ne, $0, $1) }
+    }
+}
+
+extension Column {
+    /// The value of a column, or another one where it is null: `($0.rank ?? 0) > 3`.
+    public static func ?? <Wrapped>(left: Column, right: Wrapped) -> Column<Wrapped>
+    where Content == Wrapped? {
+        Column<Wrapped>(either: {
+            try left.alternatives().orElse(
+                Column<Wrapped>.literal(right).alternatives(),
+                isBoolean: Wrapped.self == Bool.self
+            )
+        })
+    }
+
+    /// The value of a column, or that of another column where it is null.
+    public static func ?? <Wrapped>(left: Column, right: Column<Wrapped>) -> Column<Wrapped>
+    where Content == Wrapped? {
+        Column<Wrapped>(either: {
+            try left.alternatives().orElse(
+                right.alternatives(),
+                isBoolean: Wrapped.self == Bool.self
+            )
+        })
+    }
+}
+
+extension Column where Content == Value {
+    /// The value of a column by name, or another one where it is null: `($0["rank"] ?? 0) > 3`.
+    public static func ?? (left: Column, right: Value) -> Column {
+        Column(either: {
+            try left.alternatives().orElse(
+                Column.literal(right).alternatives(),
+                isBoolean: false
+            )
+        })
+    }
+}
+
+// A null boolean does not hold.
+
+extension Column where Content == Bool? {
+    /// Whether both hold.
+    public static func && (left: Column, right: Column) -> Condition {
+        left.with(right) { .and($0, $1) }
+    }
+
+    /// Whether both hold.
+    public static func && (left: Column, right: Condition) -> Condition {
+        left.with(right) { .and($0, $1) }
+    }
+
+    /// Whether both hold.
+    public static func && (left: Condition, right: Column) -> Condition {
+        left.with(right) { .and($0, $1) }
+    }
+
+    /// Whether one holds at least.
+    public static func || (left: Column, right: Column) -> Condition {
+        left.with(right) { .or($0, $1) }
+    }
+
+    /// Whether one holds at least.
+    public static func || (left: Column, right: Condition) -> Condition {
+        left.with(right) { .or($0, $1) }
+    }
+
+    /// Whether one holds at least.
+    public static func || (left: Condition, right: Column) -> Condition {
+        left.with(right) { .or($0, $1) }
+    }
+
+    /// Whether the column does not hold: it is false or null.
+    public static prefix func ! (column: Column) -> Condition { column.map { .not($0) } }
+}
+
+extension Column: ExpressibleByBooleanLiteral where Content == Bool {
+    /// The condition that always holds, or never: `{ _ in true }`.
+    public init(booleanLiteral value: Bool) { self = .literal(value) }
+}

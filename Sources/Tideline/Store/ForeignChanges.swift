@@ -1,0 +1,65 @@
+// ForeignChanges: commits of other processes on the file of a store.
+
+import Synchronization
+import TidelineSQLite
+
+/// Looks, while somebody listens, whether another connection has changed the file.
+final class ForeignChanges: Sendable {
+    private struct State {
+        /// The number that SQLite changes with each commit of another connection.
+        var version: Int64
+        var task: Task<Void, Never>?
+        var isEnded = false
+    }
+
+    private let state: Mutex<State>
+
+    /// How long a change of another process may go unseen.
+    private static let interval = Duration.milliseconds(250)
+
+    init(of writer: Database) throws { state = Mutex(State(version: try writer.dataVersion())) }
+
+    /// Begins to look, and goes on as long as `isWatched`; `tell` is called after each change.
+    func watch(
+        _ writer: DatabaseThreads,
+        while isWatched: @escaping @Sendable () -> Bool,
+        tell: @escaping @Sendable () -> Void
+    ) {
+        state.withLock { state in
+            guard state.task == nil, !state.isEnded else { return }
+            state.task = Task { [weak self] in
+                while isWatched(), (try? await Task.sleep(for: Self.interval)) != nil {
+                    guard let now = try? await writer.run({ try $0.dataVersion() }),
+                        let self
+                    else { break }
+                    if self.isNews(now) { tell() }
+                }
+                self?.pause()
+                // Somebody may have come after the last look: `watch` found this task and left.
+                if isWatched() { self?.watch(writer, while: isWatched, tell: tell) }
+            }
+        }
+    }
+
+    private func pause() { state.withLock { $0.task = nil } }
+
+    private func isNews(_ version: Int64) -> Bool {
+        state.withLock { state in
+            defer { state.version = version }
+            return state.version != version
+        }
+    }
+
+    func end() {
+        state.withLock { state in
+            state.isEnded = true
+            state.task?.cancel()
+        }
+    }
+
+    deinit { state.withLock { $0.task?.cancel() } }
+}
+
+extension Database {
+    fileprivate func dataVersion() throws -> Int64 { try integer("PRAGMA data_version") ?? 0 }
+}

@@ -1,0 +1,21 @@
+// StorageClass: what SQLite stores in a column of the file.
+
+import TidelineCore
+
+/// The declared type of a column of the file: what SQLite stores in it without making it another.
+enum StorageClass: String {
+    case text = "TEXT"
+    case integer = "INTEGER"
+    case real = "REAL"
+    case blob = "BLOB"
+
+    init(_ type: ColumnType) {
+        self =
+            switch type {
+            case .string, .decimal, .date, .time, .guid, .json, .enumeration: .text
+            case .integer, .boolean, .dateTime: .integer
+            case .number: .real
+            case .binary: .blob
+            }
+    }
+}

@@ -1,0 +1,56 @@
+// LiveItems: a property wrapper for SwiftUI over LiveQuery.
+//
+// Not compiled where SwiftUI is missing; docs/APPLE.md lists what was never built.
+
+#if canImport(SwiftUI)
+public import SwiftUI
+
+/// The records of a query in a view.
+///
+/// ```swift
+/// struct OpenItems: View {
+///     @LiveItems private var items: [TodoItem]
+///
+///     init(_ todos: SyncTable<TodoItem>, _ query: Query<TodoItem>) {
+///         _items = LiveItems(todos, query)
+///     }
+///
+///     var body: some View { List(items) { Text($0.text) } }
+/// }
+/// ```
+@propertyWrapper
+@MainActor
+public struct LiveItems<Record: Sendable>: @MainActor DynamicProperty {
+    @State private var place = Place()
+    private let table: SyncTable<Record>
+    private let query: Query<Record>
+
+    /// Keeps the query from one making of the view to the next.
+    @MainActor
+    private final class Place {
+        var live: LiveQuery<Record>?
+    }
+
+    /// The records of a query.
+    public init(_ table: SyncTable<Record>, _ query: Query<Record> = Query()) {
+        self.table = table
+        self.query = query
+    }
+
+    /// Begins to watch when the view is shown first.
+    public func update() {
+        if place.live == nil { place.live = LiveQuery(table, query) }
+    }
+
+    /// The records.
+    public var wrappedValue: [Record] { projectedValue.items }
+
+    /// The observable object, with `error` and `isLoading`.
+    public var projectedValue: LiveQuery<Record> {
+        if let live = place.live { return live }
+        let live = LiveQuery(table, query)
+        place.live = live
+        return live
+    }
+}
+#endif

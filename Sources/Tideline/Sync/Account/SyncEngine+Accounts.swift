@@ -1,0 +1,202 @@
+// Accounts: who is signed in, taking over work that nobody was signed in for, and letting go of what
+// belongs to an account.
+
+import TidelineCore
+
+extension SyncEngine {
+    /// Who is signed in; during a push or pull who was when it began.
+    func account() async -> AccountView { await tokens?.view() ?? .unused }
+
+    /// Runs a push or pull for the account that is signed in now, to its end: it sends nothing under
+    /// another one's token and stores nothing for another one.
+    func pinned<Result>(_ body: () async throws -> Result) async throws -> Result {
+        guard let tokens else { return try await body() }
+        return try await tokens.pinned(body)
+    }
+
+    /// Takes over, or drops, the operations that were made while nobody was signed in.
+    ///
+    /// - Returns: How many there were.
+    func adopt(_ isWanted: Bool) async throws -> Int {
+        try await noting { queue, seen in
+            guard let account = queue.account.id else { throw SyncError.notSignedIn() }
+            let operations = try queue.reader.operations(of: nil)
+            guard isWanted else {
+                try queue.drop(operations, seen: seen)
+                return operations.count
+            }
+            for var operation in operations {
+                operation.account = account
+                try queue.put(operation)
+            }
+            return operations.count
+        }
+    }
+
+    /// Removes what is here for an account: its operations, the positions of its pulls, and the rows
+    /// that no other account's query holds.
+    func purge(account: String, force: Bool) async throws {
+        try await inTurn(.purge, "purge") {
+            try await noting { queue, seen in
+                let operations = try queue.reader.operations(of: account)
+                guard force || operations.isEmpty else { throw SyncError.pendingOfAccount() }
+                try queue.drop(operations, seen: seen)
+                for table in queue.catalog.schemas.keys.sorted() {
+                    try queue.release(.signedIn(account), table)
+                    seen.note(.purged(table: table))
+                }
+            }
+        }
+    }
+}
+
+extension QueueReader {
+    /// The operations of an account, in order; nil: those that nobody was signed in for.
+    fileprivate func operations(of account: String?) throws -> [QueuedOperation] {
+        try operations().filter { $0.account.map(ItemKey.init) == account.map(ItemKey.init) }
+    }
+
+    /// The bits of the queries of a table that are this account's, or that are not.
+    func bits(of account: AccountView, _ table: String, isOwn: Bool) throws -> Int64 {
+        let query = TableQuery(filter: .equal("table", .string(table)))
+        var bits: Int64 = 0
+        for row in try store.rows(query, in: SystemTables.config) {
+            guard let key = row["key"]?.text, account.owns(key: key) == isOwn,
+                let value = row["value"]?.text, case .integer(let type) = row["keyType"]
+            else { continue }
+            switch Int(exactly: type) {
+            case QueryHold.numberType:
+                guard let number = Int(value), (1...QueryHold.shared).contains(number) else {
+                    continue
+                }
+                bits |= 1 << Int64(number)
+            case QueryHold.formerType: bits |= Int64(value) ?? 0
+            default: continue
+            }
+        }
+        return bits
+    }
+}
+
+extension QueueTransaction {
+    /// - Throws: ``SyncError`` with code `otherAccount` where one of the operations is another
+    ///   account's: neither could it take a change in, nor could a change stand behind it.
+    func checkAccount(_ operations: [QueuedOperation]) throws {
+        guard let other = operations.first(where: { !account.owns($0) }) else { return }
+        throw SyncError.otherAccount(other)
+    }
+
+    /// Operations leave the queue, and their rows become what the server is known to have.
+    fileprivate func drop(_ operations: [QueuedOperation], seen: SeenNotes) throws {
+        var rows: Set<RowKey> = []
+        for operation in operations {
+            // The first of a row knows the server's row.
+            guard rows.insert(operation.row).inserted else {
+                try remove(operation)
+                continue
+            }
+            seen.note(.takenBack(operation.row))
+            try discard(operation)
+        }
+    }
+
+    /// Lets go of what the queries of an account hold, and of rows that no other account's query
+    /// holds.
+    fileprivate func release(_ account: AccountView, _ table: String) throws {
+        let own = try reader.bits(of: account, table, isOwn: true)
+        let others = try reader.bits(of: account, table, isOwn: false)
+        let pending = try reader.pendingIDs(table)
+        var last: Value?
+        while true {
+            var query = TableQuery()
+            query.filter = last.map { Filter.greater(SystemColumn.id, $0) }
+            query.order = [SortKey(column: SystemColumn.id)]
+            query.select = [SystemColumn.id]
+            query.limit = Self.rowsAtOnce
+            let ids = try held.inner.rows(query, in: table).compactMap { $0[SystemColumn.id] }
+            for id in ids {
+                guard let row = try held.inner.row(id: id, in: table) else { continue }
+                let mask = HeldMask.bits(row) ?? 0
+                if mask & others == 0, !pending.contains(ItemKey(id.text ?? "")) {
+                    try held.inner.delete(ids: [id], in: table)
+                } else if mask & own != 0 {
+                    try held.inner.setMask(mask & ~own, of: row, in: table)
+                }
+            }
+            guard ids.count == Self.rowsAtOnce else { break }
+            last = ids.last
+        }
+        try held.setTaken(try held.taken(table) & (others | 1), table)
+        try forgetQueries(of: account, table)
+    }
+
+    private static var rowsAtOnce: Int { 1000 }
+
+    private func forgetQueries(of account: AccountView, _ table: String) throws {
+        var types = Set(PullCursor.Part.allCases.map { Int64($0.rawValue) })
+        types.formUnion([Int64(QueryHold.numberType), Int64(QueryHold.formerType)])
+        let query = TableQuery(filter: .equal("table", .string(table)))
+        let ids = try store.rows(query, in: SystemTables.config).compactMap { row -> Value? in
+            guard case .integer(let type) = row["keyType"], types.contains(type),
+                let key = row["key"]?.text, account.owns(key: key)
+            else { return nil }
+            return row["id"]
+        }
+        if !ids.isEmpty { try store.delete(ids: ids, in: SystemTables.config) }
+    }
+}
+
+extension SyncError {
+    /// Nobody is signed in, and operations wait.
+    static func signedOut() -> SyncError {
+        SyncError(
+            .unauthorized,
+            """
+            Nobody is signed in, so nothing is sent. Sign in and push again; what was done before \
+            anybody was signed in is sent after adopt(anonymousWork:).
+            """
+        )
+    }
+
+    fileprivate static func notSignedIn() -> SyncError {
+        SyncError(
+            .unauthorized,
+            "Nobody is signed in who could take the work over. Sign in, then adopt it."
+        )
+    }
+
+    /// The account changed during a push or pull.
+    static func accountChanged() -> SyncError {
+        SyncError(
+            .otherAccount,
+            """
+            Another account was signed in meanwhile, so nothing more was sent or stored for the \
+            former one. Sync again.
+            """
+        )
+    }
+
+    static func otherAccount(_ operation: QueuedOperation) -> SyncError {
+        let who =
+            operation.account == nil
+            ? "before somebody was signed in: call adopt(anonymousWork:) first"
+            : "by another account: sign in with that one, or call purge(account:force:) for it"
+        return SyncError(
+            .otherAccount,
+            """
+            Row '\(operation.itemID)' of table '\(operation.table)' has changes that were not sent, \
+            made \(who).
+            """
+        )
+    }
+
+    fileprivate static func pendingOfAccount() -> SyncError {
+        SyncError(
+            .pendingOperations,
+            """
+            The account has changes that were not pushed. Push while it is signed in, or purge with \
+            'force: true', which drops them.
+            """
+        )
+    }
+}

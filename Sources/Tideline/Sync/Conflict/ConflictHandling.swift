@@ -1,0 +1,99 @@
+// ConflictHandling: asking the app what becomes of a conflict, outside any transaction.
+//
+// What the server has was stored with the operation before, and the operation stays attempted: whoever
+// is killed here sends the same bytes again, meets the conflict again and asks again.
+
+import TidelineCore
+
+/// What a handler is shown, and what must be the same when its answer is stored.
+struct ConflictView: Sendable, Hashable {
+    /// The operation that met the conflict, and the one behind it.
+    let operation: QueuedOperation
+    let later: QueuedOperation?
+    let local: Row?
+    let server: ServerState
+
+    /// Nil where the operation is gone, or cannot be read.
+    init?(_ reader: QueueReader, of sent: QueuedOperation) throws {
+        let operations = try reader.operations(sent.table, sent.itemID)
+        guard let operation = operations.first(where: { $0.id == sent.id }),
+            operation.damage == nil, let server = operation.basis.latest
+        else { return nil }
+        self.operation = operation
+        self.server = server
+        later = operations.first { $0.id > sent.id }
+        local = try reader.store.row(id: .string(sent.itemID), in: sent.table)
+    }
+
+    var conflict: Conflict {
+        Conflict(
+            table: operation.table,
+            itemID: operation.itemID,
+            kind: operation.kind,
+            base: operation.knownBase,
+            local: local,
+            server: server.row.map(JSONRowReader.withoutDeleted)
+        )
+    }
+}
+
+extension SyncEngine {
+    /// Asks the handler until the row did not move while it decided, and stores what it said.
+    func ask(_ settling: PushSettling) async throws -> PushSettled {
+        let sent = settling.operation
+        guard case .custom(let handler) = policy(sent.table).kind else { return .gone }
+        for _ in 0..<max(1, limits.conflictsMax) {
+            guard let view = try await read({ try ConflictView($0, of: sent) }) else {
+                return .gone
+            }
+            var resolution = Resolution.fail
+            var failure: String?
+            do {
+                resolution = try await handler.decide(view.conflict, at: gate)
+                if case .write(let row) = resolution {
+                    try RowCheck.check(row, table: sent.table, id: sent.itemID)
+                }
+            } catch {
+                // Nothing is decided: the next push asks again.
+                if Task.isCancelled { return .gone }
+                (resolution, failure) = (.fail, SyncError.failedHandler(sent, error))
+            }
+            let settled = try await store(resolution, view, text(failure, settling, view.server))
+            if let settled { return settled }
+        }
+        return try await park(settling)
+    }
+
+    /// The row was edited whenever the handler had decided.
+    private func park(_ settling: PushSettling) async throws -> PushSettled {
+        let sent = settling.operation
+        let text = text(SyncError.restlessRow(sent), settling, nil)
+        return try await noting { queue, seen in
+            guard let view = try ConflictView(queue.reader, of: sent) else { return .gone }
+            return try Settlement(queue: queue).resolve(view, .fail, text, seen: seen)
+        }
+    }
+
+    private func text(
+        _ failure: String?,
+        _ settling: PushSettling,
+        _ server: ServerState?
+    ) -> ParkText {
+        var text = parkText(settling.operation, server, settling.answer)
+        if let failure { text.message = failure }
+        return text
+    }
+
+    /// Stores what was decided; nil where the row is another one than the handler was shown.
+    private func store(
+        _ resolution: Resolution,
+        _ view: ConflictView,
+        _ text: ParkText
+    ) async throws -> PushSettled? {
+        try await noting { queue, seen in
+            guard let now = try ConflictView(queue.reader, of: view.operation) else { return .gone }
+            guard now == view else { return nil }
+            return try Settlement(queue: queue).resolve(view, resolution, text, seen: seen)
+        }
+    }
+}

@@ -1,0 +1,101 @@
+// MergeRule: what becomes of one column that both sides of a conflict changed.
+
+public import TidelineCore
+
+/// What becomes of a column that both sides changed, to different values.
+///
+/// ```swift
+/// let policy = ConflictPolicy.merge([
+///     "tags": .union, "bestScore": .max, "log": .append,
+///     "visits": .custom { base, local, server in
+///         guard case .integer(let begun)? = base, case .integer(let mine) = local,
+///             case .integer(let theirs) = server
+///         else { return nil }
+///         return .integer(theirs + mine - begun)
+///     },
+/// ])
+/// ```
+///
+/// Where a rule cannot be applied, as the values are of another kind, the row is a conflict.
+public struct MergeRule: Sendable, Hashable {
+    private enum Kind: Sendable, Hashable {
+        case max
+        case min
+        case union
+        case append
+        case local
+        case server
+        case custom(Decision)
+    }
+
+    private let kind: Kind
+
+    /// The greater of two numbers, dates, texts or booleans; a value rather than null.
+    public static let max = MergeRule(kind: .max)
+
+    /// The lesser of two numbers, dates, texts or booleans; a value rather than null.
+    public static let min = MergeRule(kind: .min)
+
+    /// What either side has, but for what one of them removed: of the elements of a JSON array, else
+    /// of the lines of a text.
+    ///
+    /// The server's come first, each in its order.
+    public static let union = MergeRule(kind: .union)
+
+    /// The server's value with what was added here at its end: elements of a JSON array, or text.
+    ///
+    /// A text that is not the base with something at its end is a conflict.
+    public static let append = MergeRule(kind: .append)
+
+    /// The value of this device.
+    public static let local = MergeRule(kind: .local)
+
+    /// The server's value.
+    public static let server = MergeRule(kind: .server)
+
+    /// What a closure says; nil is a conflict.
+    ///
+    /// It is called outside any transaction, and may be called again for the same row: it must not
+    /// do anything but decide. `base` is nil where both sides inserted the row.
+    public static func custom(
+        _ decide:
+            @escaping @Sendable (_ base: Value?, _ local: Value, _ server: Value) -> Value?
+    ) -> MergeRule {
+        MergeRule(kind: .custom(Decision(decide)))
+    }
+
+    /// A closure, which is equal to itself only.
+    private final class Decision: Sendable, Hashable {
+        let decide: @Sendable (Value?, Value, Value) -> Value?
+
+        init(_ decide: @escaping @Sendable (Value?, Value, Value) -> Value?) {
+            self.decide = decide
+        }
+
+        static func == (left: Decision, right: Decision) -> Bool { left === right }
+
+        func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+    }
+
+    /// The column's value; nil for a conflict.
+    package func value(base: Value?, local: Value, server: Value) -> Value? {
+        switch kind {
+        case .local: local
+        case .server: server
+        case .max: Self.extreme(local, server, sign: 1)
+        case .min: Self.extreme(local, server, sign: -1)
+        case .union: MergedLists.union(base: base, mine: local, theirs: server)
+        case .append: MergedLists.append(base: base, mine: local, theirs: server)
+        case .custom(let decision): decision.decide(base, local, server)
+        }
+    }
+
+    private static func extreme(_ local: Value, _ server: Value, sign: Int) -> Value? {
+        if local.isNull { return server }
+        if server.isNull { return local }
+        switch local {
+        case .json, .data: return nil
+        default: return ValueOrder.compare(local, server).map { $0 * sign > 0 ? local : server }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+// MergedLists: two changes of one list, which is a JSON array or the lines of a text.
+//
+// Pure. Null is an empty list; nil is a value that is no list.
+
+import TidelineCore
+
+enum MergedLists {
+    /// What either side has, but for what one of them removed from the base.
+    static func union(base: Value?, mine: Value, theirs: Value) -> Value? {
+        if let lists = Lists(base, mine, theirs, elements) {
+            return array(lists.union, spelled: \.text)
+        }
+        guard let lists = Lists(base, mine, theirs, lines) else { return nil }
+        let text = lists.union.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "\n")
+        let hasEnd = [theirs, mine].contains { $0.text?.utf8.last == UInt8(ascii: "\n") }
+        return .string(hasEnd && !lists.union.isEmpty ? text + "\n" : text)
+    }
+
+    /// The other side's value with what this one added at its end.
+    static func append(base: Value?, mine: Value, theirs: Value) -> Value? {
+        if let lists = Lists(base, mine, theirs, elements) {
+            return array(lists.appended, spelled: \.text)
+        }
+        func bytes(_ value: Value) -> [UInt8]? {
+            value.isNull ? [] : value.text.map { Array($0.utf8) }
+        }
+        guard let lists = Lists(base, mine, theirs, bytes), lists.mine.starts(with: lists.base)
+        else { return nil }
+        return .string(String(decoding: lists.appended, as: UTF8.self))
+    }
+
+    private static func array(
+        _ elements: [JSONElement],
+        spelled text: (JSONElement) -> String
+    ) -> Value? {
+        (try? JSON("[" + elements.map(text).joined(separator: ",") + "]")).map(Value.json)
+    }
+
+    private static func elements(_ value: Value) -> [JSONElement]? {
+        switch value {
+        case .null: []
+        case .json(let document): document.elements
+        default: nil
+        }
+    }
+
+    /// A newline at the end ends the last line, and begins no other.
+    private static func lines(_ value: Value) -> [[UInt8]]? {
+        if value.isNull { return [] }
+        guard let text = value.text else { return nil }
+        let newline = UInt8(ascii: "\n")
+        var lines = text.utf8.split(separator: newline, omittingEmptySubsequences: false)
+        if lines.last?.isEmpty == true { lines.removeLast() }
+        return lines.map { Array($0) }
+    }
+}
+
+/// The three states of a list.
+private struct Lists<Element: Hashable> {
+    let base: [Element]
+    let mine: [Element]
+    let theirs: [Element]
+
+    /// Nil where one of them is no such list, or neither side is one.
+    init?(
+        _ base: Value?,
+        _ mine: Value,
+        _ theirs: Value,
+        _ list: (Value) -> [Element]?
+    ) {
+        guard !mine.isNull || !theirs.isNull, let base = list(base ?? .null),
+            let own = list(mine), let others = list(theirs)
+        else { return nil }
+        (self.base, self.mine, self.theirs) = (base, own, others)
+    }
+
+    var union: [Element] {
+        let (known, own) = (Set(base), Set(mine))
+        var seen = Set(theirs)
+        let kept = theirs.filter { own.contains($0) || !known.contains($0) }
+        return kept + mine.filter { !known.contains($0) && seen.insert($0).inserted }
+    }
+
+    var appended: [Element] {
+        // Both inserted the row, and one of the two is the other with more at its end.
+        if base.isEmpty, theirs.starts(with: mine) { return theirs }
+        if mine.starts(with: base) { return theirs + mine.dropFirst(base.count) }
+        let known = Set(base)
+        return theirs + mine.filter { !known.contains($0) }
+    }
+}

@@ -1,0 +1,82 @@
+// PushGroups: operations that one transaction of the app made, in a batch and in its answers.
+//
+// Pure. They stand next to each other in a slice: PushPreparation takes them whole.
+
+import TidelineCore
+
+package enum PushGroups {
+    /// The places of what is done as one: neighbours of one group, or an operation by itself.
+    package static func units(of operations: [QueuedOperation]) -> [Range<Int>] {
+        var units: [Range<Int>] = []
+        var start = 0
+        for index in operations.indices {
+            let next = index + 1
+            let group = operations[index].group
+            if next < operations.count, group != nil, operations[next].group == group { continue }
+            units.append(start..<next)
+            start = next
+        }
+        return units
+    }
+
+    /// Whether all of them are one group, so that fewer of them cannot be sent.
+    package static func isOne(_ operations: [QueuedOperation]) -> Bool {
+        operations.count > 1 && units(of: operations).count == 1
+    }
+
+    /// Whether any of them are a group.
+    package static func hasAny(_ operations: [QueuedOperation]) -> Bool {
+        units(of: operations).contains { $0.count > 1 }
+    }
+
+    /// The replies, so that what a group shares is said of each of it.
+    ///
+    /// A member that only tells that another one was refused is tried again when that one is, and
+    /// else waits for what becomes of that one.
+    package static func replies(
+        _ replies: [PushReply],
+        to operations: [QueuedOperation]
+    ) -> [PushReply] {
+        var result = replies
+        for unit in units(of: operations) where unit.count > 1 {
+            let isLeft = { (reply: PushReply) in
+                if case .notReached = reply { true } else { false }
+            }
+            if let left = replies[unit].first(where: isLeft) {
+                for place in unit { result[place] = left }
+                continue
+            }
+            let isStopped = { (place: Int) in
+                if case .answer(let answer) = replies[place] { answer.isGroupFailed } else { false }
+            }
+            let stopped = unit.filter(isStopped)
+            guard !stopped.isEmpty else { continue }
+            let shared = shared(
+                unit.filter { !isStopped($0) }.map { (operations[$0], replies[$0]) }
+            )
+            for place in stopped { result[place] = shared }
+        }
+        return result
+    }
+
+    /// What the answers to those of a group that tell something mean for the others.
+    private static func shared(_ causes: [(QueuedOperation, PushReply)]) -> PushReply {
+        for (operation, reply) in causes {
+            guard case .answer(let answer) = reply else { return reply }
+            switch answer.verdict(for: operation) {
+            case .retry, .unauthorized: return reply
+            case .accepted, .conflict, .rejected, .undeleted, .look: continue
+            }
+        }
+        // Nobody is named: something in between answered.
+        return causes.isEmpty ? .answer(PushAnswer(status: 503)) : .withGroup
+    }
+}
+
+extension QueuedOperation {
+    /// Whether its row is read before anything is sent: the delete of an insert that may have
+    /// arrived has no version to be measured against.
+    var mustBeRead: Bool {
+        kind == .delete && outcomeUnknown && basis.base == nil && frozen?.ifMatch == nil
+    }
+}

@@ -1,0 +1,201 @@
+// PushPreparation: freezes the operations of a slice, in one transaction.
+//
+// What one transaction of the app made is taken whole or not at all; PushPreparation+Groups.swift.
+
+import TidelineCore
+
+/// Freezes the operations of a slice.
+struct PushPreparation {
+    let queue: QueueTransaction
+    let environment: SyncEnvironment
+
+    var store: any LocalStoreWriter { queue.store }
+
+    enum Step {
+        case taken
+        case passed
+        case full
+    }
+
+    /// A slice on its way.
+    struct Work {
+        var slice: PushSlice
+        var result: PreparedSlice
+        /// The rows and the ids of the operations that were taken.
+        var rows: Set<RowKey> = []
+        var ids: Set<Int64> = []
+        /// Whether a group has the slice for itself.
+        var isClosed = false
+
+        init(_ slice: PushSlice) {
+            self.slice = slice
+            result = PreparedSlice(after: slice.after ?? QueueReader.start)
+        }
+
+        func hasRoom(for count: Int, bytes: Int) -> Bool {
+            result.operations.isEmpty
+                || result.operations.count + count <= slice.rows
+                    && result.bytes + bytes <= slice.bytes
+        }
+
+        mutating func add(_ frozen: QueuedOperation) {
+            result.bytes += frozen.frozen?.body?.utf8.count ?? 0
+            rows.insert(frozen.row)
+            ids.insert(frozen.id)
+            result.operations.append(frozen)
+        }
+    }
+
+    /// `mayBeSent` throws where nothing can be: then nothing is frozen either.
+    func prepare(_ slice: PushSlice, mayBeSent: () throws -> Void) throws -> PreparedSlice {
+        var work = Work(slice)
+        for (index, id) in slice.first.enumerated() {
+            guard let operation = try queue.reader.operation(id), operation.state != .parked else {
+                continue
+            }
+            if try take(operation, isFirst: true, &work) == .full {
+                work.result.left = Array(slice.first[index...])
+                break
+            }
+        }
+        guard var place = slice.after, work.result.left.isEmpty else {
+            return try checked(work.result, mayBeSent)
+        }
+        let ahead = Set(slice.first)
+        scan: while work.result.operations.count < slice.rows {
+            let found = try queue.reader.operations(
+                after: place,
+                limit: max(1, slice.rows - work.result.operations.count)
+            )
+            if found.isEmpty { work.result.isAtEnd = true }
+            for operation in found {
+                let isClosed =
+                    ahead.contains(operation.id) || slice.closed.contains(operation.row)
+                if !isClosed, try take(operation, isFirst: false, &work) == .full { break scan }
+                place = operation.id
+                work.result.after = place
+            }
+            if found.isEmpty { break }
+        }
+        return try checked(work.result, mayBeSent)
+    }
+
+    private func checked(
+        _ result: PreparedSlice,
+        _ mayBeSent: () throws -> Void
+    ) throws -> PreparedSlice {
+        if !result.operations.isEmpty { try mayBeSent() }
+        return result
+    }
+
+    private func take(
+        _ operation: QueuedOperation,
+        isFirst: Bool,
+        _ work: inout Work
+    ) throws -> Step {
+        if work.ids.contains(operation.id) { return .passed }
+        if operation.damage != nil, queue.account.owns(operation) {
+            work.slice.blocked.insert(operation.row)
+            try park(operation, &work.result)
+            return .passed
+        }
+        if work.slice.groups != .split, let group = operation.group {
+            let members = try queue.reader.members(of: group)
+            if members.count > 1 {
+                return try take(members, of: group, isFirst: isFirst, &work)
+            }
+        }
+        guard mayGo(operation, work) else { return .passed }
+        guard work.result.operations.count < work.slice.rows, !work.isClosed,
+            !work.rows.contains(operation.row)
+        else { return .full }
+        guard let frozen = try frozen(operation, work.slice, &work.result) else { return .passed }
+        guard work.hasRoom(for: 1, bytes: frozen.frozen?.body?.utf8.count ?? 0) else {
+            return .full
+        }
+        if frozen != operation { try queue.put(frozen) }
+        work.add(frozen)
+        return .taken
+    }
+
+    /// Whether nothing keeps it here.
+    ///
+    /// Operations of a table that the app no longer names wait until it names it again, and so do
+    /// those of another account.
+    func mayGo(_ operation: QueuedOperation, _ work: Work) -> Bool {
+        !work.slice.blocked.contains(operation.row) && queue.catalog.names(tableOf: operation)
+            && queue.account.maySend(operation)
+    }
+
+    /// The operation as it is sent; nil when there is nothing to send.
+    func frozen(
+        _ stored: QueuedOperation,
+        _ slice: PushSlice,
+        _ result: inout PreparedSlice
+    ) throws -> QueuedOperation? {
+        var operation = stored
+        if operation.frozen != nil {
+            // One that was refused with its batch was not tried.
+            guard !slice.refused.contains(operation.id) else { return operation }
+            operation.attempts += 1
+            operation.outcomeUnknown = true
+            return operation
+        }
+        operation.attempts += 1
+        let local = try store.row(id: .string(operation.itemID), in: operation.table)
+        if local == nil, operation.kind != .delete {
+            try park(operation, &result)
+            return nil
+        }
+        if operation.kind == .update, operation.basisVersion == nil, operation.basis.base == nil {
+            if operation.sendsWholeRow, let version = local?.version {
+                operation.basisVersion = version
+            } else {
+                // The server never had the row, as far as is known: without a version to be
+                // measured against, a change of it must not hit somebody else's.
+                operation.kind = .insert
+            }
+        }
+        operation.frozen = OperationRequest.frozen(
+            operation,
+            local: local,
+            basis: operation.basis,
+            schema: queue.catalog.schema(operation.table),
+            requestID: environment.makeID(),
+            now: environment.now()
+        )
+        guard operation.frozen != nil else {
+            let later = try queue.reader.operations(operation.table, operation.itemID)
+                .first { $0.id > operation.id }
+            try Settlement(queue: queue)
+                .finish(stored, later, operation.basis.lastKnown)
+            result.skipped += 1
+            return nil
+        }
+        operation.state = .attempted
+        if operation.frozen?.fault != nil {
+            let entry = operation.storedRow
+            try park(QueuedOperation(storedRow: entry, schema: queue.catalog.schema), &result)
+            return nil
+        }
+        return operation
+    }
+
+    /// An operation that cannot be sent waits for the app, with an error that says why.
+    private func park(_ operation: QueuedOperation, _ result: inout PreparedSlice) throws {
+        var parked = operation
+        parked.state = .parked
+        try queue.put(parked)
+        let error = StoredError(
+            id: environment.makeID(),
+            operation: parked,
+            statusCode: nil,
+            message: SyncError.unsendable(operation).message,
+            item: nil,
+            serverItem: nil
+        )
+        try queue.removeErrors(of: operation.id)
+        try store.put([error.row], in: SystemTables.errors)
+        result.unsendable.append(parked)
+    }
+}

@@ -1,0 +1,89 @@
+// Settlement+Resolution: what an app's handler decided about a conflict, in one transaction.
+//
+// The handler saw the row with all its edits, so what it says holds for the operation behind, too.
+
+import TidelineCore
+
+extension Settlement {
+    func resolve(
+        _ view: ConflictView,
+        _ resolution: Resolution,
+        _ text: ParkText,
+        seen: SeenNotes
+    ) throws -> PushSettled {
+        let (operation, later, server) = (view.operation, view.later, view.server)
+        switch resolution {
+        case .fail:
+            return try park(operation, later, server, text)
+        case .local:
+            let again = ConflictRules.onTop(operation, server)
+            try sendAgain(again, operation, later, server)
+            return .again
+        case .server:
+            try drop(view)
+            seen.note(.takenBack(operation.row))
+            try apply(server, operation.table, operation.itemID)
+            return .completed
+        case .delete:
+            return try delete(view, seen: seen)
+        case .write(let row):
+            try write(row, view, seen: seen)
+            return .again
+        }
+    }
+
+    private func drop(_ view: ConflictView) throws {
+        try queue.remove(view.operation)
+        if let later = view.later { try queue.remove(later) }
+    }
+
+    private func delete(_ view: ConflictView, seen: SeenNotes) throws -> PushSettled {
+        let (table, id) = (view.operation.table, view.operation.itemID)
+        try queue.store.delete(ids: [.string(id)], in: table)
+        guard case .row = view.server else {
+            try drop(view)
+            seen.note(.takenBack(view.operation.row))
+            return .completed
+        }
+        var operation = view.operation
+        operation.kind = .delete
+        try replace(view, with: operation)
+        return .again
+    }
+
+    private func write(_ row: Row, _ view: ConflictView, seen: SeenNotes) throws {
+        let (table, id) = (view.operation.table, view.operation.itemID)
+        var operation = view.operation
+        operation.kind = .update
+        var new = view.server.row.map(JSONRowReader.withoutDeleted) ?? Row()
+        for (name, value) in RowMerge.payload(row) { new[name] = value }
+        new["id"] = .string(id)
+        try replace(view, with: operation)
+        try queue.store.put([new], in: table)
+        if let server = view.server.row { try queue.confirmHolders(of: server, table) }
+        if let local = view.local {
+            seen.edited(local, to: new, table: table)
+        } else {
+            seen.note(.inserted(operation.row, new))
+        }
+    }
+
+    /// The operation goes out on top of the server's state, and takes in what stands behind it.
+    private func replace(_ view: ConflictView, with operation: QueuedOperation) throws {
+        var again = ConflictRules.onTop(operation, view.server)
+        if let later = view.later {
+            try queue.remove(later)
+            again = try queue.joined(again, with: later)
+        }
+        again.basis = operation.basis
+        if case .row(let row) = view.server, again.kind == .update {
+            // Only what differs from the server's row is sent.
+            again.basis = RowBasis(base: row)
+            again.basisVersion = nil
+            again.sendsWholeRow = false
+        } else {
+            again.basis.latest = view.server
+        }
+        try queue.put(again)
+    }
+}

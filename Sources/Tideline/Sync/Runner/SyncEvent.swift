@@ -1,0 +1,135 @@
+// SyncEvent: a step of a push or a pull, as a type that can grow.
+
+/// A step of a push or a pull.
+///
+/// More kinds may come: pass over those that you do not know.
+///
+/// ```swift
+/// for await event in client.syncContext.events {
+///     switch event.kind {
+///     case .pushFinished: show("\(event.completed ?? 0) sent, \(event.parked ?? 0) wait")
+///     case .pageApplied: show("\(event.applied ?? 0) rows came")
+///     default: break
+///     }
+/// }
+/// ```
+public struct SyncEvent: Sendable, Hashable {
+    /// What happened.
+    public struct Kind: Sendable, Hashable, CustomStringConvertible {
+        /// The name of the kind.
+        public let description: String
+
+        private init(_ name: String) { description = name }
+
+        /// A push began; `pending` operations are in the queue.
+        public static let pushStarted = Self("pushStarted")
+        /// The server accepted an operation: `operation` of the row `itemID` in `table`.
+        public static let operationCompleted = Self("operationCompleted")
+        /// An operation is parked, because the server rejected it, or because it cannot be sent.
+        public static let operationParked = Self("operationParked")
+        /// A push ended; `completed` operations were accepted, and `parked` ones wait for the app.
+        public static let pushFinished = Self("pushFinished")
+        /// A pull of `table` began.
+        public static let pullStarted = Self("pullStarted")
+        /// A page was stored: `applied` rows came, `removed` ones went.
+        public static let pageApplied = Self("pageApplied")
+        /// A pull of `table` ended.
+        public static let pullFinished = Self("pullFinished")
+        /// A pull that had begun ended with an error of this `code`; what was stored before stays.
+        public static let pullFailed = Self("pullFailed")
+    }
+
+    /// What happened.
+    public var kind: Kind
+    /// The table that it happened in.
+    public var table: String?
+    /// The row that it happened to.
+    public var itemID: String?
+    /// What the operation does.
+    public var operation: OperationKind?
+    /// How many operations were in the queue.
+    public var pending: Int?
+    /// How many operations the server accepted.
+    public var completed: Int?
+    /// How many operations wait for the app.
+    public var parked: Int?
+    /// How many rows came.
+    public var applied: Int?
+    /// How many rows went.
+    public var removed: Int?
+    /// Why it failed.
+    public var code: SyncError.Code?
+
+    /// An event of a kind; what it tells more is set behind.
+    public init(_ kind: Kind, table: String? = nil) {
+        self.kind = kind
+        self.table = table
+    }
+
+    /// A push began with so many operations in the queue.
+    public static func pushStarted(pending: Int) -> SyncEvent {
+        var event = SyncEvent(.pushStarted)
+        event.pending = pending
+        return event
+    }
+
+    /// The server accepted an operation.
+    public static func operationCompleted(
+        table: String,
+        itemID: String,
+        kind: OperationKind
+    ) -> SyncEvent {
+        var event = SyncEvent(.operationCompleted, table: table)
+        event.itemID = itemID
+        event.operation = kind
+        return event
+    }
+
+    /// An operation is parked.
+    public static func operationParked(
+        table: String,
+        itemID: String,
+        kind: OperationKind
+    ) -> SyncEvent {
+        var event = SyncEvent(.operationParked, table: table)
+        event.itemID = itemID
+        event.operation = kind
+        return event
+    }
+
+    /// A push ended; `parked` counts the operations that wait for the app.
+    public static func pushFinished(completed: Int, parked: Int) -> SyncEvent {
+        var event = SyncEvent(.pushFinished)
+        event.completed = completed
+        event.parked = parked
+        return event
+    }
+
+    /// A pull began.
+    public static func pullStarted(table: String) -> SyncEvent {
+        SyncEvent(.pullStarted, table: table)
+    }
+
+    /// A page was stored.
+    public static func pageApplied(table: String, applied: Int, removed: Int) -> SyncEvent {
+        var event = SyncEvent(.pageApplied, table: table)
+        event.applied = applied
+        event.removed = removed
+        return event
+    }
+
+    /// A pull ended.
+    public static func pullFinished(table: String, applied: Int, removed: Int) -> SyncEvent {
+        var event = SyncEvent(.pullFinished, table: table)
+        event.applied = applied
+        event.removed = removed
+        return event
+    }
+
+    /// A pull that had begun ended with an error; what was stored before stays.
+    public static func pullFailed(table: String, code: SyncError.Code) -> SyncEvent {
+        var event = SyncEvent(.pullFailed, table: table)
+        event.code = code
+        return event
+    }
+}

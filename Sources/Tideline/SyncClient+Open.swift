@@ -1,0 +1,53 @@
+// open: a client and its store in one step.
+
+public import Foundation
+public import TidelineCore
+
+extension SyncClient {
+    /// Makes a client and opens its store in one step.
+    ///
+    /// The parameters are those of the initialiser and of
+    /// ``SyncContext/initialize(store:tables:schemas:conflicts:tableConflicts:)``.
+    ///
+    /// ```swift
+    /// let client = try await SyncClient.open(
+    ///     endpoint: URL(string: "https://todo.example.com")!,
+    ///     store: try SQLiteStore(path: "todo.sqlite"),
+    ///     tables: [TodoItem.self]
+    /// )
+    /// ```
+    public static func open(
+        endpoint: URL,
+        store: any LocalStore,
+        tables: [any SyncRecord.Type],
+        schemas: [TableSchema] = [],
+        conflicts: ConflictPolicy = .fail,
+        tableConflicts: [String: ConflictPolicy] = [:],
+        generation: ServerGeneration = .automatic,
+        transport: (any Transport)? = nil,
+        authentication: (any Authentication)? = nil,
+        limits: SyncLimits = SyncLimits(),
+        log: (any SyncLog)? = nil,
+        allowsInsecureEndpoint: Bool = false,
+        environment: SyncEnvironment = .live
+    ) async throws -> SyncClient {
+        let client = SyncClient(
+            endpoint: endpoint,
+            generation: generation,
+            transport: transport,
+            authentication: authentication,
+            limits: limits,
+            log: log,
+            allowsInsecureEndpoint: allowsInsecureEndpoint,
+            environment: environment
+        )
+        try await client.syncContext.initialize(
+            store: store,
+            tables: tables,
+            schemas: schemas,
+            conflicts: conflicts,
+            tableConflicts: tableConflicts
+        )
+        return client
+    }
+}

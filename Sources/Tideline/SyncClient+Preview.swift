@@ -1,0 +1,59 @@
+// SyncClient: a client for previews and tests: a store in memory, and no network.
+
+import Foundation
+
+extension SyncClient {
+    /// A client with a store in memory and without a network, a fresh one for each call: for previews
+    /// of views, and for tests.
+    ///
+    /// ```swift
+    /// let client = try await SyncClient.preview(seed: [TodoItem(text: "Buy milk")])
+    /// let todos = try client.syncTable(TodoItem.self)
+    /// ```
+    ///
+    /// What the app changes is queued as ever; a push fails as one without a network.
+    ///
+    /// - Parameters:
+    ///   - seed: The records that are there, as if the server had given them; nothing is queued.
+    ///   - tables: The record types; those of the seed need not be named.
+    /// - Returns: A client whose context is initialised.
+    /// - Throws: ``SyncError`` when a schema cannot be derived, or a record cannot be stored.
+    public static func preview(
+        seed: [any SyncRecord] = [],
+        tables: [any SyncRecord.Type] = []
+    ) async throws -> SyncClient {
+        let client = SyncClient(
+            endpoint: URL(string: "http://127.0.0.1") ?? URL(filePath: "/"),
+            transport: NoNetwork()
+        )
+        var types: [String: any SyncRecord.Type] = [:]
+        for type in tables + seed.map({ Swift.type(of: $0) }) { types[type.tableName] = type }
+        try await client.syncContext.initialize(
+            store: SQLiteStore(path: ":memory:"),
+            tables: types.keys.sorted().compactMap { types[$0] }
+        )
+        let engine = try client.syncContext.engine()
+        let rows = try seed.map { (type(of: $0).tableName, try $0.rowOfServer(client, engine)) }
+        try await engine.transaction { queue in
+            for (table, row) in rows { try queue.store.put([row], in: table) }
+        }
+        return client
+    }
+}
+
+extension SyncRecord {
+    /// The record as the server would have given it.
+    fileprivate func rowOfServer(_ client: SyncClient, _ engine: SyncEngine) throws -> Row {
+        var row = try client.syncTable(Self.self).coder.encode(self)
+        if row.id.isEmpty { row["id"] = .string(engine.environment.makeID()) }
+        if row.version == nil { row[SystemColumn.version] = "AAAAAAAAAAE=" }
+        return row
+    }
+}
+
+/// Carries nothing.
+private struct NoNetwork: Transport {
+    func send(_ request: TransportRequest) async throws -> TransportResponse {
+        throw TransportError(.cannotConnect, "A preview has no network.", outcomeIsUnknown: false)
+    }
+}

@@ -1,0 +1,41 @@
+// Changes of many records of a table in one transaction.
+
+import TidelineCore
+
+extension SyncTable {
+    /// Changes records and queues their updates, in order: all of them or none.
+    ///
+    /// - Returns: The records as stored.
+    /// - Throws: ``SyncError`` as ``update(_:)-(Record)`` for the first record that cannot be stored;
+    ///   nothing is changed then.
+    @discardableResult
+    @concurrent
+    public func update(_ records: [Record]) async throws -> [Record] {
+        try await inTransaction { table in try records.map { try table.update($0) } }
+    }
+
+    /// Removes records and queues their deletes, in order: all of them or none.
+    ///
+    /// Those that are not here are left alone.
+    @concurrent
+    public func delete(_ records: [Record]) async throws {
+        try await inTransaction { table in for record in records { try table.delete(record) } }
+    }
+
+    /// Removes the records with these ids and queues their deletes, in order: all of them or none.
+    ///
+    /// Unknown ids are left alone.
+    @concurrent
+    public func delete(ids: [String]) async throws {
+        try await inTransaction { table in for id in ids { try table.delete(id: id) } }
+    }
+
+    private func inTransaction<Result: Sendable>(
+        _ body: @escaping @Sendable (TransactionTable<Record>) throws -> Result
+    ) async throws -> Result {
+        let coder = coder
+        return try await engine.transaction(of: { transaction in
+            try body(TransactionTable(transaction: transaction, coder: coder))
+        })
+    }
+}

@@ -1,0 +1,53 @@
+// CertificateAuthorities: authorities of a file that URLSession trusts beside the system's.
+
+#if canImport(Darwin)
+import Foundation
+import Security
+
+/// The delegate of a session that trusts the authorities of a PEM file, too.
+final class CertificateAuthorities: NSObject, URLSessionDelegate, Sendable {
+    /// The certificates in DER; nil when the file cannot be read or has none.
+    private let certificates: [Data]?
+
+    init(path: String) {
+        let text = try? String(contentsOf: URL(filePath: path), encoding: .utf8)
+        certificates = text.flatMap(Self.certificates)
+    }
+
+    /// - Throws: ``TransportError`` when the file has no certificate.
+    func check() throws {
+        guard certificates == nil else { return }
+        throw TransportError.invalidRequest(
+            "The file of certificate authorities cannot be read, or has no certificate in PEM."
+        )
+    }
+
+    private static func certificates(inPEM text: String) -> [Data]? {
+        let parts = text.components(separatedBy: "-----BEGIN CERTIFICATE-----").dropFirst()
+        let found = parts.compactMap { part -> Data? in
+            guard let body = part.components(separatedBy: "-----END CERTIFICATE-----").first else {
+                return nil
+            }
+            return Data(base64Encoded: body, options: .ignoreUnknownCharacters)
+        }
+        return found.isEmpty ? nil : found
+    }
+
+    /// What these authorities do not vouch for is judged by the system, which says what is wrong.
+    func urlSession(
+        _ session: URLSession,
+        didReceive challenge: URLAuthenticationChallenge
+    ) async -> (URLSession.AuthChallengeDisposition, URLCredential?) {
+        guard let trust = challenge.protectionSpace.serverTrust else {
+            return (.performDefaultHandling, nil)
+        }
+        let anchors = (certificates ?? []).compactMap {
+            SecCertificateCreateWithData(nil, $0 as CFData)
+        }
+        SecTrustSetAnchorCertificates(trust, anchors as CFArray)
+        SecTrustSetAnchorCertificatesOnly(trust, false)
+        guard SecTrustEvaluateWithError(trust, nil) else { return (.performDefaultHandling, nil) }
+        return (.useCredential, URLCredential(trust: trust))
+    }
+}
+#endif

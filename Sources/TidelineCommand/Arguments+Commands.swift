@@ -1,0 +1,238 @@
+// Arguments+Commands: what each command takes.
+
+import Foundation
+import TidelineServer
+
+extension Arguments {
+    static func serve(_ words: [String]) throws -> Arguments {
+        let words = try Words(
+            of: "serve",
+            words,
+            options: ["--config", "--database", "--listen"],
+            flags: ["--dynamic-schema"]
+        )
+        return words.wantsHelp ? .help : .serve(try configuration(words))
+    }
+
+    static func certificate(_ words: [String]) throws -> Arguments {
+        let words = try Words(of: "certificate", words, options: ["--host", "--directory"])
+        guard !words.wantsHelp else { return .help }
+        let hosts = words.options["--host"]?.split(separator: ",").map(String.init) ?? []
+        guard !hosts.isEmpty else {
+            throw UsageError(
+                "--host is missing: a name or address by which devices reach the server."
+            )
+        }
+        let directory = words.options["--directory"] ?? "certificates"
+        return .certificate(hosts: hosts, directory: directory)
+    }
+
+    static func backup(_ words: [String]) throws -> Arguments {
+        let words = try Words(
+            of: "backup",
+            words,
+            options: ["--config", "--database"],
+            flags: ["--json"],
+            name: "FILE",
+            needsName: false
+        )
+        guard !words.wantsHelp else { return .help }
+        let configuration = try configuration(words)
+        if words.names.isEmpty {
+            guard case .postgres = configuration.database else {
+                throw UsageError("backup needs FILE; see tideline --help.")
+            }
+        }
+        return .backup(configuration, file: words.names.first, isJSON: words.isJSON)
+    }
+
+    static func restore(_ words: [String]) throws -> Arguments {
+        let words = try Words(
+            of: "restore",
+            words,
+            options: ["--config", "--database"],
+            flags: ["--json"],
+            name: "FILE"
+        )
+        guard !words.wantsHelp, let file = words.names.first else { return .help }
+        return .restore(try configuration(words), backup: file, isJSON: words.isJSON)
+    }
+
+    static func purgeTombstones(_ words: [String]) throws -> Arguments {
+        let words = try Words(
+            of: "purge-tombstones",
+            words,
+            options: ["--days", "--tables", "--config", "--database"],
+            flags: ["--json"]
+        )
+        guard !words.wantsHelp else { return .help }
+        guard let days = words.options["--days"].flatMap({ Int($0) }), (0...36_500).contains(days)
+        else {
+            throw UsageError("--days: a number of days from 0 to 36500 is expected.")
+        }
+        return .purgeTombstones(
+            try configuration(words),
+            tables: words.options["--tables"]?.split(separator: ",").map(String.init),
+            days: days,
+            isJSON: words.isJSON
+        )
+    }
+
+    static func inspect(_ words: [String]) throws -> Arguments {
+        let words = try Words(of: "inspect", words, options: [], flags: ["--json"], name: "FILE")
+        guard !words.wantsHelp, let file = words.names.first else { return .help }
+        return .inspect(file: file, isJSON: words.isJSON)
+    }
+
+    static func doctor(_ words: [String]) throws -> Arguments {
+        let names = ["--server", "--token", "--store", "--authority"]
+        let words = try Words(of: "doctor", words, options: names, flags: ["--json"])
+        guard !words.wantsHelp else { return .help }
+        guard let text = words.options["--server"], let url = URL(string: text),
+            ["http", "https"].contains(url.scheme), url.host != nil
+        else {
+            throw UsageError("--server: an address such as https://todo.example is expected.")
+        }
+        var token: String?
+        if let path = words.options["--token"] {
+            guard let data = FileManager.default.contents(atPath: path) else {
+                throw UsageError("--token: \(reason(path))")
+            }
+            token = String(decoding: data, as: UTF8.self)
+                .trimmingCharacters(in: .whitespacesAndNewlines)
+        }
+        let doctor = Doctor(
+            server: url,
+            token: token,
+            store: words.options["--store"],
+            authority: words.options["--authority"]
+        )
+        return .doctor(doctor, isJSON: words.isJSON)
+    }
+
+    static func restored(_ words: [String]) throws -> Arguments {
+        let words = try Words(of: "restored", words, options: ["--config", "--database"])
+        return words.wantsHelp ? .help : .restored(try configuration(words))
+    }
+
+    static func migrate(_ words: [String]) throws -> Arguments {
+        let words = try Words(
+            of: "migrate",
+            words,
+            options: ["--config", "--database"],
+            flags: ["--apply", "--dry-run", "--dynamic-schema"]
+        )
+        guard !words.wantsHelp else { return .help }
+        let (isApplied, isDry) = (
+            words.flags.contains("--apply"), words.flags.contains("--dry-run")
+        )
+        guard !(isApplied && isDry) else {
+            throw UsageError("--apply and --dry-run do not go together.")
+        }
+        return .migrate(try configuration(words), isApplied: isApplied, showsSQL: isDry)
+    }
+
+    static func copy(_ words: [String]) throws -> Arguments {
+        let words = try Words(of: "copy", words, options: ["--from", "--to"])
+        guard !words.wantsHelp else { return .help }
+        func database(_ name: String) throws -> ServerConfiguration.Database {
+            guard words.options[name] != nil else {
+                throw UsageError("\(name) is missing: sqlite:PATH or postgres://…")
+            }
+            var configuration = ServerConfiguration()
+            try set(name, words.options) { text throws(ConfigurationError) in
+                try configuration.setDatabase(text)
+            }
+            return configuration.database
+        }
+        return .copy(from: try database("--from"), to: try database("--to"))
+    }
+
+    // MARK: - The configuration
+
+    private static func configuration(_ words: Words) throws -> ServerConfiguration {
+        var configuration = try Self.configuration(words.options["--config"])
+        if words.flags.contains("--dynamic-schema") { configuration.dynamicSchema = true }
+        try set("--database", words.options) { text throws(ConfigurationError) in
+            try configuration.setDatabase(text)
+        }
+        try set("--listen", words.options) { text throws(ConfigurationError) in
+            try configuration.setListen(text)
+        }
+        return configuration
+    }
+
+    static func readToken(_ words: [String]) throws -> Arguments {
+        let names = ["--config", "--subject", "--expires"]
+        let given = try Words(of: "token", words, options: names)
+        guard !given.wantsHelp else { return .help }
+        guard let path = given.options["--config"] else {
+            throw UsageError("--config is missing: the token is for the server of a configuration.")
+        }
+        guard let subject = given.options["--subject"], !subject.isEmpty else {
+            throw UsageError("--subject is missing: whom the token is for.")
+        }
+        var seconds = 86_400
+        if let text = given.options["--expires"] {
+            guard let value = Int(text), (1...secondsMax).contains(value) else {
+                throw UsageError(
+                    "--expires: a number of seconds from 1 to \(secondsMax) is expected."
+                )
+            }
+            seconds = value
+        }
+        let configuration = try Self.configuration(path)
+        return .token(configuration, subject: subject, lifetime: .seconds(seconds))
+    }
+
+    /// Ten years.
+    private static let secondsMax = 315_360_000
+
+    private static func set(
+        _ name: String,
+        _ options: [String: String],
+        _ body: (String) throws(ConfigurationError) -> Void
+    ) throws {
+        guard let value = options[name] else { return }
+        do {
+            try body(value)
+        } catch {
+            throw UsageError("\(name): \(error).")
+        }
+    }
+
+    private static func configuration(_ path: String?) throws -> ServerConfiguration {
+        guard let path else {
+            var configuration = ServerConfiguration()
+            configuration.tables = [
+                TableDefinition(
+                    "TodoItem",
+                    columns: [
+                        ColumnDefinition("text", .string), ColumnDefinition("complete", .boolean),
+                    ]
+                )
+            ]
+            return configuration
+        }
+        guard let data = FileManager.default.contents(atPath: path) else {
+            throw UsageError("--config: \(reason(path))")
+        }
+        do {
+            let directory = URL(filePath: path).deletingLastPathComponent().path
+            return try ServerConfiguration(json: Array(data), directory: directory)
+        } catch {
+            throw UsageError("The configuration in '\(path)' has faults:\n\(error)")
+        }
+    }
+
+    /// Why the file cannot be read.
+    private static func reason(_ path: String) -> String {
+        var isFolder = ObjCBool(false)
+        guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) else {
+            return "there is no file '\(path)'."
+        }
+        return isFolder.boolValue
+            ? "'\(path)' is a folder; a JSON file is expected."
+            : "the file '\(path)' may not be read by this user."
+    }
+}

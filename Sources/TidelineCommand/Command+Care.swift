@@ -1,0 +1,167 @@
+// Command+Care: what an operator does beside serving: certificates, and the database as a file.
+
+import Foundation
+import TidelineServer
+import TidelineServerCore
+
+/// What was not done, and why.
+struct Failure: Error {
+    var task: String
+    var cause: any Error
+}
+
+// MARK: - Certificates
+
+extension Command {
+    static func makeCertificate(for hosts: [String], in directory: String) throws {
+        let made = try naming("No certificate was made") {
+            try ServerCertificate.make(hosts: hosts, directory: directory)
+        }
+        print(made.description)
+    }
+}
+
+// MARK: - The database
+
+extension Command {
+    private static func tell(_ line: String) { print(line) }
+
+    private static func naming<Result>(
+        _ task: String,
+        _ body: () throws -> Result
+    ) throws
+        -> Result
+    {
+        do {
+            return try body()
+        } catch {
+            throw Failure(task: task, cause: error)
+        }
+    }
+
+    static func backup(
+        _ configuration: ServerConfiguration,
+        _ file: String?,
+        _ isJSON: Bool
+    ) throws {
+        let database = try naming("No backup was made") { try ServerDatabase(configuration) }
+        guard let file else { return try advise(database, isJSON) }
+        let bytes = try naming("No backup was made") { try database.backup(to: file) }
+        guard !isJSON else {
+            return tell(Report(["file": .text(file), "bytes": .integer(bytes)]).json)
+        }
+        tell("backup in \(file), \(bytes) bytes")
+    }
+
+    /// Says how a database in PostgreSQL is backed up; the exit code tells whether that is set up.
+    private static func advise(_ database: ServerDatabase, _ isJSON: Bool) throws {
+        let advice = try naming("Nothing is known of backups") { try database.backupAdvice() }
+        guard let advice else { throw UsageError("backup needs FILE; see tideline --help.") }
+        if isJSON {
+            tell(
+                Report([
+                    "isReady": .flag(advice.isReady),
+                    "advice": .text(advice.description),
+                ])
+                .json
+            )
+        } else {
+            tell(advice.description)
+        }
+        if !advice.isReady { exit(1) }
+    }
+
+    static func copy(
+        from source: ServerConfiguration.Database,
+        to target: ServerConfiguration.Database
+    ) throws {
+        var counts: [(part: String, count: Int)] = []
+        try naming("The copy is not whole") {
+            try ServerDatabase.copy(from: source, to: target) { part, count in
+                if counts.last?.part == part {
+                    counts[counts.count - 1].count += count
+                } else {
+                    counts.append((part, count))
+                }
+            }
+        }
+        for (part, count) in counts where count > 0 { tell("\(part): \(count)") }
+        tell("Copied. Devices notice nothing when a server with the same tables serves the copy.")
+    }
+
+    static func restore(
+        _ configuration: ServerConfiguration,
+        _ backup: String,
+        _ isJSON: Bool
+    ) throws {
+        let (epoch, former) = try naming("Nothing was restored") {
+            try ServerDatabase(configuration).restore(from: backup)
+        }
+        guard !isJSON else {
+            let report = Report(["epoch": .text(epoch), "former": Report.Item(former)])
+            return tell(report.json)
+        }
+        if let former { tell("the database that was there is now \(former)") }
+        tell("restored; new epoch \(epoch): clients keep their changes and pull everything anew")
+    }
+
+    static func purgeTombstones(
+        _ configuration: ServerConfiguration,
+        _ tables: [String]?,
+        _ days: Int,
+        _ isJSON: Bool
+    ) throws {
+        let removed = try naming("No deleted rows were removed") {
+            try ServerDatabase(configuration).purgeTombstones(of: tables, olderThan: days)
+        }
+        let report = Report([
+            "tables": .list(
+                removed.map {
+                    Report(["name": .text($0.table), "removed": .integer(Int64($0.rows))])
+                }
+            )
+        ])
+        tell(isJSON ? report.json : report.text)
+    }
+
+    static func inspect(_ file: String, _ isJSON: Bool) throws {
+        let report = try naming("The file cannot be told of") {
+            try FileInspection.report(of: file)
+        }
+        tell(isJSON ? report.json : report.text)
+    }
+
+    static func restored(_ configuration: ServerConfiguration) throws {
+        let epoch = try naming("The database has no new epoch") {
+            try ServerDatabase(configuration).renewEpoch()
+        }
+        tell("new epoch \(epoch): clients keep their changes and pull everything anew")
+    }
+
+    static func migrate(
+        _ configuration: ServerConfiguration,
+        isApplied: Bool,
+        showsSQL: Bool
+    ) throws {
+        let plan = try naming("The tables were not changed") {
+            let database = try ServerDatabase(configuration)
+            return isApplied ? try database.migrate() : try database.migrationPlan()
+        }
+        if !plan.steps.isEmpty { tell(plan.description) }
+        if showsSQL, !plan.isEmpty {
+            for statement in plan.statements { tell("\n" + statement + ";") }
+        }
+        if plan.isEmpty {
+            tell("Nothing to do: the tables are as declared.")
+        } else if isApplied {
+            tell("Done.")
+        } else {
+            tell(
+                """
+                Nothing was changed yet. Make a backup (tideline backup FILE), stop the server, \
+                then do it: tideline migrate --apply
+                """
+            )
+        }
+    }
+}

@@ -1,0 +1,243 @@
+// Doctor: asks a server what a device would ask, and says what stands against syncing.
+//
+// It only reads. What it finds are sentences with what to do.
+
+import Foundation
+import Tideline
+import TidelineCore
+import TidelineServer
+import TidelineServerCore
+
+struct Doctor: Sendable {
+    let server: URL
+    let token: String?
+    let store: String?
+    let authority: String?
+
+    /// Beyond it a server takes no name of a write (docs/PROTOCOL.md).
+    private static let clockFault = 300.0
+    private static let clockWarning = 60.0
+    private static let tries = 3
+
+    /// Microseconds since 1970.
+    private static var now: Int64 { ServerEnvironment.live.now() }
+
+    func findings() async -> Findings {
+        var findings = Findings()
+        let transport = CurlTransport(certificateAuthorities: authority)
+        let asker = Asker(server: server, token: token, transport: transport)
+        guard await reach(asker, &findings) else { return findings }
+        await checkReadiness(asker, &findings)
+        await checkToken(asker, &findings)
+        guard let store else { return findings }
+        do {
+            let report = try FileInspection.report(of: store)
+            await checkStore(report, asker, &findings)
+        } catch {
+            findings.add("store", .fault, "\(error)")
+        }
+        return findings
+    }
+
+    // MARK: - The server
+
+    /// Whether there is an answer at all; tells the way there and back, and the clock.
+    private func reach(_ asker: Asker, _ findings: inout Findings) async -> Bool {
+        var best = Int64.max
+        var answer: TransportResponse?
+        for _ in 0..<Self.tries {
+            let start = Self.now
+            do {
+                answer = try await asker.get("/health", signed: false)
+            } catch {
+                findings.add("reach", .fault, "There is no answer from \(server): \(error)")
+                return false
+            }
+            best = min(best, Self.now - start)
+        }
+        guard let answer, answer.status == 200 else {
+            findings.add(
+                "reach",
+                .fault,
+                "\(server)/health is answered with \(answer?.status ?? 0). Is the address that of a "
+                    + "Tideline server, and does the proxy pass /health on?"
+            )
+            return false
+        }
+        let milliseconds = max(0, best) / 1000 + 1
+        findings.add("reach", .fine, "\(server) answers within \(milliseconds) ms.")
+        if server.scheme == "http", !["127.0.0.1", "localhost", "::1"].contains(server.host ?? "") {
+            findings.add(
+                "encryption",
+                .warning,
+                "The address is plain http: tokens and rows can be read on their way. Use https."
+            )
+        }
+        checkClock(answer, &findings)
+        return true
+    }
+
+    private func checkClock(_ answer: TransportResponse, _ findings: inout Findings) {
+        guard let text = answer.headers["Date"], let sent = HTTPDate.seconds(text) else {
+            return findings.add("clock", .warning, "The server's answers have no Date.")
+        }
+        let apart = abs(Double(Self.now) / 1_000_000 - Double(sent))
+        let seconds = Int(apart)
+        switch apart {
+        case Self.clockFault...:
+            findings.add(
+                "clock",
+                .fault,
+                "The clocks are \(seconds) s apart. Beyond 300 s tokens and names of writes are "
+                    + "refused: set the clock that is wrong (ntp)."
+            )
+        case Self.clockWarning...:
+            findings.add("clock", .warning, "The clocks are \(seconds) s apart: set the wrong one.")
+        default: findings.add("clock", .fine, "The clocks are \(seconds) s apart.")
+        }
+    }
+
+    private func checkReadiness(_ asker: Asker, _ findings: inout Findings) async {
+        do {
+            let answer = try await asker.get("/health/ready", signed: false)
+            if answer.status == 200 {
+                findings.add("ready", .fine, "The server takes writes.")
+            } else {
+                findings.add("ready", .fault, "The server takes no writes: \(asker.reason(answer))")
+            }
+        } catch {
+            findings.add("ready", .fault, "The readiness is not told: \(error)")
+        }
+    }
+
+    /// A table that nobody has: a bad token is refused before anybody looks for it.
+    private func checkToken(_ asker: Asker, _ findings: inout Findings) async {
+        guard token != nil else { return }
+        do {
+            let answer = try await asker.get("/tables/tideline-doctor?$top=1", signed: true)
+            if answer.status == 401 {
+                findings.add("token", .fault, "The token is refused: \(asker.reason(answer))")
+            } else {
+                findings.add("token", .fine, "The token is not refused.")
+            }
+        } catch {
+            findings.add("token", .fault, "The token cannot be tried: \(error)")
+        }
+    }
+
+    // MARK: - A device's store
+
+    private func checkStore(
+        _ report: Report,
+        _ asker: Asker,
+        _ findings: inout Findings
+    ) async {
+        guard report["kind"] == .text("store") else {
+            return findings.add("store", .fault, "The file is no store of a device.")
+        }
+        let (queued, parked) = (report.integer("queued"), report.integer("errorCount"))
+        findings.add("queue", .fine, "\(queued) operations wait to be sent.")
+        if parked > 0 {
+            findings.add(
+                "errors",
+                .warning,
+                "\(parked) operations were rejected and wait for the app: see tideline inspect."
+            )
+        }
+        for table in report.reports("tables") {
+            guard let name = table.string("name") else { continue }
+            let cursors = report.reports("cursors").filter { $0.string("table") == name }
+            await checkTable(name, cursors, asker, &findings)
+        }
+    }
+
+    private func checkTable(
+        _ name: String,
+        _ cursors: [Report],
+        _ asker: Asker,
+        _ findings: inout Findings
+    ) async {
+        let place = "table \(name)"
+        let allowed = CharacterSet.urlPathAllowed.subtracting(CharacterSet(charactersIn: "/"))
+        guard let path = name.addingPercentEncoding(withAllowedCharacters: allowed) else { return }
+        let answer: TransportResponse
+        do {
+            answer = try await asker.get("/tables/\(path)?$top=1", signed: true)
+        } catch {
+            return findings.add(place, .fault, "It cannot be asked for: \(error)")
+        }
+        switch answer.status {
+        case 200: break
+        case 401:
+            return findings.add(place, .fault, "It needs a token: give one with --token.")
+        case 403:
+            return findings.add(place, .fault, "Its rows are not for this user: see permissions.")
+        case 404:
+            return findings.add(
+                place,
+                .fault,
+                "The server has no such table: declare it in the server's configuration."
+            )
+        default:
+            return findings.add(
+                place,
+                .fault,
+                "It is answered with \(answer.status): \(asker.reason(answer))"
+            )
+        }
+        let epoch = answer.headers["Tideline-Epoch"]
+        let others = cursors.filter { $0.string("epoch") != nil && $0.string("epoch") != epoch }
+        if others.isEmpty {
+            findings.add(
+                place,
+                .fine,
+                "It is served, and \(cursors.count) queries are kept for it."
+            )
+        } else {
+            findings.add(
+                place,
+                .warning,
+                "The server was restored or is another one since the last pull: the next pull reads "
+                    + "everything anew, and the queue stays."
+            )
+        }
+    }
+}
+
+/// Sends what the doctor asks.
+private struct Asker {
+    let server: URL
+    let token: String?
+    let transport: CurlTransport
+
+    func get(_ path: String, signed: Bool) async throws -> TransportResponse {
+        let base = server.absoluteString
+        let text = (base.hasSuffix("/") ? String(base.dropLast()) : base) + path
+        guard let url = URL(string: text) else { throw UsageError("'\(text)' is no address.") }
+        var request = TransportRequest(method: "GET", url: url, timeout: .seconds(15))
+        request.headers["ZUMO-API-VERSION"] = "3.0.0"
+        if signed, let token { request.headers["Authorization"] = "Bearer " + token }
+        return try await transport.send(request)
+    }
+
+    /// What the server says of a refusal.
+    func reason(_ answer: TransportResponse) -> String {
+        let data = Data(answer.body)
+        let object = (try? JSONSerialization.jsonObject(with: data)) as? [String: Any]
+        return object?["error"] as? String ?? "status \(answer.status)."
+    }
+}
+
+extension Report {
+    fileprivate func integer(_ name: String) -> Int64 {
+        if case .integer(let number)? = self[name] { number } else { 0 }
+    }
+
+    fileprivate func string(_ name: String) -> String? {
+        if case .text(let text)? = self[name] { text } else { nil }
+    }
+
+    fileprivate func reports(_ name: String) -> [Report] {
+        if case .list(let reports)? = self[name] { reports } else { [] }
+    }
+}

@@ -1,0 +1,27 @@
+// Findings: what the doctor found, for people and for scripts. Pure.
+
+import TidelineServerCore
+
+struct Findings: Sendable {
+    enum State: String, Sendable {
+        case fine
+        case warning
+        case fault
+    }
+
+    private var reports: [Report] = []
+    /// Whether something stands against syncing.
+    private(set) var hasFault = false
+
+    mutating func add(_ name: String, _ state: State, _ text: String) {
+        reports.append(
+            Report(["check": .text(name), "state": .text(state.rawValue), "text": .text(text)])
+        )
+        if state == .fault { hasFault = true }
+    }
+
+    func text(isJSON: Bool) -> String {
+        let report = Report(["isWell": .flag(!hasFault), "checks": .list(reports)])
+        return isJSON ? report.json : report.text
+    }
+}

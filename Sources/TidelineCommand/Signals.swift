@@ -1,0 +1,34 @@
+// Signals: what the system and an operator tell a server that runs.
+
+import Dispatch
+import Foundation
+
+/// SIGTERM and SIGINT as a stream; the second one ends the process.
+final class Signals {
+    let stream: AsyncStream<Void>
+    private let sources: [any DispatchSourceSignal]
+    private let hangUp: any DispatchSourceSignal
+
+    init() {
+        let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
+        self.stream = stream
+        sources = [SIGTERM, SIGINT].map { number in
+            signal(number, SIG_IGN)
+            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            source.setEventHandler { continuation.yield() }
+            source.activate()
+            return source
+        }
+        signal(SIGHUP, SIG_IGN)
+        hangUp = DispatchSource.makeSignalSource(signal: SIGHUP, queue: .global())
+        hangUp.activate()
+    }
+
+    func onHangUp(_ body: @escaping @Sendable () -> Void) {
+        hangUp.setEventHandler(handler: body)
+    }
+
+    func exitOnNext() {
+        for source in sources { source.setEventHandler { _exit(1) } }
+    }
+}

@@ -1,0 +1,38 @@
+// DashboardPage: the files of the page, as they are in this binary.
+//
+// Plain HTML, CSS and ES modules in Page/, which no tool changes; Package.swift embeds them.
+
+/// A file of the page.
+package struct PageFile: Sendable {
+    package let name: String
+    package let type: String
+    package let body: [UInt8]
+}
+
+package enum DashboardPage {
+    private static let script = "text/javascript; charset=utf-8"
+
+    /// All of them; `index.html` asks for the others.
+    package static var files: [PageFile] {
+        [
+            PageFile(
+                name: "index.html",
+                type: "text/html; charset=utf-8",
+                body: PackageResources.index_html
+            ),
+            PageFile(
+                name: "style.css",
+                type: "text/css; charset=utf-8",
+                body: PackageResources.style_css
+            ),
+            PageFile(name: "main.js", type: script, body: PackageResources.main_js),
+            PageFile(name: "server.js", type: script, body: PackageResources.server_js),
+            PageFile(name: "rows.js", type: script, body: PackageResources.rows_js),
+            PageFile(name: "editor.js", type: script, body: PackageResources.editor_js),
+            PageFile(name: "filter.js", type: script, body: PackageResources.filter_js),
+            PageFile(name: "files.js", type: script, body: PackageResources.files_js),
+            PageFile(name: "status.js", type: script, body: PackageResources.status_js),
+            PageFile(name: "element.js", type: script, body: PackageResources.element_js),
+        ]
+    }
+}

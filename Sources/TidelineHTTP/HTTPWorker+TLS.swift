@@ -1,0 +1,83 @@
+// HTTPWorker+TLS: connections whose bytes go through TLS: the handshake, and what differs behind it.
+//
+// OpenSSL works on the socket itself, without waiting, so a connection waits for the same changes of
+// its socket as others do.
+
+import Glibc
+import TidelineServerCore
+import TidelineTLS
+
+extension HTTPWorker {
+    /// Goes on with the handshake; false while the peer has its turn.
+    func handshake(_ connection: HTTPConnection) -> Bool {
+        guard let tls = connection.tls else { return false }
+        switch tls.handshake() {
+        case .done:
+            connection.handshakeEnded(now: now, limits: limits)
+            return true
+        case .wait:
+            if connection.isGone { end(connection) }
+            return false
+        case .isHTTP:
+            // It would not understand anything but plain HTTP.
+            connection.tls = nil
+            connection.isLast = true
+            traffic.failedHandshakes.add()
+            send(named(HTTPProblem.notTLS, connection), on: connection)
+            return true
+        case .failed:
+            traffic.failedHandshakes.add()
+            end(connection)
+            return false
+        }
+    }
+
+    /// As `receive(_:)`, which see.
+    func receive(_ connection: HTTPConnection, by tls: TLSSession) -> Int? {
+        switch tls.read(into: input) {
+        case .bytes(let count): return count
+        case .wait(let isForPeer):
+            if isForPeer { connection.mayRead = false }
+            return nil
+        case .ended, .failed: return 0
+        }
+    }
+
+    /// Sends the next record of what waits.
+    func write(_ output: HTTPConnection.Output, by tls: TLSSession) -> SocketWrite {
+        let outcome: TLSSession.Outcome
+        if output.sent >= output.head.count {
+            outcome = output.body.withUnsafeBytes { body in
+                let start = output.sent - output.head.count
+                return tls.write(UnsafeRawBufferPointer(rebasing: body[start...]))
+            }
+        } else {
+            // In one record, so that they leave in one packet where they fit. A write that has to
+            // wait is repeated with the same bytes: `sent` is where it was.
+            record.removeAll(keepingCapacity: true)
+            record += output.head[output.sent...]
+            record += output.body.prefix(max(0, TLSSession.recordBytes - record.count))
+            outcome = record.withUnsafeBytes { tls.write($0) }
+        }
+        switch outcome {
+        case .bytes(let count): return .sent(count)
+        case .wait: return .wait
+        case .ended, .failed: return .failed
+        }
+    }
+
+    /// An interim answer, which is sent whole or was not needed.
+    func continueInterim(_ connection: HTTPConnection, _ line: [UInt8], by tls: TLSSession) {
+        let outcome = line.withUnsafeBytes { tls.write($0) }
+        // OpenSSL would want these bytes again before any others.
+        guard case .bytes(line.count) = outcome else { return end(connection) }
+    }
+}
+
+/// What became of a write to a socket.
+enum SocketWrite: Hashable, Sendable {
+    case sent(Int)
+    /// The peer has to read first.
+    case wait
+    case failed
+}

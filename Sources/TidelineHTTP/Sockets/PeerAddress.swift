@@ -1,0 +1,42 @@
+// PeerAddress: where a connection comes from, as text.
+
+import Glibc
+
+enum PeerAddress {
+    /// The IP address of the peer; that of an IPv4 peer on an IPv6 socket in the form of IPv4.
+    static func text(of socket: Int32) -> String {
+        var storage = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        return withUnsafeMutableBytes(of: &storage) { bytes in
+            let result = bytes.withMemoryRebound(to: sockaddr.self) {
+                getpeername(socket, $0.baseAddress, &length)
+            }
+            guard result == 0 else { return "" }
+            switch Int32(bytes.load(as: sa_family_t.self)) {
+            case AF_INET:
+                var address = bytes.load(as: sockaddr_in.self).sin_addr
+                return text(AF_INET, &address)
+            case AF_INET6:
+                var address = bytes.load(as: sockaddr_in6.self).sin6_addr
+                let text = text(AF_INET6, &address)
+                return text.hasPrefix("::ffff:") && text.contains(".")
+                    ? String(text.dropFirst(7)) : text
+            default: return ""
+            }
+        }
+    }
+
+    private static func text(_ family: Int32, _ address: UnsafeRawPointer) -> String {
+        withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(INET6_ADDRSTRLEN)) { buffer in
+            guard
+                let text = inet_ntop(
+                    family,
+                    address,
+                    buffer.baseAddress,
+                    socklen_t(buffer.count)
+                )
+            else { return "" }
+            return String(cString: text)
+        }
+    }
+}

@@ -1,0 +1,214 @@
+// PostgresConnection: one connection to PostgreSQL through libpq; every call blocks its thread.
+//
+// Not Sendable: a connection belongs to the thread that made it. Statements are sent unnamed, so that
+// a pooler may give each transaction another connection of the server. Rows come as binary cells.
+
+import CLibPQ
+package import TidelineCore
+
+package final class PostgresConnection {
+    private let handle: OpaquePointer
+
+    /// Connects.
+    ///
+    /// - Throws: ``PostgresError``; it has no password.
+    package init(_ address: PostgresAddress, connectSeconds: Int = 5) throws {
+        // What stands in the address comes after what is only usual, and before what must be.
+        let pairs: [(String, String)] = [
+            ("connect_timeout", "\(connectSeconds)"),
+            ("target_session_attrs", "read-write"),
+            ("tcp_user_timeout", "10000"),
+            ("dbname", address.url),
+            ("fallback_application_name", "tideline"),
+            ("client_encoding", "UTF8"),
+        ]
+        let opened = Self.withCStrings(pairs.map(\.0)) { keywords in
+            Self.withCStrings(pairs.map(\.1)) { values in
+                PQconnectdbParams(keywords, values, 1)
+            }
+        }
+        guard let opened else { throw PostgresError(state: "53200", "out of memory") }
+        guard PQstatus(opened) == CONNECTION_OK else {
+            let error = PostgresError(connection: opened)
+            PQfinish(opened)
+            throw error
+        }
+        handle = opened
+        tideline_silence(handle)
+    }
+
+    deinit { PQfinish(handle) }
+
+    /// The strings as C has them, with a null at the end.
+    private static func withCStrings<Result>(
+        _ texts: [String],
+        _ body: ([UnsafePointer<CChar>?]) -> Result
+    ) -> Result {
+        var bytes: [CChar] = []
+        let starts = texts.map { text in
+            defer { bytes += text.utf8CString }
+            return bytes.count
+        }
+        return bytes.withUnsafeBufferPointer { buffer in
+            body(starts.map { start in buffer.baseAddress.map { $0 + start } } + [nil])
+        }
+    }
+
+    // MARK: - State
+
+    /// Whether nothing more comes of it.
+    package var isBroken: Bool { PQstatus(handle) != CONNECTION_OK }
+
+    /// Whether a transaction is open, whole or failed.
+    package var isInTransaction: Bool {
+        let status = PQtransactionStatus(handle)
+        return status == PQTRANS_INTRANS || status == PQTRANS_INERROR
+    }
+
+    /// 150018 for 15.18.
+    package var serverVersion: Int { Int(PQserverVersion(handle)) }
+
+    /// Ends what another thread finds it doing.
+    package var cancellation: PostgresCancellation { PostgresCancellation(PQgetCancel(handle)) }
+
+    // MARK: - Statements
+
+    /// Runs one statement.
+    @discardableResult
+    package func run(_ statement: PostgresStatement) throws -> PostgresResult {
+        let buffer = ParameterBuffer(statement.parameters)
+        let result = buffer.withPointers { values in
+            PQexecParams(
+                handle,
+                statement.text,
+                Int32(values.count),
+                buffer.types,
+                values,
+                buffer.lengths,
+                buffer.formats,
+                1
+            )
+        }
+        return try checked(result)
+    }
+
+    @discardableResult
+    package func run(_ text: String, _ values: [SQLValue] = []) throws -> PostgresResult {
+        try run(PostgresStatement(text, values: values))
+    }
+
+    /// Runs the statements of a script, without parameters.
+    package func execute(_ script: String) throws {
+        _ = try checked(PQexec(handle, script))
+    }
+
+    /// Sends all the statements before the first of them is answered: one round trip.
+    ///
+    /// - Throws: What the first of them failed with; those behind it are not run.
+    package func pipeline(_ statements: [PostgresStatement]) throws -> [PostgresResult] {
+        guard statements.count > 1 else { return try statements.map { try run($0) } }
+        guard PQenterPipelineMode(handle) == 1 else { throw PostgresError(connection: handle) }
+        for statement in statements { try send(statement) }
+        guard PQpipelineSync(handle) == 1 else { throw PostgresError(connection: handle) }
+        var results: [PostgresResult] = []
+        var failure: PostgresError?
+        var isBetween = false
+        results.reserveCapacity(statements.count)
+        while true {
+            guard let result = PQgetResult(handle) else {
+                // A null stands between the results of two statements. After a second one nothing
+                // comes any more: what was sent did not arrive, also where libpq calls the
+                // connection a good one still.
+                if isBroken || isBetween { throw failure ?? PostgresError(connection: handle) }
+                isBetween = true
+                continue
+            }
+            isBetween = false
+            let status = PQresultStatus(result)
+            if status == PGRES_PIPELINE_SYNC {
+                PQclear(result)
+                break
+            }
+            if status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK {
+                results.append(PostgresResult(result))
+                continue
+            }
+            if failure == nil, status != PGRES_PIPELINE_ABORTED {
+                let error = PostgresError(result)
+                failure = error.state.isEmpty ? PostgresError(connection: handle) : error
+            }
+            PQclear(result)
+            if isBroken { throw failure ?? PostgresError(connection: handle) }
+        }
+        guard PQexitPipelineMode(handle) == 1 else { throw PostgresError(connection: handle) }
+        if let failure { throw failure }
+        return results
+    }
+
+    private func send(_ statement: PostgresStatement) throws {
+        let buffer = ParameterBuffer(statement.parameters)
+        let isSent = buffer.withPointers { values in
+            PQsendQueryParams(
+                handle,
+                statement.text,
+                Int32(values.count),
+                buffer.types,
+                values,
+                buffer.lengths,
+                buffer.formats,
+                1
+            )
+        }
+        guard isSent == 1 else { throw PostgresError(connection: handle) }
+    }
+
+    private func checked(_ result: OpaquePointer?) throws -> PostgresResult {
+        guard let result else { throw PostgresError(connection: handle) }
+        switch PQresultStatus(result) {
+        case PGRES_TUPLES_OK, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY: return PostgresResult(result)
+        default:
+            let error = PostgresError(result)
+            PQclear(result)
+            throw error.state.isEmpty ? PostgresError(connection: handle) : error
+        }
+    }
+
+    /// Ends a transaction that something left open; false when the connection is of no use any more.
+    package func settle() -> Bool {
+        if PQpipelineStatus(handle) != PQ_PIPELINE_OFF { return false }
+        if isInTransaction { PQclear(PQexec(handle, "ROLLBACK")) }
+        return !isBroken && PQtransactionStatus(handle) == PQTRANS_IDLE
+    }
+
+    // MARK: - Notifications
+
+    /// The socket that becomes readable when something comes.
+    package var socket: Int32 { PQsocket(handle) }
+
+    /// Takes in what has come; returns whether there was a notification.
+    package func takeNotifications() -> Bool {
+        guard PQconsumeInput(handle) == 1 else { return false }
+        var isAny = false
+        while let note = PQnotifies(handle) {
+            PQfreemem(note)
+            isAny = true
+        }
+        return isAny
+    }
+}
+
+/// Asks the server, from any thread, to end what a connection is doing.
+///
+/// `@unchecked`: libpq never changes a `PGcancel`, and `PQcancel` may be called by any thread.
+package final class PostgresCancellation: @unchecked Sendable {
+    private let handle: OpaquePointer?
+
+    init(_ handle: OpaquePointer?) { self.handle = handle }
+
+    deinit { PQfreeCancel(handle) }
+
+    package func cancel() {
+        var reason = [CChar](repeating: 0, count: 256)
+        _ = PQcancel(handle, &reason, Int32(reason.count))
+    }
+}

@@ -1,0 +1,65 @@
+// PostgresError: why PostgreSQL did not do a statement, without the values that it was about.
+
+import CLibPQ
+
+/// What PostgreSQL, or the way to it, answered.
+package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The SQLSTATE, five characters; empty when there is no connection.
+    package var state: String
+    /// What happened, for the log of an operator.
+    package var message: String
+
+    package init(state: String, _ message: String) {
+        self.state = state
+        self.message = message
+    }
+
+    package var description: String {
+        state.isEmpty ? message : "\(message) (SQLSTATE \(state))"
+    }
+
+    /// The first two characters of the state.
+    package var category: Substring { state.prefix(2) }
+
+    /// Whether the connection is gone, and it is not known what became of what was under way.
+    package var isConnectionLost: Bool {
+        state.isEmpty || category == "08" || category == "57" && state != "57014"
+    }
+
+    /// Whether the same transaction may succeed when it begins anew.
+    package var isTransient: Bool { state == "40001" || state == "40P01" }
+
+    /// Whether somebody has put a row in the place of one that was to be made.
+    package var isUniqueViolation: Bool { state == "23505" }
+
+    /// Whether the time of a statement was over, or somebody cancelled it.
+    package var isCanceled: Bool { state == "57014" }
+
+    /// Whether a lock did not come free in time.
+    package var isLockTimeout: Bool { state == "55P03" }
+
+    /// Messages of these classes quote the values of rows.
+    private static let quoting: Set<Substring> = ["22", "23", "P0"]
+
+    init(_ result: OpaquePointer?) {
+        let state = Self.field(result, Self.stateField)
+        let message = Self.field(result, Self.messageField)
+        self.state = state
+        self.message =
+            Self.quoting.contains(state.prefix(2)) ? "PostgreSQL refused a value" : message
+    }
+
+    /// What a connection says of itself.
+    init(connection: OpaquePointer?) {
+        state = ""
+        let text = PQerrorMessage(connection).map { String(cString: $0) } ?? ""
+        message = text.split(separator: "\n").first.map(String.init) ?? "no connection"
+    }
+
+    private static let stateField = Int32(UInt8(ascii: "C"))
+    private static let messageField = Int32(UInt8(ascii: "M"))
+
+    private static func field(_ result: OpaquePointer?, _ code: Int32) -> String {
+        PQresultErrorField(result, code).map { String(cString: $0) } ?? ""
+    }
+}

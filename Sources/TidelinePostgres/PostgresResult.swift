@@ -1,0 +1,63 @@
+// PostgresResult: the rows that a statement returned, as binary cells.
+
+import CLibPQ
+package import Foundation
+
+/// Belongs to the thread that ran the statement.
+package final class PostgresResult {
+    private let handle: OpaquePointer
+
+    init(_ handle: OpaquePointer) { self.handle = handle }
+
+    deinit { PQclear(handle) }
+
+    /// How many rows it returned.
+    package var count: Int { Int(PQntuples(handle)) }
+
+    /// What it takes of memory.
+    package var bytes: Int { PQresultMemorySize(handle) }
+
+    /// How many rows it wrote, deleted or returned.
+    package var changes: Int {
+        PQcmdTuples(handle).flatMap { Int(String(cString: $0)) } ?? 0
+    }
+
+    package func isNull(_ row: Int, _ column: Int) -> Bool {
+        PQgetisnull(handle, Int32(row), Int32(column)) != 0
+    }
+
+    /// The bytes of a cell; they live as long as the result.
+    package func bytes(_ row: Int, _ column: Int) -> UnsafeBufferPointer<UInt8> {
+        let length = Int(PQgetlength(handle, Int32(row), Int32(column)))
+        guard length > 0, let start = PQgetvalue(handle, Int32(row), Int32(column)) else {
+            return UnsafeBufferPointer(start: nil, count: 0)
+        }
+        return start.withMemoryRebound(to: UInt8.self, capacity: length) {
+            UnsafeBufferPointer(start: $0, count: length)
+        }
+    }
+
+    package func text(_ row: Int, _ column: Int) -> String {
+        String(decoding: bytes(row, column), as: UTF8.self)
+    }
+
+    package func data(_ row: Int, _ column: Int) -> Data { Data(bytes(row, column)) }
+
+    /// A whole number of any width, or the bits of a real one; 0 for null.
+    package func integer(_ row: Int, _ column: Int) -> Int64 {
+        let bytes = bytes(row, column)
+        guard let first = bytes.first else { return 0 }
+        let start: Int64 = first >= 0x80 ? -1 : 0
+        return bytes.reduce(start) { $0 << 8 | Int64($1) }
+    }
+
+    package func real(_ row: Int, _ column: Int) -> Double {
+        let bytes = bytes(row, column)
+        guard bytes.count == 8 else { return 0 }
+        return Double(bitPattern: bytes.reduce(0) { $0 << 8 | UInt64($1) })
+    }
+
+    package func boolean(_ row: Int, _ column: Int) -> Bool {
+        bytes(row, column).first == 1
+    }
+}

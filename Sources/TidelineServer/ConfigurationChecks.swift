@@ -1,0 +1,56 @@
+// ConfigurationChecks: what a configuration says beyond its keys: code that would never be called,
+// who can reach the server, where its log goes.
+
+import Foundation
+import TidelineServerCore
+
+extension ServerConfiguration {
+    /// Refuses hooks and endpoints that would never be called.
+    func checkCode() throws(ConfigurationError) {
+        var faults: [String] = []
+        let tables = Set(tables.map { $0.name.lowercased() })
+        var hooked: Set<String> = []
+        for name in hooks.keys.sorted() {
+            if !hooked.insert(name.lowercased()).inserted {
+                faults.append("hooks: table '\(name)' comes twice, in different letter case")
+            }
+            if !dynamicSchema, !tables.contains(name.lowercased()) {
+                faults.append("hooks: there is no table '\(name)'")
+            }
+        }
+        var routes: Set<String> = []
+        for endpoint in endpoints {
+            let route = endpoint.method + " " + endpoint.path
+            if let fault = endpoint.fault { faults.append("endpoint '\(route)': \(fault)") }
+            if !routes.insert(route.lowercased()).inserted {
+                faults.append("endpoint '\(route)': there are two of it")
+            }
+        }
+        guard faults.isEmpty else { throw ConfigurationError(faults) }
+    }
+
+    /// Whether only this machine can reach the server.
+    var isLoopback: Bool {
+        var address = in_addr()
+        if inet_pton(AF_INET, host, &address) == 1 { return host.hasPrefix("127.") }
+        return host == "localhost" || host == "::1"
+    }
+
+    func makeLog() -> ServerLog {
+        let writer = LogWriter.standardError
+        var made = ServerLog(
+            level: ServerLog.Level(rawValue: log.level.rawValue) ?? .info,
+            format: ServerLog.Format(rawValue: log.format.rawValue) ?? .text,
+            requests: ServerLog.Level(rawValue: log.requests.rawValue) ?? .debug,
+            slowMicroseconds: Int64(log.slow / .microseconds(1)),
+            now: ServerEnvironment.live.now,
+            sink: { _ in }
+        )
+        made.sink = { [made] line in
+            let lost = writer.put(line)
+            guard lost > 0 else { return }
+            _ = writer.put(made.line(.warning, "lines of the log were lost", ["lines": "\(lost)"]))
+        }
+        return made
+    }
+}

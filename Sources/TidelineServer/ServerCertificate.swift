@@ -1,0 +1,67 @@
+// ServerCertificate: a certificate for trying out TLS, in the words of an operator.
+
+import TidelineTLS
+
+/// A certificate that devices trust when they trust its local authority.
+///
+/// ```swift
+/// let made = try ServerCertificate.make(hosts: ["192.168.1.20"], directory: "certificates")
+/// configuration.tls = made.tls
+/// ```
+public struct ServerCertificate: Hashable, Sendable, CustomStringConvertible {
+    /// The file of the authority, which devices are told to trust.
+    public let authorityFile: String
+    /// What the server is given.
+    public let tls: ServerConfiguration.TLS
+    /// Whether the authority was there already, so that devices trust it.
+    public let isAuthorityKept: Bool
+
+    /// Makes a certificate for a server, and the authority where the folder has none.
+    ///
+    /// - Parameters:
+    ///   - hosts: The names and addresses by which devices reach the server, at least one.
+    ///   - directory: The folder of the files, made if it is not there.
+    /// - Returns: Where the files are.
+    /// - Throws: ``ConfigurationError`` for a host that is none, and files that cannot be written.
+    public static func make(
+        hosts: [String],
+        directory: String
+    ) throws(ConfigurationError) -> ServerCertificate {
+        do throws(TLSError) {
+            let made = try LocalCertificate.make(hosts: hosts, directory: directory)
+            return ServerCertificate(
+                authorityFile: made.authorityFile,
+                tls: ServerConfiguration.TLS(
+                    certificateFile: made.certificateFile,
+                    keyFile: made.keyFile
+                ),
+                isAuthorityKept: made.isAuthorityKept
+            )
+        } catch {
+            throw ConfigurationError([error.message])
+        }
+    }
+
+    /// What was made, and what to do with it.
+    public var description: String {
+        """
+        \(isAuthorityKept ? "Signed by the authority that was there" : "A new authority"): \(authorityFile)
+        The certificate: \(tls.certificateFile)
+        Its key:         \(tls.keyFile)
+
+        In the configuration of the server:
+          "tls": { "certificateFile": "\(tls.certificateFile)", "keyFile": "\(tls.keyFile)" }
+
+        Give \(authorityFile) to each device once, and keep authority.key to yourself:
+          iPhone, iPad  send it (AirDrop, mail), open it, install the profile in Settings, then turn it
+                        on: General > About > Certificate Trust Settings
+          Mac           security add-trusted-cert -k ~/Library/Keychains/login.keychain-db \(authorityFile)
+          Android       Settings > Security > Install a certificate > CA certificate; an app has to
+                        allow user certificates in its network security configuration
+          Linux         copy it to /usr/local/share/ca-certificates/tideline.crt, then
+                        update-ca-certificates
+          curl          curl --cacert \(authorityFile) https://…
+          Tideline      URLSessionTransport(certificateAuthorities: "\(authorityFile)")
+        """
+    }
+}

@@ -1,0 +1,216 @@
+// DatabaseCopy: all that a server keeps, from one database into another, piece by piece.
+//
+//     begin    the tables are made in the target; from then on no server takes it
+//     rows, logs, bases, ledger    a piece a transaction, with how far it came
+//     end      clocks and epoch; now it is the same database to every device
+//
+// A copy that was killed goes on behind its last piece. Nobody may write to the source meanwhile: its
+// clocks are compared at the end, and when it begins again.
+
+import Foundation
+package import TidelineCore
+
+/// A table with what is kept beside its rows.
+package struct CopiedTable: Hashable, Sendable {
+    package var definition: TableDefinition
+    package var clock: TableClock
+    /// What its log takes.
+    package var log: String?
+
+    package init(definition: TableDefinition, clock: TableClock, log: String?) {
+        self.definition = definition
+        self.clock = clock
+        self.log = log
+    }
+}
+
+/// What belongs to no row.
+package struct CopiedState: Hashable, Sendable {
+    package var epoch: String
+    /// When the youngest entry that was dropped from the ledger had come.
+    package var ledgerHorizon: Int64?
+    package var tables: [CopiedTable]
+
+    package init(epoch: String, ledgerHorizon: Int64?, tables: [CopiedTable]) {
+        self.epoch = epoch
+        self.ledgerHorizon = ledgerHorizon
+        self.tables = tables
+    }
+
+    /// Another one when somebody wrote to the database.
+    var fingerprint: String {
+        let clocks = tables.map { "\($0.definition.name) \($0.clock.stamp) \($0.clock.horizon)" }
+        return SHA256.hash(([epoch] + clocks).joined(separator: "\n").utf8).prefix(16)
+            .map { String($0, radix: 16) }.joined(separator: ".")
+    }
+}
+
+/// A row as it was, in a log.
+package struct CopiedDeparture: Hashable, Sendable {
+    package var stamp: Int64
+    package var isDeleted: Bool
+    package var image: RowImage
+
+    package init(stamp: Int64, isDeleted: Bool, image: RowImage) {
+        self.stamp = stamp
+        self.isDeleted = isDeleted
+        self.image = image
+    }
+}
+
+/// A row as it was, to merge by; or an entry of the ledger: cells in the order of their columns.
+package struct CopiedCells: Hashable, Sendable {
+    package var cells: [SQLValue]
+
+    package init(_ cells: [SQLValue]) { self.cells = cells }
+
+    /// `table`, `id`, `version`, `row`.
+    package static let ofBase = ["table", "id", "version", "row"]
+    /// Without its size, which is made of its row.
+    package static let ofEntry = [
+        "request", "caller", "received", "digest", "outcome", "id", "version", "updatedAt",
+        "deleted", "row",
+    ]
+}
+
+/// Some of what is copied, of one kind.
+package enum CopyPiece: Sendable {
+    case rows([RowImage], of: Table)
+    case log([CopiedDeparture], of: Table)
+    case bases([CopiedCells])
+    case ledger([CopiedCells])
+
+    var count: Int {
+        switch self {
+        case .rows(let rows, _): rows.count
+        case .log(let log, _): log.count
+        case .bases(let cells), .ledger(let cells): cells.count
+        }
+    }
+}
+
+/// What pieces are of.
+package enum CopyPart: Sendable {
+    case rows(Table)
+    case log(Table)
+    case bases
+    case ledger
+
+    var text: String {
+        switch self {
+        case .rows(let table): "rows of \(table.name)"
+        case .log(let table): "log of \(table.name)"
+        case .bases: "rows to merge by"
+        case .ledger: "ledger"
+        }
+    }
+}
+
+/// How far a copy has come, as text in the target.
+package struct CopyProgress: Hashable, Sendable, Codable {
+    /// The state of the source that it began with.
+    package var source: String
+    /// The number of the part.
+    package var part = 0
+    /// The key of the last piece, nothing before the first.
+    package var after: [String] = []
+
+    init(source: String) { self.source = source }
+
+    /// As it is stored; nil for what no copy of this version wrote.
+    package init?(_ text: String) {
+        guard let progress = try? JSONDecoder().decode(Self.self, from: Data(text.utf8)) else {
+            return nil
+        }
+        self = progress
+    }
+
+    package var text: String {
+        let data = try? JSONEncoder().encode(self)
+        return String(decoding: data ?? Data(), as: UTF8.self)
+    }
+
+    /// The key in the state of a database that is not whole yet.
+    package static let key = "copy"
+
+    /// Why no server takes such a database.
+    package static let refusal =
+        "A copy into this database has begun and has not ended. Let 'tideline copy' with the same "
+        + "addresses go on, or remove the database."
+}
+
+/// The database that is copied.
+package protocol CopySource {
+    func state() throws -> CopiedState
+    /// The next piece behind a key, with its own key; no key at the end.
+    func piece(
+        _ part: CopyPart,
+        after: [String],
+        limit: Int
+    ) throws -> (piece: CopyPiece, key: [String])
+}
+
+/// The database that it is copied into.
+package protocol CopyTarget {
+    /// How far a copy into it has come; nil when none was begun.
+    ///
+    /// - Throws: ``DatabaseError`` when it has tables that no copy made.
+    func progress() throws -> CopyProgress?
+    /// Makes the tables.
+    func begin(_ state: CopiedState, _ progress: CopyProgress) throws
+    /// In one transaction.
+    func put(_ piece: CopyPiece, _ progress: CopyProgress) throws
+    /// Makes it a database like any other.
+    func end(_ state: CopiedState) throws
+}
+
+package struct DatabaseCopy {
+    private let source: any CopySource
+    private let target: any CopyTarget
+
+    /// How many rows a transaction has.
+    private static let pieceMax = 2000
+
+    package init(from source: any CopySource, to target: any CopyTarget) {
+        self.source = source
+        self.target = target
+    }
+
+    /// Copies what is left to be copied; tells how many rows and entries each piece had.
+    ///
+    /// - Throws: ``DatabaseError``; the next copy goes on from where this one was.
+    package func run(_ report: (_ part: String, _ count: Int) throws -> Void) throws {
+        let state = try source.state()
+        let fresh = CopyProgress(source: state.fingerprint)
+        var progress = try target.progress() ?? fresh
+        guard progress.source == fresh.source else { throw Self.sourceChanged }
+        if progress == fresh { try target.begin(state, progress) }
+        let parts = Self.parts(state)
+        while progress.part < parts.count {
+            let part = parts[progress.part]
+            let (piece, key) = try source.piece(
+                part,
+                after: progress.after,
+                limit: Self.pieceMax
+            )
+            let isLast = piece.count < Self.pieceMax
+            progress.after = isLast ? [] : key
+            if isLast { progress.part += 1 }
+            try target.put(piece, progress)
+            try report(part.text, piece.count)
+        }
+        guard try source.state() == state else { throw Self.sourceChanged }
+        try target.end(state)
+    }
+
+    private static func parts(_ state: CopiedState) -> [CopyPart] {
+        let tables = state.tables.map { Table($0.definition) }
+        return tables.map { .rows($0) } + tables.map { .log($0) } + [.bases, .ledger]
+    }
+
+    private static let sourceChanged = DatabaseError(
+        .inUse,
+        "Somebody wrote to the database that is copied since the copy began. Stop its servers, remove "
+            + "the database that was copied into, and copy again."
+    )
+}

@@ -1,0 +1,93 @@
+// Dashboard: what the page for operators is made of: files, the gate, and what was seen of callers.
+
+import TidelineCore
+
+/// A file of the page.
+package struct DashboardFile: Sendable {
+    package var name: String
+    package var type: String
+    package var body: [UInt8]
+    /// The tag of these bytes.
+    let tag: String
+
+    package init(name: String, type: String, body: [UInt8]) {
+        self.name = name
+        self.type = type
+        self.body = body
+        let bits = Fingerprint([String(decoding: body, as: UTF8.self)]).bits
+        tag = "\"" + String(UInt64(truncatingIfNeeded: bits), radix: 36) + "\""
+    }
+}
+
+/// A setting in force, as the page shows it; never a secret.
+package struct DashboardSetting: Sendable {
+    package var key: String
+    package var value: String
+
+    package init(_ key: String, _ value: String) {
+        self.key = key
+        self.value = value
+    }
+}
+
+package final class Dashboard: Sendable {
+    let gate: OperatorGate
+    /// The page itself.
+    let index: DashboardFile?
+    private let files: [String: DashboardFile]
+    let settings: [DashboardSetting]
+    /// What a migration would do, a sentence for each step; it may take a while.
+    let migration: @Sendable () async throws -> [String]
+    let devices: SeenDevices
+    let slow: SlowRequests
+    let started: Int64
+
+    /// Of the files `index.html` is the page; the others are what it asks for.
+    package init(
+        gate: OperatorGate,
+        files: [DashboardFile],
+        settings: [DashboardSetting] = [],
+        devicesMax: Int = 1000,
+        slow: SlowRequests = SlowRequests(),
+        started: Int64 = ServerEnvironment.live.now(),
+        migration: @escaping @Sendable () async throws -> [String] = { [] }
+    ) {
+        self.gate = gate
+        self.files = Dictionary(files.map { ($0.name, $0) }) { $1 }
+        index = self.files["index.html"]
+        self.settings = settings
+        self.migration = migration
+        devices = SeenDevices(countMax: devicesMax)
+        self.slow = slow
+        self.started = started
+    }
+
+    /// The answer with a file; 304 to a caller that has it.
+    func answer(_ name: String, _ headers: HTTPFields) throws(ServerError) -> ServerResponse {
+        guard let file = files[name] else { throw ServerError.noSuchPath }
+        let isKnown =
+            headers["If-None-Match"].map { $0 == "*" || $0.contains(file.tag) } ?? false
+        var response = ServerResponse(status: isKnown ? 304 : 200)
+        if !isKnown {
+            response.headers.append("Content-Type", file.type)
+            response.body = file.body
+        }
+        response.headers.append("ETag", file.tag)
+        response.headers.append("Cache-Control", "no-cache")
+        for (name, value) in Self.guards { response.headers.append(name, value) }
+        return response
+    }
+
+    /// Nothing from elsewhere, no script in a text, in no frame.
+    private static let guards: KeyValuePairs = [
+        "Content-Security-Policy":
+            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+            + "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+            + "require-trusted-types-for 'script'; trusted-types 'none'",
+        "X-Frame-Options": "DENY",
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    ]
+}

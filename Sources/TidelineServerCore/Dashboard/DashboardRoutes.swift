@@ -1,0 +1,103 @@
+// DashboardRoutes: `GET /` and what lies under `/$admin`: gate -> route -> answer.
+//
+//     /                               the page
+//     /$admin/page/NAME               its scripts and styles
+//     /$admin/overview                tables, traffic, devices, settings
+//     /$admin/migration               what `tideline migrate` would do
+//     /$admin/tables/TABLE[/ID]       rows, with the powers of an operator
+//     /$admin/events                  the stream of changes, likewise
+
+import TidelineCore
+
+extension RequestHandler {
+    /// The page.
+    ///
+    /// Where others reach the server, it asks for a token: a browser cannot send one with the address
+    /// that a person types, so the page that takes it is the body of the refusal.
+    func page(_ request: ServerRequest) throws -> ServerResponse {
+        guard let dashboard = service.settings.dashboard else { throw ServerError.noSuchPath }
+        try dashboard.gate.checkPage(request.headers)
+        var response = try dashboard.answer("index.html", request.headers)
+        guard dashboard.gate.hasAuthentication, !dashboard.gate.isLoopback else { return response }
+        do {
+            _ = try dashboard.gate.pass(request) { try service.user(of: request) }
+        } catch let refusal as ServerError where [401, 403].contains(refusal.status) {
+            if response.status == 304 { response = try dashboard.answer("index.html", [:]) }
+            response.status = refusal.status
+            for field in refusal.headers { response.headers.append(field.name, field.value) }
+        }
+        return response
+    }
+
+    /// What the page asks for.
+    func admin(_ path: [String], _ request: ServerRequest) async throws -> ServerResponse {
+        guard let dashboard = service.settings.dashboard else { throw ServerError.noSuchPath }
+        if path.count == 2, path[0] == "page" {
+            try Self.checkReads(request)
+            try dashboard.gate.checkPage(request.headers)
+            return try dashboard.answer(path[1], request.headers)
+        }
+        let pass = try dashboard.gate.pass(request) { try service.user(of: request) }
+        var user: User?
+        if case .operator(let passed) = pass { user = passed }
+        switch path.first {
+        case "tables" where path.count == 2 || path.count == 3:
+            return try await rows(path, request, user)
+        case "overview" where path.count == 1:
+            try Self.checkReads(request)
+            return await overview(dashboard, user)
+        case "migration" where path.count == 1:
+            try Self.checkReads(request)
+            return Self.sentences(try await dashboard.migration())
+        case "events" where path.count == 1:
+            try Self.checkReads(request)
+            return try await service.events(request, isOperator: user != nil)
+        default: throw ServerError.noSuchPath
+        }
+    }
+
+    /// A row is changed as a whole by nobody here: that would give it another owner.
+    private func rows(
+        _ path: [String],
+        _ request: ServerRequest,
+        _ user: User?
+    ) async throws -> ServerResponse {
+        let id = path.count > 2 ? path[2] : nil
+        if request.method == "PUT" { throw ServerError.methodNotAllowed(Self.verbs(of: id)) }
+        let call = try TableCall(request, user: user, now: now)
+        return try await service.answer(call, table: path[1], id: id)
+    }
+
+    private static func verbs(of id: String?) -> String {
+        id == nil ? "GET, HEAD, POST" : "GET, HEAD, PATCH, DELETE, POST"
+    }
+
+    private static func sentences(_ steps: [String]) -> ServerResponse {
+        var writer = JSONWriter()
+        writer.list("{\"steps\":[", steps) { $0.string($1) }
+        writer.raw("}")
+        return ServerResponse(
+            status: 200,
+            headers: ["Content-Type": "application/json"],
+            body: writer.bytes
+        )
+    }
+}
+
+extension JSONWriter {
+    /// The opening, the elements with commas between them, and `]`.
+    mutating func list<Element>(
+        _ opening: StaticString,
+        _ elements: some Sequence<Element>,
+        _ write: (inout JSONWriter, Element) -> Void
+    ) {
+        raw(opening)
+        var isFirst = true
+        for element in elements {
+            if !isFirst { byte(",") }
+            isFirst = false
+            write(&self, element)
+        }
+        byte("]")
+    }
+}

@@ -1,0 +1,122 @@
+// OperatorGate: who may use the dashboard, and with which powers. Pure; the only place that decides it.
+//
+//     authentication   listens on     the dashboard's routes are for
+//     none             loopback       whoever reaches them, as any caller: permissions hold
+//     none             elsewhere      nobody
+//     configured       anywhere       the users of authentication.operators, past owners and
+//                                     permissions
+
+import TidelineCore
+
+/// Who may use the dashboard.
+package struct OperatorGate: Sendable {
+    /// What the dashboard is for.
+    package enum Mode: String, Hashable, Sendable, CaseIterable {
+        case readWrite
+        case readOnly
+        case off
+    }
+
+    /// With which powers a call goes on.
+    package enum Pass: Sendable {
+        /// Those of any caller.
+        case caller
+        /// Those of an operator.
+        case `operator`(User)
+    }
+
+    package var mode: Mode
+    package var hasAuthentication: Bool
+    /// Whether only this machine can reach the server.
+    package var isLoopback: Bool
+    /// The address that the server listens on.
+    package var host: String
+    /// The `sub` of those who may; nil for nobody.
+    package var operators: [String]?
+
+    package init(
+        mode: Mode = .readWrite,
+        hasAuthentication: Bool,
+        isLoopback: Bool,
+        host: String,
+        operators: [String]? = nil
+    ) {
+        self.mode = mode
+        self.hasAuthentication = hasAuthentication
+        self.isLoopback = isLoopback
+        self.host = host
+        self.operators = operators
+    }
+
+    /// Whether the files of the page are served; they say nothing of the server.
+    func checkPage(_ headers: HTTPFields) throws(ServerError) {
+        if mode == .off { throw ServerError.noSuchPath }
+        if hasAuthentication { return }
+        guard isLoopback else { throw ServerError.dashboardIsLocal }
+        guard isOwnName(headers["Host"]) else { throw ServerError.otherHost }
+    }
+
+    /// Lets a call through, or says why not; `user` is asked only where there is authentication.
+    func pass(_ request: ServerRequest, user: () throws -> User?) throws -> Pass {
+        try checkPage(request.headers)
+        try Self.checkSite(request.headers)
+        if mode == .readOnly, request.method != "GET" { throw ServerError.dashboardIsReadOnly }
+        guard hasAuthentication else { return .caller }
+        guard var user = try user() else { throw ServerError.notSignedIn }
+        guard let operators, operators.contains(where: { $0.utf8.elementsEqual(user.id.utf8) })
+        else { throw ServerError.notAnOperator }
+        user.isOperator = true
+        return .operator(user)
+    }
+
+    /// Pages of other sites get nothing, whatever `cors.origins` says of apps.
+    private static func checkSite(_ headers: HTTPFields) throws(ServerError) {
+        if let site = headers["Sec-Fetch-Site"], site != "same-origin", site != "none" {
+            throw ServerError.otherSite
+        }
+        guard let origin = headers["Origin"] else { return }
+        guard let host = headers["Host"], let end = origin.firstRange(of: "://")?.upperBound,
+            origin[end...].lowercased() == host.lowercased()
+        else { throw ServerError.otherSite }
+    }
+
+    /// Whether a Host field names this machine: else a page elsewhere could have its own name lead here.
+    private func isOwnName(_ field: String?) -> Bool {
+        guard let field, !field.isEmpty else { return false }
+        var name = field[...]
+        if let colon = name.lastIndex(of: ":"), !name[colon...].contains("]") {
+            name = name[..<colon]
+        }
+        if name.hasPrefix("["), name.hasSuffix("]") { name = name.dropFirst().dropLast() }
+        let lowered = name.lowercased()
+        return lowered == "localhost" || lowered == "::1" || lowered == host.lowercased()
+            || Self.isLoopbackNumber(lowered)
+    }
+
+    /// Whether it is `127.a.b.c`.
+    private static func isLoopbackNumber(_ name: String) -> Bool {
+        let parts = name.split(separator: ".", omittingEmptySubsequences: false)
+        return parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }
+    }
+}
+
+extension ServerError {
+    static let dashboardIsLocal = ServerError(
+        403,
+        "Without authentication the dashboard is served only when the server listens on a loopback "
+            + "address."
+    )
+
+    static let otherHost = ServerError(
+        403,
+        "The Host field names another machine. Open the dashboard at the address that the server "
+            + "listens on, or at localhost."
+    )
+
+    static let otherSite = ServerError(403, "The dashboard takes no requests from other web pages.")
+
+    static let dashboardIsReadOnly = ServerError(
+        403,
+        "The dashboard only reads here (dashboard.mode)."
+    )
+}

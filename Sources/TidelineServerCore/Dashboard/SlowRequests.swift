@@ -1,0 +1,73 @@
+// SlowRequests: the last requests that took long, without what they were about.
+
+import Synchronization
+import TidelineCore
+
+package final class SlowRequests: Sendable {
+    struct Entry: Sendable {
+        var time: Int64
+        var id: String
+        var method: String
+        var path: String
+        /// Without the values of its literals.
+        var query: String
+        var status: Int
+        var microseconds: Int64
+    }
+
+    /// How long a text of an entry may be.
+    private static let textMax = 300
+
+    private let countMax: Int
+    private let microsecondsMin: Int64
+    private let entries = Mutex<[Entry]>([])
+
+    /// From `microsecondsMin` on a request is slow.
+    package init(countMax: Int = 100, microsecondsMin: Int64 = 250_000) {
+        self.countMax = countMax
+        self.microsecondsMin = microsecondsMin
+    }
+
+    func note(_ request: ServerRequest, status: Int, microseconds: Int64, at now: Int64) {
+        guard microseconds >= microsecondsMin, countMax > 0 else { return }
+        let entry = Entry(
+            time: now,
+            id: request.id,
+            method: request.method,
+            path: String(request.path.prefix(Self.textMax)),
+            query: Self.shape(of: request.query),
+            status: status,
+            microseconds: microseconds
+        )
+        entries.withLock { entries in
+            if entries.count >= countMax { entries.removeFirst(entries.count - countMax + 1) }
+            entries.append(entry)
+        }
+    }
+
+    /// The last one first.
+    var all: [Entry] { entries.withLock { $0 }.reversed() }
+
+    /// A query with '…' for every text and # for every number in it.
+    static func shape(of query: String) -> String {
+        let bytes = Array(query.prefix(4 * textMax).replacing("+", with: " ").utf8)
+        let text = bytes.withUnsafeBufferPointer { PercentCoding.decode($0) } ?? query
+        var shape = ""
+        var isInText = false
+        var isInWord = false
+        for character in text {
+            if character == "'" {
+                shape += isInText ? "…'" : "'"
+                isInText.toggle()
+            } else if !isInText {
+                if character.isNumber, !isInWord {
+                    if shape.last != "#" { shape.append("#") }
+                } else {
+                    shape.append(character)
+                    isInWord = character.isLetter || isInWord && character.isNumber
+                }
+            }
+        }
+        return String((isInText ? shape + "…" : shape).prefix(textMax))
+    }
+}

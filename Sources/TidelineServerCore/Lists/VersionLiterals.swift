@@ -1,0 +1,37 @@
+// VersionLiterals: versions are texts on the wire and integers in a database.
+
+package import TidelineCore
+
+/// Versions are texts on the wire and integers in the database.
+package enum VersionLiterals {
+    /// The filter with the literals that `version` is compared with as integers.
+    package static func replace(in expression: QueryExpression) -> QueryExpression {
+        var result = expression
+        switch expression.kind {
+        case .compare(let comparison, let left, let right):
+            if isVersion(left) {
+                result.kind = .compare(comparison, left, number(right))
+            } else if isVersion(right) {
+                result.kind = .compare(comparison, number(left), right)
+            }
+        case .isIn(let operand, let elements) where isVersion(operand):
+            result.kind = .isIn(operand, elements.map(number))
+        case .all(let parts): result.kind = .all(parts.map(replace))
+        case .any(let parts): result.kind = .any(parts.map(replace))
+        case .not(let part): result.kind = .not(replace(in: part))
+        default: break
+        }
+        return result
+    }
+
+    private static func isVersion(_ expression: QueryExpression) -> Bool {
+        expression.kind == .field(SystemColumn.version)
+    }
+
+    private static func number(_ expression: QueryExpression) -> QueryExpression {
+        guard case .value(.string(let text)) = expression.kind,
+            let stamp = RowVersion.stamp(text)
+        else { return expression }
+        return QueryExpression(.value(.integer(stamp)), at: expression.position)
+    }
+}

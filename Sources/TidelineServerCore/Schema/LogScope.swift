@@ -1,0 +1,51 @@
+// LogScope: what the change log of a table takes of a row that may have left somebody's view, as the
+// database remembers it from one start to the next.
+//
+// A server without the row filter, such as the plain command on the database of an app, writes past the
+// log what that app's callers would have to be told. The horizon says so when the filter is there again.
+
+import TidelineCore
+
+package enum LogScope: Equatable {
+    /// Rows that are deleted for good, by their ids alone.
+    case nothing
+    /// Those that change their owner, too, by this column.
+    case owner(String)
+    /// Every change, with all columns.
+    case all
+
+    package init(_ table: TableDefinition, isFiltered: Bool) {
+        if isFiltered {
+            self = .all
+        } else {
+            self = table.owner.map { .owner($0.lowercased()) } ?? .nothing
+        }
+    }
+
+    /// As it is stored; nil for what no server of this version wrote.
+    package init?(_ text: String) {
+        if text == Self.nothing.text {
+            self = .nothing
+        } else if text == Self.all.text {
+            self = .all
+        } else {
+            guard text.hasPrefix(Self.ownerPrefix) else { return nil }
+            self = .owner(String(text.dropFirst(Self.ownerPrefix.count)))
+        }
+    }
+
+    private static let ownerPrefix = "owner "
+
+    package var text: String {
+        switch self {
+        case .nothing: "nothing"
+        case .owner(let column): Self.ownerPrefix + column
+        case .all: "all"
+        }
+    }
+
+    /// Whether a log that took this has all that another one takes.
+    package func covers(_ other: LogScope) -> Bool {
+        self == .all || other == .nothing || self == other
+    }
+}

@@ -1,0 +1,150 @@
+// SchemaPlan: what has to be done to the tables of a database; asks it and changes nothing.
+
+package import TidelineCore
+
+/// What a plan asks of a database.
+package protocol SchemaFacts {
+    /// Whether there is a table of this name, whoever made it.
+    func hasTable(_ name: String) throws -> Bool
+    func countLive(in table: String) throws -> Int64
+    func countValues(of column: String, in table: String) throws -> Int64
+    func countNulls(of column: String, in table: String) throws -> Int64
+    /// Calls `body` with each value of a column that is not null.
+    func forEachValue(
+        of column: ColumnDefinition,
+        in table: String,
+        _ body: (SQLValue) -> Void
+    ) throws
+}
+
+package struct SchemaPlan {
+    private let database: any SchemaFacts
+    /// The tables as they are in the database.
+    private let stored: [TableDefinition]
+
+    package init(_ stored: [TableDefinition], in database: any SchemaFacts) {
+        self.stored = stored
+        self.database = database
+    }
+
+    /// What differs, table by table; with `isComplete` what is not declared is not wanted.
+    package func steps(to declared: [TableDefinition], isComplete: Bool) throws -> [SchemaStep] {
+        try Self.checkNames(declared)
+        var steps: [SchemaStep] = []
+        for table in declared {
+            let old = stored.first { Self.isSame($0.name, table.name) }
+            steps += try self.steps(table, from: old?.schema.columns, isComplete: isComplete)
+        }
+        guard isComplete else { return steps }
+        for table in stored where !declared.contains(where: { Self.isSame($0.name, table.name) }) {
+            steps.append(SchemaStep(table: table.name, kind: .keepTable))
+        }
+        return steps
+    }
+
+    package static func isSame(_ one: String, _ other: String) -> Bool {
+        one.lowercased() == other.lowercased()
+    }
+
+    /// Two declarations of one name would be two answers to what it is.
+    private static func checkNames(_ tables: [TableDefinition]) throws {
+        var names: Set<String> = []
+        for table in tables {
+            guard names.insert(table.name.lowercased()).inserted else {
+                throw SchemaError("Table '\(table.name)' is declared twice.")
+            }
+            var columns: Set<String> = []
+            for column in table.schema.columns
+            where !columns.insert(column.name.lowercased()).inserted {
+                throw SchemaError(
+                    "Table '\(table.name)', column '\(column.name)': it is declared twice."
+                )
+            }
+        }
+    }
+
+    private func steps(
+        _ table: TableDefinition,
+        from stored: [ColumnDefinition]?,
+        isComplete: Bool
+    ) throws -> [SchemaStep] {
+        var kinds: [SchemaStep.Kind] = []
+        if stored == nil {
+            guard try !database.hasTable(table.name) else {
+                throw SchemaError(
+                    "Table '\(table.name)' is in the database, but this server did not make it. "
+                        + "Rename one of the two."
+                )
+            }
+            kinds.append(.createTable)
+        }
+        for column in table.schema.columns {
+            let old = stored?.first { Self.isSame($0.name, column.name) }
+            if let old {
+                kinds += try differences(old, column, table.name)
+            } else {
+                let hasRows = stored != nil && Self.isUnknownDefault(column)
+                let rows = hasRows ? try database.countLive(in: table.name) : 0
+                kinds.append(.addColumn(column, rows: rows))
+            }
+        }
+        if isComplete {
+            for column in stored ?? []
+            where !table.schema.columns.contains(where: { Self.isSame($0.name, column.name) }) {
+                let values = try database.countValues(of: column.name, in: table.name)
+                kinds.append(.dropColumn(column, values: values))
+            }
+        }
+        return kinds.map { SchemaStep(table: table.name, kind: $0) }
+    }
+
+    private func differences(
+        _ old: ColumnDefinition,
+        _ new: ColumnDefinition,
+        _ table: String
+    ) throws -> [SchemaStep.Kind] {
+        var kinds: [SchemaStep.Kind] = []
+        if ColumnConversion.isNeeded(old.type, new.type) {
+            let (values, lost) = try conversion(old, new, table)
+            let isNarrower = old.type.name == new.type.name
+            // Members of an enumeration that no row holds may go.
+            if !isNarrower || lost > 0 {
+                kinds.append(.convert(old, to: new, values: values, lost: lost))
+            }
+        }
+        if old.isNullable, !new.isNullable {
+            let rows = try database.countNulls(of: old.name, in: table)
+            if rows > 0 { kinds.append(.fillNulls(new, rows: rows)) }
+        }
+        return kinds
+    }
+
+    /// How many values there are, and how many of them do not fit.
+    private func conversion(
+        _ old: ColumnDefinition,
+        _ new: ColumnDefinition,
+        _ table: String
+    ) throws -> (values: Int64, lost: Int64) {
+        let conversion = ColumnConversion(old, to: new)
+        var values: Int64 = 0
+        var lost: Int64 = 0
+        try database.forEachValue(of: old, in: table) { value in
+            values += 1
+            if conversion.convert(value) == nil { lost += 1 }
+        }
+        return (values, lost)
+    }
+
+    /// Whether a device that lacks the column reads something else than this default in it.
+    ///
+    /// Null and absent members read as zero there, in the types that have one.
+    private static func isUnknownDefault(_ column: ColumnDefinition) -> Bool {
+        let value = column.storedDefault
+        guard value != .null else { return false }
+        switch column.type {
+        case .string, .integer, .number, .decimal, .boolean:
+            return value != SQLValue(column.type.zero, type: column.type)
+        default: return true
+        }
+    }
+}

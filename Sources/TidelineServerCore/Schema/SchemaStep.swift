@@ -1,0 +1,128 @@
+// SchemaStep: one difference between the tables of a database and the declared ones.
+
+package import TidelineCore
+
+/// What has to be done to a table so that it is as declared.
+package struct SchemaStep: Sendable, Hashable {
+    package enum Kind: Sendable, Hashable {
+        case createTable
+        /// A table of somebody else is served from now on: what is done to it, as sentences.
+        case adoptTable(changes: [String])
+        /// `rows`: those that get a new version, since devices do not know the default.
+        case addColumn(ColumnDefinition, rows: Int64)
+        /// `values`: those that go with it.
+        case dropColumn(ColumnDefinition, values: Int64)
+        /// `values`: those that are converted; `lost`: those of them that cannot be.
+        case convert(ColumnDefinition, to: ColumnDefinition, values: Int64, lost: Int64)
+        /// `rows`: those that hold null in a column that is not to have it any more.
+        case fillNulls(ColumnDefinition, rows: Int64)
+        /// The table is not declared any more.
+        case keepTable
+    }
+
+    package var table: String
+    package var kind: Kind
+
+    package init(table: String, kind: Kind) {
+        self.table = table
+        self.kind = kind
+    }
+
+    /// Whether something that is stored changes or goes, so that an operator has to say so.
+    package var needsConsent: Bool {
+        switch kind {
+        case .createTable, .addColumn, .keepTable: false
+        case .adoptTable: true
+        case .dropColumn(_, let values): values > 0
+        case .convert(_, _, let values, _): values > 0
+        case .fillNulls(_, let rows): rows > 0
+        }
+    }
+
+    /// Whether an operator should hear of it.
+    package var isNotable: Bool {
+        switch kind {
+        case .createTable: false
+        case .addColumn(_, let rows): rows > 0
+        case .adoptTable, .dropColumn, .convert, .fillNulls, .keepTable: true
+        }
+    }
+
+    /// Whether there is anything to do.
+    package var changesDatabase: Bool { kind != .keepTable }
+}
+
+extension SchemaStep: CustomStringConvertible {
+    /// A sentence for the plan.
+    package var description: String {
+        switch kind {
+        case .createTable: "Table '\(table)' is made."
+        case .adoptTable(let changes):
+            (["Table '\(table)' is there already and is served from now on"] + changes)
+                .joined(separator: "; ") + "."
+        case .addColumn(let column, let rows):
+            "\(place(column)): it is added (\(column.type.name))."
+                + (rows > 0
+                    ? " Its default goes to \(count(rows, "row")) and from there to all devices."
+                    : "")
+        case .dropColumn(let column, let values):
+            "\(place(column)): it is removed, with \(count(values, "value"))."
+        case .convert(let old, let new, let values, let lost):
+            "\(place(new)): \(count(values, "value")) become\(values == 1 ? "s" : "") \(form(new)), "
+                + "until now \(form(old))." + loss(lost, new)
+        case .fillNulls(let column, let rows):
+            "\(place(column)): it is not nullable any more; \(count(rows, "row")) with null "
+                + "get\(rows == 1 ? "s" : "") the default."
+        case .keepTable:
+            "Table '\(table)' is not declared. It is kept and not served."
+        }
+    }
+
+    /// A sentence for a server that does not start.
+    package var refusal: String {
+        switch kind {
+        case .dropColumn(let column, let values):
+            "\(place(column)): it is in the database with \(count(values, "value")) and not declared."
+        case .convert(let old, let new, let values, let lost):
+            "\(place(new)): it holds \(count(values, "value")) of \(form(old)) and is declared as "
+                + "\(form(new))." + loss(lost, new)
+        case .fillNulls(let column, let rows):
+            "\(place(column)): it is declared as not nullable, and \(count(rows, "row")) "
+                + "hold\(rows == 1 ? "s" : "") null."
+        case .adoptTable:
+            "Table '\(table)' is in the database, but no server made it."
+        case .createTable, .addColumn, .keepTable: description
+        }
+    }
+
+    private func loss(_ lost: Int64, _ column: ColumnDefinition) -> String {
+        guard lost > 0 else { return "" }
+        let place = column.isNullable ? "null" : "the default"
+        return lost == 1
+            ? " 1 of them cannot be converted and becomes \(place)."
+            : " \(lost) of them cannot be converted and become \(place)."
+    }
+
+    /// What it is about.
+    package var place: String {
+        switch kind {
+        case .createTable, .adoptTable, .keepTable: "Table '\(table)'"
+        case .addColumn(let column, _), .dropColumn(let column, _), .fillNulls(let column, _),
+            .convert(let column, _, _, _):
+            place(column)
+        }
+    }
+
+    private func place(_ column: ColumnDefinition) -> String {
+        "Table '\(table)', column '\(column.name)'"
+    }
+
+    private func form(_ column: ColumnDefinition) -> String {
+        guard case .enumeration(let members) = column.type else { return column.type.name }
+        return "enum (" + members.joined(separator: ", ") + ")"
+    }
+
+    private func count(_ number: Int64, _ word: String) -> String {
+        number == 1 ? "1 \(word)" : "\(number) \(word)s"
+    }
+}

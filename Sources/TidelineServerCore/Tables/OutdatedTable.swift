@@ -1,0 +1,73 @@
+// OutdatedTable: another server has changed a table since this one learned of it.
+//
+// A database that servers share numbers the forms of each table, and every read and write looks at the
+// number. Where it is another one the table is learned anew and the request begins from its start.
+
+import TidelineCore
+
+/// Nothing was done: the table has another form in the database than the one that was asked with.
+package struct OutdatedTable: Error, Sendable {
+    /// The table as the database has it.
+    package let definition: TableDefinition
+
+    package init(_ definition: TableDefinition) { self.definition = definition }
+
+    /// How often a request begins from its start before its caller is told to try later.
+    static let attemptsMax = 3
+}
+
+extension TableService {
+    /// Does what may be begun again, with the tables as they are by then.
+    func current<Result>(_ body: () async throws -> Result) async throws -> Result {
+        for _ in 1..<OutdatedTable.attemptsMax {
+            do {
+                return try await body()
+            } catch let outdated as OutdatedTable {
+                try learn(outdated)
+            }
+        }
+        return try await body()
+    }
+
+    /// Takes a table as another server has made it.
+    ///
+    /// - Throws: ``ServerError/tableChanged`` when this server's own columns are not in it.
+    func learn(_ outdated: OutdatedTable) throws {
+        let found = outdated.definition
+        guard let known = catalog.table(named: found.name)?.definition else {
+            if settings.dynamicSchema { catalog.put(found) }
+            return
+        }
+        var definition = known
+        definition.form = found.form
+        if settings.dynamicSchema {
+            definition.schema.columns = found.schema.columns.map { column in
+                known.schema.columns.first { $0.isSameForm(as: column) } ?? column
+            }
+        } else {
+            let isWhole = known.schema.columns.allSatisfy { column in
+                found.schema.columns.contains { column.isSameForm(as: $0) }
+            }
+            guard isWhole else { throw ServerError.tableChanged }
+        }
+        settings.log.write(.info, "tables", ["change": "Another server changed '\(found.name)'."])
+        catalog.put(definition)
+    }
+
+    /// Learns of a table that another server may have made; where nothing is made from what arrives,
+    /// there is none.
+    func lookUp(_ name: String) async throws {
+        guard settings.dynamicSchema, catalog.table(named: name) == nil,
+            TableDefinition.nameFault(name) == nil
+        else { return }
+        if let found = try await store.stored(name) { catalog.put(found) }
+    }
+}
+
+extension ColumnDefinition {
+    /// Whether the same values are stored under the same name.
+    fileprivate func isSameForm(as other: ColumnDefinition) -> Bool {
+        name == other.name && !ColumnConversion.isNeeded(type, other.type)
+            && !ColumnConversion.isNeeded(other.type, type)
+    }
+}

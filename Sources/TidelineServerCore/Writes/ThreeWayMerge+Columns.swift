@@ -1,0 +1,39 @@
+// ThreeWayMerge+Columns: what a write makes of a stored row that somebody else changed since.
+
+package import TidelineCore
+
+extension ThreeWayMerge {
+    /// What the write puts into the stored row.
+    ///
+    /// - Parameters:
+    ///   - mine: The values of the write, by column; nil for what it does not touch.
+    ///   - base: Those of the row that it began at; nil for what is not known.
+    ///   - theirs: Those of the stored row.
+    ///   - columns: The columns of all three.
+    /// - Returns: Values by column, nil for what stays as it is stored; nil for a conflict.
+    package static func changes(
+        mine: [SQLValue?],
+        base: [SQLValue?],
+        theirs: [SQLValue],
+        columns: [ColumnDefinition]
+    ) -> [SQLValue?]? {
+        let outcome = merge(mine: mine, base: base, theirs: theirs) { place, one, two in
+            columns[place].type.isSame(one, two)
+        }
+        return outcome.contested.isEmpty ? outcome.changes : nil
+    }
+}
+
+extension ColumnType {
+    /// Whether two stored values are one on the wire: instants in milliseconds, documents by value.
+    package func isSame(_ one: SQLValue, _ two: SQLValue) -> Bool {
+        switch (self, one, two) {
+        case (.dateTime, .integer(let one), .integer(let two)):
+            Timestamp(microseconds: one).milliseconds == Timestamp(microseconds: two).milliseconds
+        case (.json, .text(let one), .text(let two)): JSON.isSame(one, two)
+        // Swift takes texts of different bytes for equal.
+        case (_, .text(let one), .text(let two)): one.utf8.elementsEqual(two.utf8)
+        default: one == two
+        }
+    }
+}

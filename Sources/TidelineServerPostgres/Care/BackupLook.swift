@@ -1,0 +1,91 @@
+// BackupLook: whether what PostgreSQL has could be brought back from somewhere else.
+//
+// A base backup and the log behind it bring back every commit; a dump only what was there when it was
+// made. PostgreSQL knows of its log's archive and of who streams it. It does not know of base backups
+// that were made and of whether they can be read: restoring one is the only test of that.
+
+import TidelinePostgres
+
+package struct BackupLook: Sendable {
+    package private(set) var lines: [String]
+    /// Whether the log goes somewhere.
+    package private(set) var isReady = false
+
+    init(_ connection: PostgresConnection, at place: String) throws {
+        lines = [
+            "A database in PostgreSQL is backed up by PostgreSQL: a base backup, and the log (WAL) from "
+                + "there on.",
+            "  pg_basebackup -d postgres://…\(place.dropFirst("postgres://".count)) -D DIRECTORY "
+                + "-Ft -z -X stream",
+            "  archive_mode = on and archive_command, or pg_receivewal on another machine",
+            "After a restore: tideline restored --database postgres://…",
+            "",
+        ]
+        let archive = try Archive(connection)
+        lines.append("WAL archive: \(archive.text)")
+        let receivers = try connection.run(Self.countReceivers).integer(0, 0)
+        lines.append(
+            receivers > 0
+                ? "WAL streamed elsewhere: \(receivers) now (pg_receivewal or a standby)"
+                : "WAL streamed elsewhere: nobody"
+        )
+        lines.append("last base backup: \(try Self.lastBackup(connection))")
+        isReady = archive.isWorking || receivers > 0
+        lines.append(
+            isReady
+                ? "What is committed is kept elsewhere, too. Restore one now and then, to be sure."
+                : "Nothing is kept elsewhere: what is lost with this PostgreSQL is lost."
+        )
+    }
+
+    private static let countReceivers = """
+        SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'
+        """
+
+    /// The log knows of base backups until it is recycled.
+    private static func lastBackup(_ connection: PostgresConnection) throws -> String {
+        do {
+            let found = try connection.run(
+                """
+                SELECT max(modification)::timestamptz(0)::text FROM pg_ls_waldir()
+                WHERE name LIKE '%.backup'
+                """
+            )
+            return found.isNull(0, 0) ? "none that the log knows of" : found.text(0, 0)
+        } catch let error as PostgresError where error.state == "42501" {
+            return "this role may not look (GRANT pg_monitor)"
+        }
+    }
+
+    private struct Archive {
+        let text: String
+        let isWorking: Bool
+
+        init(_ connection: PostgresConnection) throws {
+            let mode = try connection.run("SELECT current_setting('archive_mode')").text(0, 0)
+            let found = try connection.run(
+                """
+                SELECT last_archived_time::timestamptz(0)::text, last_failed_time::timestamptz(0)::text,
+                    coalesce(last_failed_time > last_archived_time, last_failed_time IS NOT NULL)
+                FROM pg_stat_archiver
+                """
+            )
+            if mode == "off" {
+                (text, isWorking) = ("off", false)
+            } else if found.boolean(0, 2) {
+                (text, isWorking) = ("failing since \(found.text(0, 1))", false)
+            } else if found.isNull(0, 0) {
+                (text, isWorking) = ("on, but nothing was archived yet", false)
+            } else {
+                (text, isWorking) = ("on, last at \(found.text(0, 0))", true)
+            }
+        }
+    }
+}
+
+extension PostgresCare {
+    /// How the database is backed up, and what of that is set up.
+    package func backups() throws -> BackupLook {
+        try connected { try BackupLook($0, at: address.description) }
+    }
+}

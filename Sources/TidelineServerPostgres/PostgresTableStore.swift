@@ -1,0 +1,373 @@
+// PostgresTableStore: tables in a PostgreSQL database, with as many servers beside as there are.
+
+import Foundation
+import Synchronization
+package import TidelineCore
+import TidelinePostgres
+package import TidelineServerCore
+
+/// Tables in a PostgreSQL database.
+package final class PostgresTableStore: TableStore {
+    package struct Options: Sendable {
+        package var limits = ServerLimits()
+        /// How many reads run at once, each on a connection of its own; at least two.
+        package var readers = max(2 * ProcessInfo.processInfo.activeProcessorCount, 4)
+        /// How often it is looked for what is older than it is kept.
+        package var purgeInterval: Duration = .seconds(600)
+        /// Microseconds since 1970; nil for the time of the database, which all servers have.
+        package var now: (@Sendable () -> Int64)?
+        package var log = ServerLog.silent
+
+        package init() {}
+    }
+
+    private let readers: PostgresThreads
+    private let writer: PostgresWriter
+    private let watch: ClockWatch
+    private let stamps = ReportedStamps()
+    private let tables = Mutex<[String: PostgresTable]>([:])
+    /// When lists of a table last said that their rows are counted.
+    private let counted = Mutex<[String: UInt64]>([:])
+    private let stopped = Mutex(false)
+    private let look: WritableLook
+    private let limits: ServerLimits
+    private let now: (@Sendable () -> Int64)?
+    private let log: ServerLog
+    private let address: PostgresAddress
+
+    /// How many reads wait at most.
+    private static let readQueueMax = 10_000
+
+    /// Looks whether the database is there.
+    ///
+    /// - Throws: ``DatabaseError``, without a password.
+    package init(url: String, options: Options = Options()) throws {
+        do {
+            address = try PostgresAddress(url)
+            let version = try PostgresConnection(address).serverVersion
+            guard version >= Self.versionMin else {
+                throw DatabaseError(
+                    .unavailable,
+                    "\(address): PostgreSQL \(Self.versionMin / 10_000) or newer is needed, "
+                        + "and this is \(version / 10_000)."
+                )
+            }
+        } catch let error as PostgresError {
+            throw DatabaseError(.unavailable, error.description)
+        }
+        limits = options.limits
+        now = options.now
+        log = options.log
+        look = WritableLook(now: options.now ?? ServerEnvironment.live.now, log: options.log)
+        readers = PostgresThreads(
+            address,
+            count: max(2, options.readers),
+            queueMax: Self.readQueueMax,
+            log: options.log
+        )
+        writer = PostgresWriter(
+            address,
+            limits: options.limits,
+            now: options.now,
+            purgeInterval: options.purgeInterval,
+            stamps: stamps,
+            log: options.log
+        )
+        watch = ClockWatch(address, stamps: stamps, log: options.log)
+    }
+
+    /// The oldest version that it works with.
+    private static let versionMin = 140_000
+
+    package func prepare(
+        _ definitions: [TableDefinition],
+        filtered: Set<String>,
+        isComplete: Bool
+    ) async throws -> [TableDefinition] {
+        let (stored, steps): ([TableDefinition], [SchemaStep])
+        do {
+            (stored, steps) = try await writer.run { [now] connection in
+                try PostgresSchemaChange(connection: connection, now: now)
+                    .prepare(definitions, filtered: filtered, isComplete: isComplete)
+            }
+        } catch let error as PostgresError {
+            throw DatabaseError(.unavailable, "\(address): \(error)")
+        }
+        for step in steps {
+            log.write(step.isNotable ? .info : .debug, "tables", ["change": step.description])
+        }
+        writer.watch(stored, beginsAtOnce: true)
+        return stored
+    }
+
+    // MARK: - Reads
+
+    package func list(_ request: ListRequest, in table: Table) async throws -> ListPage {
+        let table = derived(table)
+        if request.tie != nil { try await countRows(of: table) }
+        let read = PostgresListRead(request, table)
+        return try await self.read(of: request.caller, in: table) { try read.run($0) }
+    }
+
+    package func changes(_ request: ChangeRequest, in table: Table) async throws -> ChangePage {
+        let table = derived(table)
+        let read = PostgresChangesRead(request, table)
+        return try await self.read(of: request.caller, in: table) { try read.run($0) }
+    }
+
+    package func digest(_ request: DigestRequest, in table: Table) async throws -> TableDigest {
+        let table = derived(table)
+        let read = PostgresDigestRead(request, table)
+        return try await self.read(of: request.caller, in: table) { try read.run($0) }
+    }
+
+    package func clock(of table: Table) async throws -> TableClock {
+        let table = derived(table)
+        return try await read { read in
+            try table.clock(read.connection.run(table.clockStatement), read.connection)
+        }
+    }
+
+    package func stored(_ name: String) async throws -> TableDefinition? {
+        try await read { try PostgresSchemaChange.stored(name, $0.connection) }
+    }
+
+    package func read(
+        _ id: String,
+        view: QueryExpression?,
+        in table: Table,
+        room: RowRoom?
+    ) async throws -> StoredRow? {
+        try await image(id, in: table) { image in
+            guard image.isVisible(in: view, of: table) else { return nil }
+            try room?.take(bytes: image.bytes, of: image.state)
+            return image.stored(in: table)
+        }
+    }
+
+    package func image(
+        _ id: String,
+        view: QueryExpression?,
+        in table: Table
+    ) async throws -> RowImage? {
+        try await image(id, in: table) { $0.isVisible(in: view, of: table) ? $0 : nil }
+    }
+
+    /// What `body` makes of the row, where it was read.
+    private func image<Result: Sendable>(
+        _ id: String,
+        in table: Table,
+        _ body: @escaping @Sendable (RowImage) throws -> Result?
+    ) async throws -> Result? {
+        let derived = derived(table)
+        let statement = PostgresStatement(
+            """
+            SELECT (SELECT "schema" FROM tideline.tables WHERE "name" = $2), \(derived.cells())
+            FROM \(derived.quoted) WHERE "id" = $1
+            """,
+            values: [.text(id), .text(derived.clock)]
+        )
+        return try await read(in: derived) { read in
+            let result = try read.connection.run(statement)
+            guard result.count > 0 else { return nil as Result? }
+            try derived.check(form: result.integer(0, 0), read.connection)
+            return try body(derived.image(result, 0, from: 1))
+        }
+    }
+
+    package func isNew(_ key: RepeatKey) async throws -> Bool {
+        let (limits, now) = (limits, now)
+        return try await read { read in
+            let results = try read.all([
+                LedgerKey.read([LedgerKey(key)]), PostgresStatement(LedgerKey.readHorizon),
+                PostgresStatement(PostgresClock.now),
+            ])
+            let time = now?() ?? results[2].integer(0, 0)
+            let horizon = results[1].count > 0 ? results[1].integer(0, 0) : nil
+            return results[0].count == 0 && !key.isAhead(now: time)
+                && !key.mayBeForgotten(now: time, days: limits.ledgerDays, horizon: horizon)
+        }
+    }
+
+    package func epoch() async throws -> String {
+        try await read { read in
+            let result = try read.connection.run(PostgresSchema.readEpoch)
+            return result.count > 0 ? result.text(0, 0) : ""
+        }
+    }
+
+    package func sizes() async throws -> [StoreSize] {
+        try await read { read in
+            let result = try read.connection.run(PostgresSchema.readSizes)
+            guard result.count > 0 else { return [] }
+            return [
+                StoreSize("database", result.integer(0, 0)),
+                StoreSize("ledger", result.integer(0, 1)),
+            ]
+        }
+    }
+
+    package func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws {
+        let found = try await read { read in
+            let rows = try read.connection.run(PostgresSchema.readStamps)
+            return (0..<rows.count).map { row in
+                TableStamp(table: rows.text(row, 0), stamp: rows.integer(row, 1))
+            }
+        }
+        stamps.report(found)
+        stamps.listen(report)
+    }
+
+    /// Reads for `limits.queryTime` at most, the wait for a connection included.
+    private func read<Result: Sendable>(
+        of caller: ReadCaller = .nobody,
+        in table: PostgresTable? = nil,
+        _ body: @escaping @Sendable (PostgresRead) throws -> Result
+    ) async throws -> Result {
+        let ticket = QueryTicket()
+        let end = Uptime.after(limits.queryTime)
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { answer in
+                let job = PostgresThreads.Job(
+                    perform: { connection, isLastTry in
+                        guard Uptime.now() < end else {
+                            answer.resume(throwing: ServerError.queryTooSlow)
+                            return true
+                        }
+                        guard ticket.begin(connection.cancellation) else {
+                            answer.resume(throwing: CancellationError())
+                            return true
+                        }
+                        let read = PostgresRead(connection: connection, ticket: ticket, end: end)
+                        let result = Swift.Result { try body(read) }
+                        ticket.end()
+                        if case .failure(let error as PostgresError) = result {
+                            let refusal =
+                                table.flatMap { $0.outdated(error, connection) }
+                                ?? Self.refusal(error, connection, ticket, end)
+                            if let refusal {
+                                answer.resume(throwing: refusal)
+                            } else if isLastTry {
+                                answer.resume(throwing: ServerError.databaseAway)
+                            } else {
+                                return false
+                            }
+                        } else {
+                            answer.resume(with: result)
+                        }
+                        return true
+                    },
+                    refuse: { answer.resume(throwing: $0) }
+                )
+                readers.submit(job, of: caller)
+            }
+        } onCancel: {
+            ticket.cancel()
+        }
+    }
+
+    /// Why a read has no answer; nil where it may be tried again.
+    private static func refusal(
+        _ error: PostgresError,
+        _ connection: PostgresConnection,
+        _ ticket: QueryTicket,
+        _ end: UInt64
+    ) -> (any Error)? {
+        if ticket.isCancelled { return CancellationError() }
+        if error.isConnectionLost || connection.isBroken { return nil }
+        guard error.isCanceled else { return PostgresRefusal.ofRead(error) }
+        // Near its end it was the time; else it was meant for the read before.
+        let margin: UInt64 = 50_000_000
+        return Uptime.now() + margin > end
+            ? ServerError.queryTooExpensive : nil
+    }
+
+    // MARK: - Writes
+
+    package func write(_ batch: WriteBatch) async throws -> [GroupOutcome] {
+        let groups = batch.groups.map { group in
+            group.writes.map { write in
+                PostgresJob.Write(
+                    operation: write.operation,
+                    table: derived(write.table),
+                    repeatKey: write.repeatKey,
+                    isRepeatOnly: write.isRepeatOnly
+                )
+            }
+        }
+        let outcomes = try await writer.write(batch, groups)
+        for case .done(let writes) in outcomes {
+            for case let grown? in writes.map(\.grown) {
+                let columns = "\(grown.schema.columns.count) columns"
+                log.write(.debug, "tables", ["change": "Table '\(grown.name)' has \(columns)."])
+                writer.watch([grown], beginsAtOnce: false)
+            }
+        }
+        return outcomes
+    }
+
+    /// How long it counts that somebody counts rows, in nanoseconds; far less than what leaves a
+    /// millisecond is counted for.
+    private static let countedTime: UInt64 = 3_600_000_000_000
+
+    /// Says that a reader goes on by counting the rows of a millisecond, before he reads.
+    ///
+    /// From then on all servers count what leaves one: they look under the lock of the clock.
+    private func countRows(of table: PostgresTable) async throws {
+        let time = Uptime.now()
+        let isKnown = counted.withLock { counted in
+            counted[table.clock].map { time - $0 < Self.countedTime } ?? false
+        }
+        guard !isKnown else { return }
+        try await writer.run { [now] connection in
+            let now = try now?() ?? connection.run(PostgresClock.now).integer(0, 0)
+            try connection.run(
+                """
+                UPDATE tideline.clocks SET "counted" = greatest("counted", $2) WHERE "table" = $1
+                """,
+                [.text(table.clock), .integer(now)]
+            )
+        }
+        counted.withLock { $0[table.clock] = time }
+    }
+
+    package func checkWritable() async throws {
+        guard !stopped.withLock({ $0 }) else { throw ServerError.stopping }
+        guard writer.queueLength < limits.writeQueue else { throw ServerError.tooManyWrites }
+        try await look.check { [writer] in
+            try await writer.run { _ = try $0.run(PostgresSchema.touchState) }
+        }
+    }
+
+    /// Removes some of each kind of what is older than it is kept.
+    package func purge() async throws { try await writer.purge() }
+
+    package var writeQueueLength: Int { writer.queueLength }
+
+    /// PostgreSQL keeps its own log.
+    package var logBytes: Int { 0 }
+
+    package func stop() async {
+        let wasStopped = stopped.withLock { stopped in
+            defer { stopped = true }
+            return stopped
+        }
+        guard !wasStopped else { return }
+        watch.stop()
+        await readers.stop()
+        await writer.stop()
+    }
+
+    // MARK: - Tables
+
+    /// What is derived from a table, kept for as long as the table has this form.
+    private func derived(_ table: Table) -> PostgresTable {
+        tables.withLock { tables in
+            if let known = tables[table.name], known.table === table { return known }
+            let made = PostgresTable(table)
+            // A form that a write may make may never be there.
+            if !table.needsGrowth { tables[table.name] = made }
+            return made
+        }
+    }
+}

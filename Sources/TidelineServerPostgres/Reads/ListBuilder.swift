@@ -1,0 +1,131 @@
+// ListBuilder: the rows of a list become a page; LeastRows: the first rows of an order of ours.
+
+import Foundation
+import TidelineCore
+import TidelineServerCore
+
+struct ListBuilder {
+    private let request: ListRequest
+    private let table: PostgresTable
+    private let keys: KeysetRenderer
+    private var page: PageBytes
+    private var last: RowImage?
+    private var hasMore = false
+
+    init(_ request: ListRequest, _ table: PostgresTable, _ keys: KeysetRenderer) {
+        self.request = request
+        self.table = table
+        self.keys = keys
+        page = PageBytes(
+            opening: request.opening,
+            rowsMax: request.rowsMax,
+            bytesMax: request.bytesMax,
+            room: request.room
+        )
+    }
+
+    /// Adds a row; false when the page is full and more rows follow.
+    mutating func add(_ image: RowImage) throws -> Bool {
+        let isAdded = try page.add {
+            guard let select = request.select else { return image.stored(in: table.table).json }
+            return image.json(in: table.table, places: select)
+        }
+        if isAdded { last = image } else { hasMore = true }
+        return isAdded
+    }
+
+    func finish(
+        _ count: Int64?,
+        _ clock: TableClock,
+        _ read: PostgresRead
+    ) throws -> ListPage {
+        var next: [SQLValue]?
+        if hasMore, let last { next = Self.keys(of: last, keys, table, read.watch) }
+        let mayBeLong = keys.keys.contains { key in
+            let type = key.expression.type(in: table.table.definition.schema)
+            return !key.isID && PageToken.mayBeLong(type)
+        }
+        return ListPage(
+            bytes: page.bytes,
+            rows: page.rows,
+            count: count,
+            next: next,
+            nextVersion: hasMore && mayBeLong ? last?.version : nil,
+            lastUpdatedAt: request.tie == nil ? nil : last?.updatedAt,
+            clock: clock
+        )
+    }
+
+    /// The keys of a row, as a link has them.
+    static func keys(
+        of image: RowImage,
+        _ keys: KeysetRenderer,
+        _ table: PostgresTable,
+        _ watch: EvaluationWatch
+    ) -> [SQLValue] {
+        let all = image.allValues
+        return keys.keys.map { key in
+            if case .field(let name) = key.expression.kind, let place = table.table.place(of: name)
+            {
+                return all[place]
+            }
+            return RowProgram(key.expression, isCondition: false, of: table).value(image, watch)
+        }
+    }
+}
+
+/// Of any number of rows, the first ones of an order that SQL does not have.
+struct LeastRows {
+    private let keys: [(key: SortKey, program: RowProgram)]
+    private let schema: TableSchema
+    private let count: Int
+    private var rows: [(values: [Value], image: RowImage)] = []
+
+    init(_ keys: [(SortKey, RowProgram)], _ table: PostgresTable, count: Int) {
+        self.keys = keys
+        schema = table.table.definition.schema
+        self.count = max(count, 1)
+    }
+
+    mutating func take(_ image: RowImage, _ watch: EvaluationWatch) {
+        let values = keys.map { key, program in
+            Value(program.value(image, watch), as: key.expression.type(in: schema))
+        }
+        rows.append((values, image))
+        if rows.count >= 2 * count + 1000 { cut() }
+    }
+
+    /// The first ones in their order.
+    var sorted: [RowImage] {
+        var copy = self
+        copy.cut()
+        return copy.rows.map(\.image)
+    }
+
+    private mutating func cut() {
+        rows.sort { one, other in
+            for (place, key) in keys.enumerated() {
+                let order = ValueOrder.sort(one.values[place], other.values[place])
+                if order != 0 { return key.key.isAscending == (order < 0) }
+            }
+            return false
+        }
+        if rows.count > count { rows.removeLast(rows.count - count) }
+    }
+}
+
+extension SQLValue {
+    /// The least value after all that begin as this one does; nil if there is none.
+    var successor: SQLValue? {
+        switch self {
+        case .text(let text): FilterRenderer.successor(of: text).map { .text($0) }
+        case .blob(let bytes):
+            bytes.lastIndex { $0 != 0xFF }.map { place in
+                var end = Array(bytes[...place])
+                end[end.count - 1] += 1
+                return .blob(.init(end))
+            }
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,37 @@
+// PageBytes: a page that grows row by row, within its bounds.
+
+import TidelineServerCore
+
+struct PageBytes {
+    private(set) var bytes: [UInt8]
+    private(set) var rows = 0
+    private let opening: Int
+    private let rowsMax: Int
+    private let bytesMax: Int
+    private let room: PageRoom?
+    private var roomEnd: Int
+
+    init(opening: [UInt8], rowsMax: Int, bytesMax: Int, room: PageRoom?) {
+        bytes = opening
+        self.opening = opening.count
+        self.rowsMax = rowsMax
+        self.bytesMax = bytesMax
+        self.room = room
+        roomEnd = room?.begin() ?? .max
+    }
+
+    /// Adds a row; false, and nothing is added, when the page is full.
+    mutating func add(_ row: () -> [UInt8]) throws -> Bool {
+        guard rows < rowsMax else { return false }
+        let json = row()
+        let comma = rows > 0 ? 1 : 0
+        guard rows == 0 || bytes.count + comma + json.count - opening <= bytesMax else {
+            return false
+        }
+        if comma == 1 { bytes.append(UInt8(ascii: ",")) }
+        bytes += json
+        if let room, bytes.count > roomEnd { roomEnd = try room.more(for: bytes.count) }
+        rows += 1
+        return true
+    }
+}

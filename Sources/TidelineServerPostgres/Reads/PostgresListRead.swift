@@ -1,0 +1,253 @@
+// PostgresListRead: one page of a table: what SQL answers, what is evaluated, rows as JSON.
+//
+// Where SQL answers filter and order, the page is one statement. Where a part of the filter is left,
+// rows are taken in their order and evaluated until the page is full. Where the order is none that SQL
+// has, all rows of the filter are looked at and the first ones are kept. Both end with the time of a
+// query, never with a page that is short for no reason.
+
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+
+struct PostgresListRead {
+    private let table: PostgresTable
+    private let request: ListRequest
+    private let exact: QueryExpression?
+    private let rest: RowProgram?
+    private let keys: KeysetRenderer
+    /// Whether SQL has the order.
+    private let isOrdered: Bool
+    /// The cells of a row that the page needs; the others are null.
+    private let cells: String
+
+    init(_ request: ListRequest, _ table: PostgresTable) {
+        self.table = table
+        self.request = request
+        let filter = request.filter.map { VersionLiterals.replace(in: $0) }
+        let parts = [request.view, filter].compactMap { $0 }
+        let whole = parts.count > 1 ? QueryExpression(.all(parts)) : parts.first
+        let split = table.split.split(whole)
+        exact = split.exact
+        rest = split.rest.map { RowProgram($0, isCondition: true, of: table) }
+        keys = KeysetRenderer(table.renderer, order: request.order)
+        isOrdered = table.split.isExact(request.order)
+        cells = Self.cells(request, table, keys, rest)
+    }
+
+    /// All that is not selected and that nothing is decided by is left in the database.
+    private static func cells(
+        _ request: ListRequest,
+        _ table: PostgresTable,
+        _ keys: KeysetRenderer,
+        _ rest: RowProgram?
+    ) -> String {
+        guard let select = request.select else { return table.cells() }
+        let sorting = keys.keys.flatMap { key in
+            RowProgram(key.expression, isCondition: false, of: table).places
+        }
+        return table.cells(of: Set(select + sorting + (rest?.places ?? [])))
+    }
+
+    /// A page of so many rows is one statement.
+    private static let plainRowsMax = 100
+
+    func run(_ read: PostgresRead) throws -> ListPage {
+        let isPlain =
+            isOrdered && rest == nil && request.mark == nil && request.rowsMax > 0
+            && request.rowsMax <= Self.plainRowsMax && !(request.tie != nil && request.offset > 0)
+        guard isPlain else { return try scan(read) }
+        let begin = try request.after.map { try Begin($0, keys) }
+        var statements = [table.clockStatement, PostgresStatement(rows(begin, request.offset))]
+        if request.wantsCount { statements.append(PostgresStatement(count)) }
+        let results = try read.all(statements)
+        let clock = try table.clock(results[0], read.connection)
+        var page = ListBuilder(request, table, keys)
+        for row in 0..<results[1].count where try !page.add(table.image(results[1], row)) { break }
+        let count = request.wantsCount ? results[2].integer(0, 0) : nil
+        return try page.finish(count, clock, read)
+    }
+
+    private func scan(_ read: PostgresRead) throws -> ListPage {
+        var first = [table.clockStatement]
+        if let mark = request.mark { first.append(row(mark.id)) }
+        if let tie = request.tie, request.offset > 0 { first.append(departures(from: tie)) }
+        return try read.transaction(first) { results in
+            let clock = try table.clock(results[0], read.connection)
+            var offset = request.offset
+            if request.tie != nil, offset > 0, let left = results.last {
+                offset = max(0, offset - Int(clamping: left.integer(0, 0)))
+            }
+            let begin = try begin(read, request.mark == nil ? nil : results[1])
+            let watch = read.watch
+            var page = ListBuilder(request, table, keys)
+            if request.rowsMax > 0 {
+                if isOrdered {
+                    try fill(&page, begin, offset, read, watch)
+                } else {
+                    try fillUnordered(&page, begin, offset, read, watch)
+                }
+            }
+            let count = request.wantsCount ? try count(read, watch) : nil
+            return try page.finish(count, clock, read)
+        }
+    }
+
+    private func fill(
+        _ page: inout ListBuilder,
+        _ begin: Begin?,
+        _ offset: Int,
+        _ read: PostgresRead,
+        _ watch: EvaluationWatch
+    ) throws {
+        var toSkip = rest == nil ? 0 : offset
+        var rows = page
+        try read.forEach(self.rows(begin, rest == nil ? offset : 0)) { result, row in
+            let image = table.image(result, row)
+            if let rest, !rest.holds(image, watch) { return true }
+            if toSkip > 0 {
+                toSkip -= 1
+                return true
+            }
+            return try rows.add(image)
+        }
+        page = rows
+        if watch.isOver { try read.check() }
+    }
+
+    private func fillUnordered(
+        _ page: inout ListBuilder,
+        _ begin: Begin?,
+        _ offset: Int,
+        _ read: PostgresRead,
+        _ watch: EvaluationWatch
+    ) throws {
+        var least = LeastRows(
+            keys.keys.map { ($0, RowProgram($0.expression, isCondition: false, of: table)) },
+            table,
+            count: offset + request.rowsMax + 1
+        )
+        let behind = begin.map {
+            RowProgram($0.keyset.expression(after: $0.values), isCondition: true, of: table)
+        }
+        try read.forEach("SELECT \(SQL(verbatim: cells))\(from(nil))") { result, row in
+            let image = table.image(result, row)
+            if let rest, !rest.holds(image, watch) { return true }
+            if let behind, !behind.holds(image, watch) { return true }
+            least.take(image, watch)
+            return true
+        }
+        if watch.isOver { try read.check() }
+        for image in least.sorted.dropFirst(offset) where try !page.add(image) { break }
+    }
+
+    private func count(_ read: PostgresRead, _ watch: EvaluationWatch) throws -> Int64 {
+        guard let rest else {
+            return try read.connection.run(PostgresStatement(count)).integer(0, 0)
+        }
+        var count: Int64 = 0
+        try read.forEach("SELECT \(SQL(verbatim: cells))\(from(nil))") { result, row in
+            if rest.holds(table.image(result, row), watch) { count += 1 }
+            return true
+        }
+        if watch.isOver { try read.check() }
+        return count
+    }
+
+    // MARK: - Statements
+
+    private func rows(_ begin: Begin?, _ offset: Int) -> SQL {
+        var sql: SQL = "SELECT \(SQL(verbatim: cells))\(from(begin))"
+        sql.append(" ORDER BY \(table.renderer.orderBy(request.order))")
+        if rest == nil {
+            sql.append(" LIMIT \(SQLValue.integer(Int64(request.rowsMax) + 1))")
+            if offset > 0 { sql.append(" OFFSET \(SQLValue.integer(Int64(offset)))") }
+        }
+        return sql
+    }
+
+    /// How many rows the filter has, on all pages.
+    private var count: SQL { "SELECT count(*)" + from(nil) }
+
+    private func from(_ begin: Begin?) -> SQL {
+        var parts: [SQL] = []
+        if !request.includesDeleted { parts.append("NOT \"deleted\"") }
+        if let begin { parts.append("(\(begin.keyset.condition(after: begin.values)))") }
+        if let exact { parts.append("(\(table.renderer.condition(exact)))") }
+        let table: SQL = " FROM \(Identifier(self.table.name))"
+        return parts.isEmpty ? table : table + " WHERE " + parts.joined(separator: " AND ")
+    }
+
+    private func row(_ id: String) -> PostgresStatement {
+        PostgresStatement(
+            "SELECT \(table.cells()) FROM \(table.quoted) WHERE \"id\" = $1",
+            values: [.text(id)]
+        )
+    }
+
+    /// How many rows have left a millisecond since somebody counted its rows.
+    private func departures(from tie: Int64) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT coalesce(sum("count"), 0)::bigint FROM tideline.departures
+            WHERE "table" = $1 AND "millisecond" = $2
+            """,
+            values: [.text(table.clock), .integer(tie)]
+        )
+    }
+
+    // MARK: - Where a page begins
+
+    /// The keys of the row behind which a page begins.
+    private struct Begin {
+        let keyset: KeysetRenderer
+        let values: [Value]
+
+        init(_ after: [SQLValue], _ keyset: KeysetRenderer) throws {
+            guard after.count == keyset.keys.count else {
+                throw ServerError.badRequest(
+                    "Option '$skiptoken' is not from a link of this query."
+                )
+            }
+            self.keyset = keyset
+            values = zip(after, keyset.keys).map { value, key in
+                Value(value, as: key.expression.type(in: keyset.renderer.schema))
+            }
+        }
+
+        init(_ keyset: KeysetRenderer, _ values: [Value]) {
+            self.keyset = keyset
+            self.values = values
+        }
+    }
+
+    private func begin(_ read: PostgresRead, _ found: PostgresResult?) throws -> Begin? {
+        guard let mark = request.mark else { return try request.after.map { try Begin($0, keys) } }
+        if let found, found.count > 0 {
+            let image = table.image(found, 0)
+            if image.version == mark.version, image.isVisible(in: request.view, of: table.table) {
+                return try Begin(ListBuilder.keys(of: image, keys, table, read.watch), keys)
+            }
+        }
+        return begin(mark)
+    }
+
+    /// The same where the row of the link is not as it was: all rows that may be behind its place.
+    private func begin(_ mark: PageMark) -> Begin {
+        func type(_ key: SortKey) -> ExpressionType {
+            key.expression.type(in: table.table.definition.schema)
+        }
+        var order = Array(request.order.prefix(mark.keys.count))
+        var values = zip(mark.keys, order).map { Value($0, as: type($1)) }
+        if let prefix = mark.prefix, order.count < request.order.count {
+            let key = request.order[order.count]
+            let bound = key.isAscending ? prefix : prefix.successor
+            if let bound {
+                order.append(key)
+                values.append(Value(bound, as: type(key)))
+            }
+        }
+        // Before every id.
+        values.append(.string(""))
+        return Begin(KeysetRenderer(table.renderer, order: order), values)
+    }
+}

@@ -1,0 +1,159 @@
+// PostgresRead: the statements of one read: one state of the database, within a time.
+
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+
+struct PostgresRead {
+    let connection: PostgresConnection
+    let ticket: QueryTicket
+    /// The uptime in nanoseconds at which the read has to end.
+    let end: UInt64
+
+    /// Ends functions in memory that read much.
+    var watch: EvaluationWatch {
+        let budget = WatchBudget()
+        return EvaluationWatch { [ticket, end] bytes in
+            guard budget.isSpent(by: bytes) else { return false }
+            return ticket.isCancelled || Uptime.now() > end
+        }
+    }
+
+    /// Throws when the time is over or nobody waits.
+    func check() throws {
+        if ticket.isCancelled { throw CancellationError() }
+        guard Uptime.now() < end else {
+            throw ServerError.queryTooExpensive
+        }
+    }
+
+    // MARK: - Transactions
+
+    private var begin: [PostgresStatement] {
+        let now = Uptime.now()
+        let milliseconds = end > now ? max((end - now) / 1_000_000, 1) : 1
+        return [
+            PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+            // Ends with the transaction: a pooler keeps nothing of it.
+            PostgresStatement(
+                "SELECT set_config('statement_timeout', $1, true)",
+                values: [.text(String(milliseconds))]
+            ),
+        ]
+    }
+
+    /// All the statements from one state of the database, in one round trip.
+    func all(_ statements: [PostgresStatement]) throws -> [PostgresResult] {
+        try check()
+        let begin = begin
+        let results = try connection.pipeline(
+            begin + statements + [PostgresStatement("COMMIT")]
+        )
+        return Array(results.dropFirst(begin.count).dropLast())
+    }
+
+    /// A transaction whose later statements depend on the first.
+    func transaction<Result>(
+        _ first: [PostgresStatement],
+        _ body: ([PostgresResult]) throws -> Result
+    ) throws -> Result {
+        try check()
+        let begin = begin
+        let results = try connection.pipeline(begin + first)
+        let result = try body(Array(results.dropFirst(begin.count)))
+        try connection.run("COMMIT")
+        return result
+    }
+
+    /// The rows of a statement, some at a time, within a transaction.
+    func forEach(
+        _ sql: SQL,
+        _ body: (PostgresResult, Int) throws -> Bool
+    ) throws {
+        let text = "DECLARE tideline_scan NO SCROLL CURSOR FOR " + sql.text(for: .postgres)
+        try connection.run(PostgresStatement(text, values: sql.bindings))
+        var wanted = Self.firstRows
+        while true {
+            try check()
+            let result = try connection.run("FETCH FORWARD \(wanted) FROM tideline_scan")
+            for row in 0..<result.count where try !body(result, row) {
+                try connection.run("CLOSE tideline_scan")
+                return
+            }
+            if result.count < wanted { break }
+            wanted = min(
+                max(Self.bytesMax / max(result.bytes / result.count, 1), 1),
+                wanted * 2,
+                Self.rowsMax
+            )
+        }
+        try connection.run("CLOSE tideline_scan")
+    }
+
+    /// How many rows, and about how many bytes, a scan has in memory at a time.
+    private static let firstRows = 100
+    private static let rowsMax = 2000
+    private static let bytesMax = 8 << 20
+}
+
+/// Lets a look at the clock pass for most of what is read.
+private final class WatchBudget {
+    private static let bytesBetweenLooks = 1 << 18
+    private var left = bytesBetweenLooks
+
+    func isSpent(by bytes: Int) -> Bool {
+        left -= bytes
+        guard left < 0 else { return false }
+        left = Self.bytesBetweenLooks
+        return true
+    }
+}
+
+extension PostgresTable {
+    /// The clock of the table with the state of the database and the form of the table, as the first
+    /// cells of a read.
+    var clockStatement: PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT coalesce(c."stamp", 0), coalesce(c."horizon", 0), t."schema",
+                (SELECT "value" FROM tideline.state WHERE "key" = 'epoch')
+            FROM tideline.tables AS t LEFT JOIN tideline.clocks AS c ON c."table" = t."name"
+            WHERE t."name" = $1
+            """,
+            values: [.text(clock)]
+        )
+    }
+
+    /// A table that is not there stands at its beginning.
+    ///
+    /// - Throws: ``OutdatedTable`` when it has another form than this one.
+    func clock(_ result: PostgresResult, _ connection: PostgresConnection) throws -> TableClock {
+        guard result.count > 0 else { return TableClock() }
+        try check(form: result.integer(0, 2), connection)
+        return TableClock(
+            stamp: result.integer(0, 0),
+            horizon: result.integer(0, 1),
+            epoch: result.isNull(0, 3) ? nil : result.text(0, 3)
+        )
+    }
+
+    /// Throws when the table has another form in the database.
+    func check(form: Int64, _ connection: PostgresConnection) throws {
+        guard let own = table.definition.form, own != form else { return }
+        if let stored = try PostgresSchemaChange.stored(clock, connection) {
+            throw OutdatedTable(stored)
+        }
+    }
+
+    /// What a statement failed by, where the table has lost what it named; nil for other failures.
+    func outdated(
+        _ error: PostgresError,
+        _ connection: PostgresConnection
+    ) -> OutdatedTable? {
+        guard error.state == "42P01" || error.state == "42703", let own = table.definition.form,
+            connection.settle(),
+            let stored = try? PostgresSchemaChange.stored(clock, connection), stored.form != own
+        else { return nil }
+        return OutdatedTable(stored)
+    }
+}

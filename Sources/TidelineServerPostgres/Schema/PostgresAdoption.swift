@@ -1,0 +1,216 @@
+// PostgresAdoption: what a table that somebody else made lacks to be served.
+//
+// Its rows and its own columns stay. It gets the system columns, and types in which the server reads and
+// orders values; a type changes only to one that holds all of its values.
+
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+
+struct PostgresAdoption {
+    /// Its columns that are declared, as if a server had made them.
+    private(set) var definition: TableDefinition
+    /// What is done, as sentences without their ends.
+    private(set) var changes: [String] = []
+    /// The statements; with what a dry run has in their place, where that is something.
+    private(set) var statements: [(sql: String, instead: String?)] = []
+
+    private struct Column {
+        var type: String
+        var collation: String
+        var isNotNull: Bool
+        var hasDefault: Bool
+        var isGenerated: Bool
+    }
+
+    private let relation: String
+    private var columns: [String: Column] = [:]
+
+    /// Nil when there is no such table.
+    ///
+    /// - Throws: ``SchemaError`` for what cannot be served.
+    init?(_ table: TableDefinition, _ connection: PostgresConnection) throws {
+        relation = PostgresName.quoted(table.name)
+        definition = TableDefinition(table.name)
+        let name = SQLValue.text(relation)
+        let kind = try connection.run(
+            "SELECT relkind::text FROM pg_class WHERE oid = to_regclass($1)",
+            [name]
+        )
+        guard kind.count > 0 else { return nil }
+        guard kind.text(0, 0) == "r" else {
+            throw SchemaError(
+                "'\(table.name)' is in the database and is no plain table: it cannot be served."
+            )
+        }
+        let found = try connection.run(Self.readColumns, [name])
+        for row in 0..<found.count {
+            columns[found.text(row, 0)] = Column(
+                type: found.text(row, 1),
+                collation: found.text(row, 2),
+                isNotNull: found.boolean(row, 3),
+                hasDefault: found.boolean(row, 4),
+                isGenerated: found.boolean(row, 5)
+            )
+        }
+        let isUnique = try connection.run(Self.countUnique, [name]).integer(0, 0) > 0
+        try bringID(isUnique: isUnique)
+        try bringSystemColumns()
+        for column in table.schema.columns { try bring(column) }
+        tellOfOthers(table)
+    }
+
+    private static let readColumns = """
+        SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), coalesce(c.collname::text, ''),
+            a.attnotnull, a.atthasdef OR a.attidentity <> '', a.attgenerated <> ''
+        FROM pg_attribute AS a LEFT JOIN pg_collation AS c ON c.oid = a.attcollation
+        WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped
+        """
+
+    /// How many unique indexes there are of the id alone.
+    private static let countUnique = """
+        SELECT count(*) FROM pg_index AS i
+        JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+        WHERE i.indrelid = to_regclass($1) AND i.indisunique AND i.indisvalid
+        AND i.indpred IS NULL AND i.indnkeyatts = 1 AND a.attname = 'id'
+        """
+
+    // MARK: - System columns
+
+    private mutating func bringID(isUnique: Bool) throws {
+        let id = ColumnDefinition(SystemColumn.id, .string, nullable: false)
+        guard columns[SystemColumn.id] != nil else {
+            let add = "ALTER TABLE \(relation) ADD COLUMN \"id\" text COLLATE \"C\""
+            statements.append((add + " DEFAULT gen_random_uuid()::text PRIMARY KEY", add))
+            changes.append("it gets the column 'id'")
+            return
+        }
+        try bring(id)
+        definition.schema.columns = []
+        if !isUnique {
+            statements.append(("ALTER TABLE \(relation) ADD UNIQUE (\"id\")", ""))
+            statements.append(("ALTER TABLE \(relation) ALTER COLUMN \"id\" SET NOT NULL", ""))
+            changes.append("its 'id' becomes unique")
+        }
+    }
+
+    private mutating func bringSystemColumns() throws {
+        let wanted = [
+            ("createdAt", "timestamp with time zone", "timestamptz NOT NULL DEFAULT now()"),
+            ("updatedAt", "timestamp with time zone", "timestamptz NOT NULL DEFAULT now()"),
+            ("version", "bigint", "bigint NOT NULL DEFAULT 0"),
+            ("deleted", "boolean", "boolean NOT NULL DEFAULT false"),
+        ]
+        var added: [String] = []
+        for (name, type, declaration) in wanted {
+            if let found = columns[name] {
+                guard found.type == type else {
+                    throw refusal(name, "is \(found.type); the server needs it as \(type)")
+                }
+                continue
+            }
+            added.append("'\(name)'")
+            let add = "ALTER TABLE \(relation) ADD COLUMN \"\(name)\" \(declaration)"
+            statements.append((add, add))
+        }
+        if !added.isEmpty { changes.append("it gets \(added.joined(separator: ", "))") }
+        if columns["updatedAt"] != nil {
+            changes.append("its 'updatedAt' is set by the server from now on")
+        }
+    }
+
+    // MARK: - Declared columns
+
+    private mutating func bring(_ column: ColumnDefinition) throws {
+        guard let found = columns[column.name] else { return }
+        if found.isGenerated { throw refusal(column.name, "is generated, and cannot be written") }
+        var stored = column
+        // Whether its texts are members of an enumeration is looked at like any change of type.
+        if case .enumeration = column.type { stored.type = .string }
+        stored.isNullable = true
+        definition.schema.columns.append(stored)
+        let wanted = PostgresColumn(column).declaration
+        let (type, using) = try target(column, found)
+        guard let type else { return }
+        statements.append(
+            (
+                """
+                ALTER TABLE \(relation) ALTER COLUMN \(PostgresName.quoted(column.name)) \
+                TYPE \(type) USING \(PostgresName.quoted(column.name))\(using)
+                """, ""
+            )
+        )
+        changes.append("'\(column.name)' becomes \(wanted), until now \(found.type)")
+    }
+
+    /// The type that a column gets, and how its values become that; nil for one that may stay.
+    private func target(
+        _ column: ColumnDefinition,
+        _ found: Column
+    ) throws -> (type: String?, using: String) {
+        let base = String(found.type.prefix { $0 != "(" }).trimmingSuffixSpaces
+        let wanted = PostgresColumn(column)
+        let refused = refusal(
+            column.name,
+            "is \(found.type), which cannot be served as \(column.type.name)"
+        )
+        switch column.type {
+        case .string, .enumeration:
+            if found.type == "text", found.collation == "C" { return (nil, "") }
+            let texts = ["text", "character varying", "character", "uuid", "name"]
+            let numbers = column.name == SystemColumn.id ? ["smallint", "integer", "bigint"] : []
+            guard (texts + numbers).contains(base) else { throw refused }
+            return (wanted.declaration, "::text")
+        case .dateTime:
+            if found.type == "timestamp with time zone" { return (nil, "") }
+            if found.type.hasSuffix("with time zone") { return (wanted.declaration, "") }
+            guard found.type.hasPrefix("timestamp") else { throw refused }
+            return (wanted.declaration, " AT TIME ZONE 'UTC'")
+        default:
+            let allowed = Self.widened[column.type.name] ?? []
+            guard let first = allowed.first else { throw refused }
+            if found.type == first { return (nil, "") }
+            guard allowed.contains(base) else { throw refused }
+            return (wanted.declaration, "::\(wanted.declaration)")
+        }
+    }
+
+    /// The type of PostgreSQL for a type of column, and those whose values it has all of.
+    private static let widened = [
+        ColumnType.integer.name: ["bigint", "smallint", "integer"],
+        ColumnType.number.name: ["double precision", "real"],
+        ColumnType.decimal.name: ["numeric", "smallint", "integer", "bigint"],
+        ColumnType.boolean.name: ["boolean"],
+        ColumnType.date.name: ["date"],
+        ColumnType.time.name: ["time without time zone", "time"],
+        ColumnType.guid.name: ["uuid"],
+        ColumnType.binary.name: ["bytea"],
+        ColumnType.json.name: ["json", "jsonb"],
+    ]
+
+    private func refusal(_ column: String, _ fault: String) -> SchemaError {
+        SchemaError("Table '\(definition.name)', column '\(column)': it \(fault).")
+    }
+
+    /// What would stand against the writes of devices.
+    private mutating func tellOfOthers(_ table: TableDefinition) {
+        let system = Set(SystemColumn.definitions.map(\.name))
+        for (name, column) in columns.sorted(by: { $0.key < $1.key }) where !system.contains(name) {
+            let declared = table.schema.columns.first { $0.name == name }
+            if declared == nil, column.isNotNull, !column.hasDefault {
+                changes.append(
+                    "'\(name)' is not declared, not null and has no default: devices' inserts are "
+                        + "refused until it has one"
+                )
+            } else if let declared, declared.isNullable, column.isNotNull {
+                changes.append("'\(name)' is declared as nullable, and null is refused there")
+            }
+        }
+    }
+}
+
+extension String {
+    fileprivate var trimmingSuffixSpaces: String {
+        String(reversed().drop { $0 == " " }.reversed())
+    }
+}

@@ -1,0 +1,254 @@
+// PostgresSchema: the SQL text that makes and changes tables.
+//
+// Columns carry no NOT NULL: it could not be taken away from old rows when the configuration does.
+// The routes keep nulls out, and a column that is added fills old rows with its default.
+
+import TidelineCore
+import TidelineServerCore
+
+enum PostgresSchema {
+    /// Raised when the form of the server's own tables changes.
+    static let formatVersion: Int64 = 1
+
+    /// The server's own tables.
+    ///
+    /// Servers that start together make them one after the other.
+    static let open = """
+        CREATE SCHEMA IF NOT EXISTS tideline;
+        CREATE TABLE IF NOT EXISTS tideline.state (
+            "key"   text COLLATE "C" PRIMARY KEY,
+            "value" text NOT NULL
+        );
+        INSERT INTO tideline.state ("key", "value") VALUES ('format', '\(formatVersion)')
+        ON CONFLICT ("key") DO NOTHING;
+        SELECT "value" FROM tideline.state WHERE "key" = 'format' FOR UPDATE;
+        INSERT INTO tideline.state ("key", "value")
+        VALUES ('epoch', substr(md5(gen_random_uuid()::text), 1, 16))
+        ON CONFLICT ("key") DO NOTHING;
+        CREATE TABLE IF NOT EXISTS tideline.tables (
+            "name"     text COLLATE "C" PRIMARY KEY,
+            "relation" text NOT NULL,
+            "columns"  text NOT NULL,
+            "schema"   bigint NOT NULL DEFAULT 1
+        );
+        \(addForm)
+        CREATE TABLE IF NOT EXISTS tideline.clocks (
+            "table"   text COLLATE "C" PRIMARY KEY,
+            "stamp"   bigint NOT NULL DEFAULT 0,
+            "horizon" bigint NOT NULL DEFAULT 0,
+            "counted" bigint NOT NULL DEFAULT 0
+        ) WITH (
+            fillfactor = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000
+        );
+        CREATE TABLE IF NOT EXISTS tideline.departures (
+            "table"       text COLLATE "C",
+            "millisecond" bigint,
+            "count"       bigint NOT NULL,
+            "last"        bigint NOT NULL,
+            PRIMARY KEY ("table", "millisecond")
+        );
+        CREATE TABLE IF NOT EXISTS tideline.ledger (
+            "request"   text COLLATE "C",
+            "caller"    text COLLATE "C",
+            "received"  bigint NOT NULL,
+            "size"      bigint NOT NULL,
+            "digest"    bytea NOT NULL,
+            "outcome"   text NOT NULL,
+            "id"        text NOT NULL,
+            "version"   bigint,
+            "updatedAt" bigint,
+            "deleted"   boolean,
+            "row"       text,
+            PRIMARY KEY ("request", "caller")
+        );
+        CREATE INDEX IF NOT EXISTS "tideline_received" ON tideline.ledger ("received");
+        CREATE TABLE IF NOT EXISTS tideline.bases (
+            "table"   text COLLATE "C",
+            "id"      text COLLATE "C",
+            "version" bigint,
+            "row"     text NOT NULL,
+            PRIMARY KEY ("table", "id", "version")
+        );
+        \(ForeignWriters.shared)
+        """
+
+    /// Databases of the first servers have no numbers of forms.
+    private static let addForm = """
+        DO $$ BEGIN
+            IF NOT EXISTS (
+                SELECT 1 FROM pg_attribute WHERE attrelid = 'tideline.tables'::regclass
+                AND attname = 'schema' AND NOT attisdropped
+            ) THEN
+                ALTER TABLE tideline.tables ADD COLUMN "schema" bigint NOT NULL DEFAULT 1;
+            END IF;
+        END $$;
+        """
+
+    /// One server changes tables at a time.
+    ///
+    /// The number means nothing; it ends with the transaction, so that a pooler keeps nothing of it.
+    static let lock = """
+        SELECT set_config('tideline.own', 'on', true), set_config('lock_timeout', '10000', true),
+            pg_advisory_xact_lock(6072326741)
+        """
+
+    static let readFormat = """
+        SELECT "value" FROM tideline.state WHERE "key" = 'format'
+        """
+
+    static let readSizes = """
+        SELECT pg_database_size(current_database()), pg_total_relation_size('tideline.ledger')
+        """
+
+    static let readEpoch = """
+        SELECT "value" FROM tideline.state WHERE "key" = 'epoch'
+        """
+
+    static let putState = """
+        INSERT INTO tideline.state ("key", "value") VALUES ($1, $2)
+        ON CONFLICT ("key") DO UPDATE SET "value" = excluded."value"
+        """
+
+    static let renewEpoch = """
+        UPDATE tideline.state SET "value" = substr(md5(gen_random_uuid()::text), 1, 16)
+        WHERE "key" = 'epoch' RETURNING "value"
+        """
+
+    /// Writes without changing anything.
+    static let touchState = """
+        UPDATE tideline.state SET "value" = "value" WHERE "key" = 'format'
+        """
+
+    static let readTables = """
+        SELECT "relation", "columns", "schema" FROM tideline.tables ORDER BY "name"
+        """
+
+    static let readTable = """
+        SELECT "relation", "columns", "schema" FROM tideline.tables WHERE "name" = $1
+        """
+
+    /// Each form of a table has a number of its own.
+    static let putTable = """
+        INSERT INTO tideline.tables AS t ("name", "relation", "columns") VALUES ($1, $2, $3)
+        ON CONFLICT ("name") DO UPDATE
+        SET "relation" = excluded."relation", "columns" = excluded."columns",
+            "schema" = t."schema" + CASE
+                WHEN (t."relation", t."columns") = (excluded."relation", excluded."columns")
+                THEN 0 ELSE 1
+            END
+        RETURNING "schema"
+        """
+
+    static let putClock = """
+        INSERT INTO tideline.clocks ("table") VALUES ($1) ON CONFLICT ("table") DO NOTHING
+        """
+
+    static let readStamps = """
+        SELECT "table", "stamp" FROM tideline.clocks
+        """
+
+    static let lockClock = """
+        SELECT "stamp" FROM tideline.clocks WHERE "table" = $1 FOR UPDATE
+        """
+
+    static let putStamp = """
+        UPDATE tideline.clocks SET "stamp" = $2 WHERE "table" = $1
+        """
+
+    static let raiseHorizon = """
+        UPDATE tideline.clocks SET "horizon" = greatest("horizon", $2) WHERE "table" = $1
+        """
+
+    static let hasTable = """
+        SELECT count(*) FROM pg_class AS c
+        WHERE c.relname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+        AND pg_table_is_visible(c.oid)
+        """
+
+    static let indexesOf = """
+        SELECT c.relname FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
+        WHERE i.indrelid = $1::regclass AND c.relname LIKE 'tideline\\_%'
+        """
+
+    /// The new table; its columns are added one by one like later ones.
+    static func create(_ table: String) -> String {
+        """
+        CREATE TABLE \(PostgresName.quoted(table)) (
+            "id"        text COLLATE "C" PRIMARY KEY,
+            "createdAt" timestamptz NOT NULL DEFAULT now(),
+            "updatedAt" timestamptz NOT NULL DEFAULT now(),
+            "version"   bigint NOT NULL DEFAULT 0,
+            "deleted"   boolean NOT NULL DEFAULT false
+        )
+        """
+    }
+
+    static func add(_ column: ColumnDefinition, to table: String) -> String {
+        let form = PostgresColumn(column)
+        return """
+            ALTER TABLE \(PostgresName.quoted(table)) ADD COLUMN \(form.quoted) \
+            \(form.declaration) DEFAULT \(form.constant(column.storedDefault))
+            """
+    }
+
+    static func drop(_ column: String, from table: String) -> String {
+        "ALTER TABLE \(PostgresName.quoted(table)) DROP COLUMN \(PostgresName.quoted(column))"
+    }
+
+    static func rename(_ column: String, to name: String, in table: String) -> String {
+        "ALTER TABLE \(PostgresName.quoted(table)) RENAME COLUMN "
+            + "\(PostgresName.quoted(column)) TO \(PostgresName.quoted(name))"
+    }
+
+    /// `id` stands behind the columns, so that pages in their order need no sort; null comes first, as
+    /// in every order of ours.
+    static func index(_ table: String, _ columns: [String]) -> String {
+        let keys = columns.contains(SystemColumn.id) ? columns : columns + [SystemColumn.id]
+        let names = keys.map { PostgresName.quoted($0) + " NULLS FIRST" }
+        return """
+            CREATE INDEX IF NOT EXISTS \(PostgresName.quoted(PostgresName.index(table, columns)))
+            ON \(PostgresName.quoted(table)) (\(names.joined(separator: ", ")))
+            """
+    }
+
+    static func tombstoneIndex(_ table: String) -> String {
+        """
+        CREATE INDEX IF NOT EXISTS \(PostgresName.quoted(tombstoneIndexName(table)))
+        ON \(PostgresName.quoted(table)) ("updatedAt") WHERE "deleted"
+        """
+    }
+
+    /// Rows that a foreign transaction has written and not stamped yet.
+    static func unstampedIndex(_ table: String) -> String {
+        """
+        CREATE INDEX IF NOT EXISTS \(PostgresName.quoted(unstampedIndexName(table)))
+        ON \(PostgresName.quoted(table)) ("version") WHERE "version" = 0
+        """
+    }
+
+    static func unstampedIndexName(_ table: String) -> String {
+        PostgresName.index(table, ["", "unstamped"])
+    }
+
+    static func tombstoneIndexName(_ table: String) -> String {
+        PostgresName.index(table, ["", "tombstones"])
+    }
+
+    static func createLog(_ table: TableDefinition) -> String {
+        let columns = table.schema.columns.map { column in
+            let form = PostgresColumn(column)
+            return ",\n    \(form.quoted) \(form.declaration)"
+        }
+        return """
+            CREATE TABLE \(PostgresName.log(table.name)) (
+                "tideline_stamp"   bigint PRIMARY KEY,
+                "tideline_deleted" boolean NOT NULL,
+                "id"               text COLLATE "C" NOT NULL,
+                "createdAt"        timestamptz,
+                "updatedAt"        timestamptz,
+                "version"          bigint,
+                "deleted"          boolean\(columns.joined())
+            )
+            """
+    }
+}

@@ -1,0 +1,377 @@
+// PostgresSchemaChange: brings the tables of a database to what is declared, as far as nothing that is
+// stored is lost.
+
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+
+struct PostgresSchemaChange {
+    let connection: PostgresConnection
+    /// Microseconds since 1970; nil for the time of the database.
+    let now: (@Sendable () -> Int64)?
+    /// What is done to the tables.
+    let script: SchemaScript
+    /// Whether stored values may change, and tables of others be served.
+    let hasConsent: Bool
+
+    init(
+        connection: PostgresConnection,
+        now: (@Sendable () -> Int64)?,
+        hasConsent: Bool = false,
+        isDry: Bool = false
+    ) {
+        self.connection = connection
+        self.now = now
+        self.hasConsent = hasConsent
+        script = SchemaScript(connection, isDry: isDry)
+    }
+
+    /// In one transaction; nothing is changed when it throws, and by a dry script.
+    ///
+    /// - Parameters:
+    ///   - declared: The tables.
+    ///   - filtered: Those, in lower case, of whose rows code says who sees them; nil where nobody is
+    ///     about to write to them.
+    ///   - isComplete: Whether stored columns that are not declared are not wanted.
+    ///   - isCopy: Whether a copy makes them, which has not ended.
+    /// - Returns: All tables of the database, and what was done.
+    /// - Throws: ``SchemaError`` for what would change or lose stored values.
+    func prepare(
+        _ declared: [TableDefinition],
+        filtered: Set<String>?,
+        isComplete: Bool,
+        isCopy: Bool = false
+    ) throws -> (tables: [TableDefinition], steps: [SchemaStep]) {
+        try connection.execute("BEGIN; \(PostgresSchema.lock)")
+        do {
+            try open()
+            guard try isCopy || value(of: CopyProgress.key) == nil else {
+                throw DatabaseError(.unavailable, CopyProgress.refusal)
+            }
+            let result = try bring(declared, filtered, isComplete)
+            try connection.execute(script.isDry ? "ROLLBACK" : "COMMIT")
+            return result
+        } catch {
+            _ = connection.settle()
+            throw error
+        }
+    }
+
+    private func open() throws {
+        let found = try connection.run("SELECT to_regclass('tideline.state') IS NULL")
+        if found.boolean(0, 0) {
+            try script.execute(PostgresSchema.open)
+        } else {
+            try connection.execute(PostgresSchema.open)
+        }
+        let format = try connection.run(PostgresSchema.readFormat).text(0, 0)
+        guard let number = Int64(format), number <= PostgresSchema.formatVersion else {
+            throw DatabaseError(
+                .newerFormat,
+                "A newer server made the tables of this database (format \(format)). "
+                    + "Use that version or a later one."
+            )
+        }
+    }
+
+    private func bring(
+        _ declared: [TableDefinition],
+        _ filtered: Set<String>?,
+        _ isComplete: Bool
+    ) throws -> (tables: [TableDefinition], steps: [SchemaStep]) {
+        if let fault = declared.lazy.compactMap({ PostgresName.fault(of: $0.schema) }).first {
+            throw SchemaError(fault)
+        }
+        var stored = try storedTables()
+        try spellAsDeclared(declared, &stored)
+        let adoptions = try adoptions(declared, stored)
+        let adopting = adoptions.map { adoption in
+            let name = adoption.definition.name
+            return SchemaStep(table: name, kind: .adoptTable(changes: adoption.changes))
+        }
+        guard hasConsent || adopting.isEmpty else { throw Self.refusal(adopting) }
+        for statement in adoptions.flatMap(\.statements) {
+            try script.runOnRows(statement.sql, instead: statement.instead)
+        }
+        stored += adoptions.map(\.definition)
+        let facts = PostgresFacts(connection: connection)
+        let planned = try SchemaPlan(stored, in: facts)
+            .steps(to: declared, isComplete: isComplete)
+        let steps = adopting + planned
+        let refused = hasConsent ? [] : steps.filter(\.needsConsent)
+        guard refused.isEmpty else { throw Self.refusal(refused) }
+        for table in declared {
+            let place = stored.firstIndex { SchemaPlan.isSame($0.name, table.name) }
+            let own = steps.filter { $0.table == table.name && $0.changesDatabase }
+            let isAdopted = adoptions.contains { $0.definition.name == table.name }
+            let merged = try bring(
+                table,
+                from: place.map { stored[$0] },
+                by: own,
+                isAdopted: isAdopted
+            )
+            if let place { stored[place] = merged } else { stored.append(merged) }
+        }
+        for table in stored {
+            let isFiltered = filtered?.contains(table.name.lowercased())
+            try beginLog(of: table, isFiltered: isFiltered)
+        }
+        return (stored, steps)
+    }
+
+    /// The tables that somebody else made.
+    private func adoptions(
+        _ declared: [TableDefinition],
+        _ stored: [TableDefinition]
+    ) throws -> [PostgresAdoption] {
+        try declared.filter { table in
+            !stored.contains { SchemaPlan.isSame($0.name, table.name) }
+        }
+        .compactMap { try PostgresAdoption($0, connection) }
+    }
+
+    private static func refusal(_ steps: [SchemaStep]) -> SchemaError {
+        SchemaError(
+            """
+            The declared tables do not fit those of the database:
+            \(steps.map { "  " + $0.refusal }.joined(separator: "\n"))
+            Nothing was changed. Declare them as they are, or let the tables be changed: \
+            'tideline migrate --dry-run' with the same options shows what would be done, and \
+            'tideline migrate --apply' does it.
+            """
+        )
+    }
+
+    /// Makes the table, or the columns that it lacks, in a transaction that is open.
+    ///
+    /// - Parameters:
+    ///   - table: The table with what it lacks.
+    ///   - isFiltered: Whether code says who sees its rows.
+    ///   - begin: The form that it had before the transaction, where that has changed it already.
+    /// - Returns: The table with all its columns, and the form that it had before the transaction.
+    /// - Throws: ``SchemaError`` when others made a column of another type meanwhile;
+    ///   ``OutdatedTable`` when they made another form of it.
+    func grow(
+        _ table: TableDefinition,
+        isFiltered: Bool,
+        begin: Int64?
+    ) throws -> (table: TableDefinition, begin: Int64?) {
+        try connection.execute(PostgresSchema.lock)
+        if let fault = PostgresName.fault(of: table.schema) { throw SchemaError(fault) }
+        let stored = try Self.stored(table.name, connection)
+        let begin = begin ?? stored?.form
+        if let stored, table.form != nil, table.form != begin { throw OutdatedTable(stored) }
+        var table = table
+        if let stored { table.schema.name = stored.name }
+        let facts = PostgresFacts(connection: connection)
+        let steps = try SchemaPlan(stored.map { [$0] } ?? [], in: facts)
+            .steps(to: [table], isComplete: false)
+        for step in steps {
+            switch step.kind {
+            case .createTable, .addColumn: break
+            default:
+                throw SchemaError("\(step.place): it was made with another type meanwhile.")
+            }
+        }
+        let merged = try bring(table, from: stored, by: steps)
+        // With new columns its log is new too, and so are the triggers that write to it.
+        try beginLog(of: merged, isFiltered: isFiltered)
+        return (merged, begin)
+    }
+
+    // MARK: - What is there
+
+    private func storedTables() throws -> [TableDefinition] {
+        let result = try connection.run(PostgresSchema.readTables)
+        return try (0..<result.count).map { try Self.table(result, $0) }
+    }
+
+    /// The table of this name as it is; nil when there is none.
+    static func stored(
+        _ name: String,
+        _ connection: PostgresConnection
+    ) throws -> TableDefinition? {
+        let found = try connection.run(PostgresSchema.readTable, [.text(name.lowercased())])
+        return found.count > 0 ? try table(found, 0) : nil
+    }
+
+    private static func table(_ result: PostgresResult, _ row: Int) throws -> TableDefinition {
+        var table = TableDefinition(
+            result.text(row, 0),
+            columns: try ColumnsText.read(result.text(row, 1))
+        )
+        table.form = result.integer(row, 2)
+        return table
+    }
+
+    /// PostgreSQL tells names apart by letter case, and the server does not.
+    private func spellAsDeclared(
+        _ declared: [TableDefinition],
+        _ stored: inout [TableDefinition]
+    ) throws {
+        for table in declared {
+            guard let place = stored.firstIndex(where: { SchemaPlan.isSame($0.name, table.name) })
+            else { continue }
+            let old = stored[place].name
+            if old != table.name {
+                let name = PostgresName.quoted(table.name)
+                try script.execute("ALTER TABLE \(PostgresName.quoted(old)) RENAME TO \(name)")
+                try script.execute(
+                    "ALTER TABLE IF EXISTS \(PostgresName.log(old)) RENAME TO "
+                        + PostgresName.quoted("log.\(table.name)")
+                )
+                stored[place].schema.name = table.name
+            }
+            for column in table.schema.columns {
+                let columns = stored[place].schema.columns
+                guard
+                    let same = columns.firstIndex(where: {
+                        SchemaPlan.isSame($0.name, column.name)
+                    }), columns[same].name != column.name
+                else { continue }
+                try script.execute(
+                    PostgresSchema.rename(columns[same].name, to: column.name, in: table.name)
+                )
+                stored[place].schema.columns[same].name = column.name
+            }
+        }
+    }
+
+    // MARK: - Carrying out
+
+    /// Columns that are there keep their place; those that are new follow.
+    private func bring(
+        _ table: TableDefinition,
+        from stored: TableDefinition?,
+        by steps: [SchemaStep],
+        isAdopted: Bool = false
+    ) throws -> TableDefinition {
+        let name = [SQLValue.text(table.name.lowercased())]
+        if stored == nil { try script.execute(PostgresSchema.create(table.name)) }
+        try script.run(PostgresSchema.putClock, name)
+        var columns = stored?.schema.columns ?? []
+        for column in table.schema.columns {
+            let place = columns.firstIndex { SchemaPlan.isSame($0.name, column.name) }
+            if let place { columns[place] = column } else { columns.append(column) }
+        }
+        columns.removeAll { column in
+            steps.contains { step in
+                guard case .dropColumn(let dropped, _) = step.kind else { return false }
+                return dropped.name == column.name
+            }
+        }
+        let rows = PostgresRowChange(script: script, table: table.name, now: time)
+        try rows.carryOut(steps)
+        if isAdopted { try rows.giveFirstVersions() }
+        try indexes(table)
+        let form = try script.run(
+            PostgresSchema.putTable,
+            name + [.text(table.name), .text(ColumnsText.write(columns))]
+        ).integer(0, 0)
+        if table.conflict != .merge {
+            try script.run("DELETE FROM tideline.bases WHERE \"table\" = $1", name)
+        }
+        var merged = table
+        merged.schema.columns = columns
+        merged.form = form
+        try prepareLog(merged, before: isAdopted ? nil : stored)
+        return merged
+    }
+
+    private func time() throws -> Int64 {
+        try now?() ?? connection.run(PostgresClock.now).integer(0, 0)
+    }
+
+    private func indexes(_ table: TableDefinition) throws {
+        var wanted = [[SystemColumn.updatedAt, SystemColumn.id]] + table.indexes
+        if let owner = table.owner {
+            wanted.append([owner, SystemColumn.updatedAt, SystemColumn.id])
+        }
+        var texts: [String: String] = [:]
+        for columns in wanted {
+            texts[PostgresName.index(table.name, columns)] =
+                PostgresSchema.index(table.name, columns)
+        }
+        texts[PostgresSchema.unstampedIndexName(table.name)] =
+            PostgresSchema.unstampedIndex(table.name)
+        if table.tombstoneDays != nil {
+            texts[PostgresSchema.tombstoneIndexName(table.name)] =
+                PostgresSchema.tombstoneIndex(table.name)
+        }
+        let found = try connection.run(
+            PostgresSchema.indexesOf,
+            [.text(PostgresName.quoted(table.name))]
+        )
+        // One that is there is left alone: even to look at it would wait for open transactions.
+        for name in (0..<found.count).map({ found.text($0, 0) })
+        where texts.removeValue(forKey: name) == nil {
+            try script.execute("DROP INDEX \(PostgresName.quoted(name))")
+        }
+        for text in texts.values.sorted() { try script.runOnRows(text) }
+    }
+
+    // MARK: - The log
+
+    /// Makes the log, with the columns of its table; where they changed it begins anew, for links
+    /// from before lead nowhere then.
+    private func prepareLog(_ table: TableDefinition, before: TableDefinition?) throws {
+        func form(_ table: TableDefinition) -> Set<String> {
+            Set(table.schema.columns.map { "\($0.name) \(PostgresColumn($0).declaration)" })
+        }
+        if let before, form(before) == form(table) { return }
+        if before != nil {
+            let log = PostgresName.log(table.name)
+            let last = try connection.run(
+                "SELECT coalesce(max(\"tideline_stamp\"), 0) FROM \(log)"
+            ).integer(0, 0)
+            try script.run(
+                PostgresSchema.raiseHorizon,
+                [.text(table.name.lowercased()), .integer(last)]
+            )
+            try script.execute("DROP TABLE \(log)")
+            // The triggers of the old one went with it.
+            try put("", as: "triggers.\(table.name.lowercased())")
+        }
+        try script.execute(PostgresSchema.createLog(table))
+    }
+
+    /// From now on the log takes what this server logs: who asks for what it did not take before
+    /// starts over.
+    private func beginLog(of table: TableDefinition, isFiltered: Bool?) throws {
+        let key = "log.\(table.name.lowercased())"
+        let before = try value(of: key).flatMap { LogScope($0) } ?? .nothing
+        guard let isFiltered else { return try stampForeignWrites(to: table, before) }
+        let scope = LogScope(table, isFiltered: isFiltered)
+        if !before.covers(scope) {
+            let name = SQLValue.text(table.name.lowercased())
+            let stamp = try connection.run(PostgresSchema.lockClock, [name]).integer(0, 0)
+            try script.run(PostgresSchema.raiseHorizon, [name, .integer(stamp)])
+        }
+        try put(scope.text, as: key)
+        try stampForeignWrites(to: table, scope)
+    }
+
+    /// Makes the triggers of the table, where they are not there in this form.
+    private func stampForeignWrites(to table: TableDefinition, _ scope: LogScope) throws {
+        let text = ForeignWriters(table, scope).script
+        let key = "triggers.\(table.name.lowercased())"
+        let hash = SHA256.hash(text.utf8).prefix(16).map { String($0, radix: 16) }.joined()
+        guard try value(of: key) != hash else { return }
+        try script.execute(text)
+        try put(hash, as: key)
+    }
+
+    // MARK: - The state
+
+    private func value(of key: String) throws -> String? {
+        let found = try connection.run(
+            "SELECT \"value\" FROM tideline.state WHERE \"key\" = $1",
+            [.text(key)]
+        )
+        return found.count > 0 ? found.text(0, 0) : nil
+    }
+
+    private func put(_ value: String, as key: String) throws {
+        try script.run(PostgresSchema.putState, [.text(key), .text(value)])
+    }
+}

@@ -1,0 +1,119 @@
+// PostgresTable: what is derived once from a table: its columns and the texts that read them.
+
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+
+final class PostgresTable: Sendable {
+    let table: Table
+    let name: String
+    let quoted: String
+    /// The name of its clock, whatever letter case it is written in.
+    let clock: String
+    /// Whether the rows that writes replace are kept, to merge by.
+    let keepsBases: Bool
+    let log: PostgresLog
+    /// The columns, then the system columns.
+    let columns: [PostgresColumn]
+
+    init(_ table: Table) {
+        self.table = table
+        name = table.name
+        quoted = PostgresName.quoted(table.name)
+        clock = table.name.lowercased()
+        keepsBases = table.definition.conflict == .merge
+        log = PostgresLog(table)
+        columns =
+            table.columns.map { PostgresColumn($0) }
+            + SystemColumn.definitions.map { PostgresColumn($0, isSystem: true) }
+    }
+
+    /// The cells of a row, in the order that `image` reads.
+    func cells(from alias: String = "") -> String {
+        columns.map { $0.selected(from: alias) }.joined(separator: ", ")
+    }
+
+    /// The same with only those of these places among columns and system columns; null in the others.
+    func cells(of places: Set<Int>) -> String {
+        let count = columns.count - SystemColumn.definitions.count
+        return columns.enumerated().map { place, column in
+            place >= count || places.contains(place) ? column.selected() : "NULL"
+        }
+        .joined(separator: ", ")
+    }
+
+    /// The row of a result whose cells begin at a column.
+    func image(_ result: PostgresResult, _ row: Int, from start: Int = 0) -> RowImage {
+        let count = columns.count - SystemColumn.definitions.count
+        return RowImage(
+            id: result.text(row, start + count),
+            values: (0..<count).map { columns[$0].value(result, row, start + $0) },
+            createdAt: PostgresColumn.instant(result.integer(row, start + count + 1)),
+            updatedAt: PostgresColumn.instant(result.integer(row, start + count + 2)),
+            version: result.integer(row, start + count + 3),
+            isDeleted: result.boolean(row, start + count + 4)
+        )
+    }
+
+    var renderer: FilterRenderer { renderer(nil) }
+
+    func renderer(_ alias: Identifier?) -> FilterRenderer {
+        FilterRenderer(
+            schema: table.definition.schema,
+            dateUnit: .microseconds,
+            dialect: .postgres,
+            table: alias
+        )
+    }
+
+    var split: FilterSplit { FilterSplit(schema: table.definition.schema) }
+}
+
+/// What of a table is logged: rows as they were before they went for good, or may have left a view.
+struct PostgresLog: Sendable {
+    /// Whether every change of a row is logged: who sees it is decided by code.
+    let takesUpdates: Bool
+    private let owner: Int?
+
+    init(_ table: Table) {
+        takesUpdates = table.hooks?.rowFilter != nil
+        owner = table.ownerPlace
+    }
+
+    /// Whether a change of a row may take it out of a view.
+    ///
+    /// A tombstone was told as one already.
+    func isNeeded(for old: RowImage, _ new: RowImage) -> Bool {
+        guard !old.isDeleted else { return false }
+        return takesUpdates || owner.map { old.values[$0] != new.values[$0] } ?? false
+    }
+
+    /// What is kept of a row.
+    func kept(_ image: RowImage) -> RowImage {
+        guard !takesUpdates else { return image }
+        var kept = image
+        for place in image.values.indices where place != owner { kept.values[place] = .null }
+        return kept
+    }
+}
+
+/// An expression that is evaluated on rows in memory.
+struct RowProgram {
+    private let program: FilterProgram
+    /// The columns and system columns that it looks at.
+    let places: [Int]
+
+    init(_ expression: QueryExpression, isCondition: Bool, of table: PostgresTable) {
+        program = FilterProgram(expression, isCondition: isCondition, in: table.renderer)
+        places = program.columnNames.map { table.table.place(of: $0) ?? -1 }
+    }
+
+    func holds(_ image: RowImage, _ watch: EvaluationWatch) -> Bool {
+        value(image, watch) == .integer(1)
+    }
+
+    func value(_ image: RowImage, _ watch: EvaluationWatch) -> SQLValue {
+        let all = image.allValues
+        return program.evaluate(places.map { all.indices.contains($0) ? all[$0] : .null }, watch)
+    }
+}

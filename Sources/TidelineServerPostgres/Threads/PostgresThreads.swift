@@ -1,0 +1,165 @@
+// PostgresThreads: threads with a connection each, which take the reads of callers in turn.
+//
+// libpq blocks its thread, so its calls stay off Swift's pool and off the event loops. A connection
+// is made when it is first needed and after it broke; while there is none, reads are refused at once.
+
+import Dispatch
+import Foundation
+import Synchronization
+import TidelinePostgres
+import TidelineServerCore
+
+final class PostgresThreads: Sendable {
+    /// Something to be done on a connection.
+    struct Job: Sendable {
+        /// Returns false when the connection broke and the job may be tried on another one.
+        let perform: @Sendable (PostgresConnection, _ isLastTry: Bool) -> Bool
+        let refuse: @Sendable (any Error) -> Void
+    }
+
+    private struct State {
+        var jobs = TurnQueue<ReadCaller, Job>()
+        var waiting = 0
+        var isStopped = false
+        var running = 0
+        var ended: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let state = Mutex(State())
+    private let wake = DispatchSemaphore(value: 0)
+    private let address: PostgresAddress
+    private let count: Int
+    private let queueMax: Int
+    private let log: ServerLog
+
+    init(_ address: PostgresAddress, count: Int, queueMax: Int, log: ServerLog) {
+        self.address = address
+        self.count = count
+        self.queueMax = queueMax
+        self.log = log
+        state.withLock { $0.running = count }
+        for _ in 0..<count {
+            let thread = Thread { [self] in serve() }
+            thread.name = "tideline-reader"
+            thread.stackSize = 4 << 20
+            thread.start()
+        }
+    }
+
+    /// Queues a job.
+    func submit(_ job: Job, of caller: ReadCaller) {
+        let refusal = state.withLock { state -> ServerError? in
+            if state.isStopped { return .stopping }
+            if state.waiting >= queueMax { return .queryTooSlow }
+            state.waiting += 1
+            state.jobs.append(job, of: caller)
+            return nil
+        }
+        if let refusal { job.refuse(refusal) } else { wake.signal() }
+    }
+
+    private func serve() {
+        var link = PostgresLink(address, log: log)
+        while true {
+            wake.wait()
+            let job = state.withLock { state -> Job? in
+                let job = state.jobs.take()
+                if job != nil { state.waiting -= 1 }
+                return job
+            }
+            if let job {
+                perform(job, &link)
+            } else if state.withLock({ $0.isStopped }) {
+                break
+            }
+        }
+        let ended = state.withLock { state in
+            state.running -= 1
+            guard state.running == 0 else { return [CheckedContinuation<Void, Never>]() }
+            defer { state.ended = [] }
+            return state.ended
+        }
+        for continuation in ended { continuation.resume() }
+    }
+
+    private func perform(_ job: Job, _ link: inout PostgresLink) {
+        // What broke the connection may have been over before the job began.
+        for isLastTry in [false, true] {
+            let connection: PostgresConnection
+            do {
+                connection = try link.connection()
+            } catch {
+                return job.refuse(error)
+            }
+            let isDone = job.perform(connection, isLastTry)
+            link.settle()
+            if isDone { return }
+        }
+    }
+
+    /// Ends the threads after the jobs that are queued already.
+    func stop() async {
+        state.withLock { $0.isStopped = true }
+        for _ in 0..<count { wake.signal() }
+        await withCheckedContinuation { continuation in
+            let isOver = state.withLock { state in
+                if state.running > 0 { state.ended.append(continuation) }
+                return state.running == 0
+            }
+            if isOver { continuation.resume() }
+        }
+    }
+}
+
+/// The connection of a thread, made anew when it broke.
+struct PostgresLink {
+    private let address: PostgresAddress
+    private let log: ServerLog
+    private var open: PostgresConnection?
+    private var failure: (error: PostgresError, until: UInt64)?
+    private var pause: UInt64 = 0
+
+    init(_ address: PostgresAddress, log: ServerLog) {
+        self.address = address
+        self.log = log
+    }
+
+    private static let pauseMin: UInt64 = 100_000_000
+    private static let pauseMax: UInt64 = 2_000_000_000
+
+    /// The connection; refused without a try for a while after a try that failed.
+    mutating func connection() throws -> PostgresConnection {
+        if let open { return open }
+        if let failure, Uptime.now() < failure.until {
+            throw ServerError.databaseAway
+        }
+        do {
+            let made = try PostgresConnection(address)
+            if failure != nil {
+                log.write(.info, "the database answers again", ["at": address.description])
+            }
+            open = made
+            failure = nil
+            pause = 0
+            return made
+        } catch let error as PostgresError {
+            if failure == nil {
+                log.write(
+                    .error,
+                    "the database cannot be reached",
+                    ["at": address.description, "cause": error.description]
+                )
+            }
+            pause = min(max(pause * 2, Self.pauseMin), Self.pauseMax)
+            failure = (error, Uptime.now() + pause)
+            throw ServerError.databaseAway
+        }
+    }
+
+    /// Ends what was left open; lets go of what is broken.
+    mutating func settle() {
+        if let connection = open, !connection.settle() { open = nil }
+    }
+
+    mutating func close() { open = nil }
+}

@@ -1,0 +1,24 @@
+// Uptime: the clock that bounds statements and waits; it says nothing about the time of a row.
+
+import Dispatch
+import Foundation
+
+enum Uptime {
+    /// Nanoseconds since some moment.
+    static func now() -> UInt64 { DispatchTime.now().uptimeNanoseconds }
+
+    /// When so long has passed.
+    static func after(_ time: Duration) -> UInt64 {
+        let (seconds, attoseconds) = time.components
+        let rest = UInt64(clamping: attoseconds / 1_000_000_000)
+        let whole = UInt64(clamping: seconds).multipliedReportingOverflow(by: 1_000_000_000)
+        guard !whole.overflow else { return .max }
+        let sum = now().addingReportingOverflow(whole.partialValue)
+        guard !sum.overflow else { return .max }
+        let end = sum.partialValue.addingReportingOverflow(rest)
+        return end.overflow ? .max : end.partialValue
+    }
+
+    /// Holds up the thread.
+    static func sleep(seconds: Double) { Thread.sleep(forTimeInterval: seconds) }
+}

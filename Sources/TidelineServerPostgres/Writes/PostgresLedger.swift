@@ -1,0 +1,141 @@
+// PostgresLedger: the writes that came with a name, and what became of them.
+//
+// A transaction reads the entries of all its names first and writes its own last; servers that do the
+// same request at once collide on the key, and the later one begins anew and finds the answer.
+
+import Foundation
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+
+/// What became of a write.
+struct LedgerEntry: Sendable {
+    let digest: [UInt8]
+    private let word: String
+    private let id: String
+    private let row: StoredRow?
+
+    /// What an entry has beside its row.
+    static let entryBytes = 200
+
+    /// What is answered when the same write comes again.
+    var outcome: WriteOutcome {
+        let decision: WriteDecision =
+            switch word {
+            case "insert": .insert
+            case "remove": .remove
+            case "keepStored": .keepStored
+            default: .update(deleted: row?.state.isDeleted ?? true)
+            }
+        var outcome = WriteOutcome(decision, row: row)
+        outcome.isInPlaceOfDelete = word == "inPlaceOfDelete"
+        outcome.repeatedID = id
+        return outcome
+    }
+
+    init(_ key: RepeatKey, _ operation: WriteOperation, _ outcome: WriteOutcome) {
+        digest = key.digest
+        id = operation.id
+        // The answer to a delete has no row.
+        row = operation.kind == .delete ? nil : outcome.row
+        word =
+            switch outcome.decision {
+            case .insert: "insert"
+            case .remove: "remove"
+            case .keepStored: "keepStored"
+            default: outcome.isInPlaceOfDelete ? "inPlaceOfDelete" : "update"
+            }
+    }
+
+    // MARK: - In the database
+
+    static let cells = """
+        "request", "caller", "digest", "outcome", "id", "version", "updatedAt", "deleted", "row"
+        """
+
+    init(_ result: PostgresResult, _ place: Int) {
+        digest = Array(result.bytes(place, 2))
+        word = result.text(place, 3)
+        id = result.text(place, 4)
+        guard !result.isNull(place, 8) else {
+            row = nil
+            return
+        }
+        row = StoredRow(
+            json: Array(result.bytes(place, 8)),
+            state: RowState(
+                version: result.integer(place, 5),
+                updatedAt: result.integer(place, 6),
+                isDeleted: result.boolean(place, 7)
+            )
+        )
+    }
+
+    /// Writes entries.
+    static func put(
+        _ entries: [(key: LedgerKey, received: Int64, entry: LedgerEntry)]
+    )
+        -> PostgresStatement
+    {
+        func column(_ value: (LedgerEntry) -> SQLValue) -> PostgresParameter {
+            .array(entries.map { value($0.entry) })
+        }
+        return PostgresStatement(
+            """
+            INSERT INTO tideline.ledger (
+                "request", "caller", "received", "size", "digest", "outcome", "id", "version",
+                "updatedAt", "deleted", "row"
+            )
+            SELECT * FROM unnest(
+                $1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[], $6::text[],
+                $7::text[], $8::bigint[], $9::bigint[], $10::boolean[], $11::text[]
+            )
+            """,
+            [
+                .array(entries.map { .text($0.key.request) }),
+                .array(entries.map { .text($0.key.caller) }),
+                .array(entries.map { .integer($0.received) }),
+                column { .integer(Int64(entryBytes + ($0.row?.json.count ?? 0))) },
+                column { .blob(Data($0.digest)) }, column { .text($0.word) },
+                column { .text($0.id) },
+                column { $0.row.map { .integer($0.state.version) } ?? .null },
+                column { $0.row.map { .integer($0.state.updatedAt) } ?? .null },
+                column { $0.row.map { .text($0.state.isDeleted ? "t" : "f") } ?? .null },
+                column { $0.row.map { .text(String(decoding: $0.json, as: UTF8.self)) } ?? .null },
+            ]
+        )
+    }
+}
+
+/// The name of a write, as the ledger keeps it.
+struct LedgerKey: Hashable, Sendable {
+    let request: String
+    let caller: String
+
+    init(_ key: RepeatKey) {
+        request = key.requestID
+        caller = key.caller.map { "=" + $0 } ?? ""
+    }
+
+    init(_ result: PostgresResult, _ row: Int) {
+        request = result.text(row, 0)
+        caller = result.text(row, 1)
+    }
+
+    /// Reads the entries of these keys.
+    static func read(_ keys: [LedgerKey]) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT \(LedgerEntry.cells) FROM tideline.ledger
+            WHERE ("request", "caller") IN (SELECT * FROM unnest($1::text[], $2::text[]))
+            """,
+            [
+                .array(keys.map { .text($0.request) }), .array(keys.map { .text($0.caller) }),
+            ]
+        )
+    }
+
+    static let readHorizon = """
+        SELECT "value"::bigint FROM tideline.state WHERE "key" = 'ledgerHorizon'
+        """
+}

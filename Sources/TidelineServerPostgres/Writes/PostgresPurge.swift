@@ -1,0 +1,184 @@
+// PostgresPurge: removes what is older than it is kept: tombstones, what the change logs have, entries
+// of the ledger, counts of what left a millisecond.
+//
+// A device that was away for longer never learns of the deletes: the horizon of the table says so, in
+// the transaction of the removal. Several servers may do it at once; each removes what it gets.
+
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+
+struct PostgresPurge: Sendable {
+    private let limits: ServerLimits
+    /// None before the first tables are told: until then the database may have nothing in it.
+    private(set) var round: [PurgeStep] = []
+    private var names: [String: String] = [:]
+
+    init(_ limits: ServerLimits) { self.limits = limits }
+
+    /// From now on looks at these tables, too.
+    mutating func watch(_ tables: [TableDefinition]) {
+        if round.isEmpty { round = [.ledger] }
+        for table in tables where names[table.name.lowercased()] == nil {
+            names[table.name.lowercased()] = table.name
+            if table.softDelete, let days = table.tombstoneDays {
+                round.append(.tombstones(of: table.name, days: days))
+            }
+            let days = table.tombstoneDays ?? limits.changeDays
+            round.append(.changes(of: table.name, days: days))
+        }
+    }
+
+    /// Removes some; returns how many rows.
+    func run(
+        _ step: PurgeStep,
+        _ connection: PostgresConnection,
+        now: (@Sendable () -> Int64)?
+    ) throws -> Int {
+        let now = try now?() ?? connection.run(PostgresClock.now).integer(0, 0)
+        try connection.execute(
+            """
+            BEGIN; SET LOCAL lock_timeout = '2s'; SET LOCAL statement_timeout = '10s';
+            SET LOCAL tideline.own = 'on'
+            """
+        )
+        let count =
+            switch step {
+            case .tombstones(let table, let days):
+                try removeTombstones(table, upTo: Self.end(days, now), now, connection)
+            case .changes(let table, let days):
+                try forgetChanges(table, upTo: Self.end(days, now), connection)
+            case .ledger: try trimLedger(now, connection)
+            }
+        try connection.run("COMMIT")
+        return count
+    }
+
+    /// What is older is removed.
+    private static func end(_ days: Int, _ now: Int64) -> Int64 {
+        now - Int64(days) * 86_400_000_000
+    }
+
+    private static let rows = SQLValue.integer(Int64(PurgeSchedule.rowsMax))
+
+    private func removeTombstones(
+        _ table: String,
+        upTo end: Int64,
+        _ now: Int64,
+        _ connection: PostgresConnection
+    ) throws -> Int {
+        let relation = Identifier(table)
+        let sql: SQL = """
+            DELETE FROM \(relation) WHERE "id" IN (
+                SELECT "id" FROM \(relation) WHERE "deleted" AND "updatedAt" < \(SQL.instant(end))
+                ORDER BY "updatedAt" LIMIT \(Self.rows) FOR UPDATE SKIP LOCKED
+            )
+            RETURNING "id", "version"
+            """
+        let gone = try connection.run(PostgresStatement(sql))
+        guard gone.count > 0 else { return 0 }
+        let name = SQLValue.text(table.lowercased())
+        let stamps = (0..<gone.count).map { gone.integer($0, 1) }
+        try connection.run(
+            PostgresStatement(
+                "DELETE FROM tideline.bases WHERE \"table\" = $1 AND \"id\" = ANY($2::text[])",
+                [.value(name), .array((0..<gone.count).map { .text(gone.text($0, 0)) })]
+            )
+        )
+        // Under the clock's lock: who counts the rows of a millisecond sees these gone and counted.
+        let clock = try connection.run(
+            "SELECT \"counted\" FROM tideline.clocks WHERE \"table\" = $1 FOR UPDATE",
+            [name]
+        )
+        if clock.count > 0, now - clock.integer(0, 0) < PostgresClock.countedTime {
+            try connection.run(
+                PostgresStatement(
+                    """
+                    INSERT INTO tideline.departures AS d ("table", "millisecond", "count", "last")
+                    SELECT $1, stamp / 1000, count(*), $3 FROM unnest($2::bigint[]) AS stamp
+                    GROUP BY 2 ORDER BY 2
+                    ON CONFLICT ("table", "millisecond") DO UPDATE
+                    SET "count" = d."count" + excluded."count", "last" = excluded."last"
+                    """,
+                    [.value(name), .array(stamps.map { .integer($0) }), .value(.integer(now))]
+                )
+            )
+        }
+        // Who held these rows cannot be told any more that they are gone.
+        try connection.run(PostgresSchema.raiseHorizon, [name, .integer(stamps.max() ?? 0)])
+        return gone.count
+    }
+
+    private func forgetChanges(
+        _ table: String,
+        upTo end: Int64,
+        _ connection: PostgresConnection
+    ) throws -> Int {
+        let log = PostgresName.log(table)
+        let gone = try connection.run(
+            """
+            WITH gone AS (
+                DELETE FROM \(log) WHERE "tideline_stamp" IN (
+                    SELECT "tideline_stamp" FROM \(log)
+                    WHERE "tideline_stamp" < $1 AND "tideline_stamp" > 0
+                    ORDER BY "tideline_stamp" LIMIT $2 FOR UPDATE SKIP LOCKED
+                )
+                RETURNING "tideline_stamp"
+            )
+            SELECT count(*), coalesce(max("tideline_stamp"), 0)::bigint FROM gone
+            """,
+            [.integer(end), Self.rows]
+        )
+        let count = Int(gone.integer(0, 0))
+        guard count > 0 else { return 0 }
+        let name = SQLValue.text(table.lowercased())
+        try connection.run(PostgresSchema.raiseHorizon, [name, .integer(gone.integer(0, 1))])
+        return count
+    }
+
+    // MARK: - The ledger
+
+    /// Entries live longer than First-Sent may be old: a repeat on its way is known still.
+    private static let margin: Int64 = 86_400_000_000
+    /// Younger entries are kept, however many there are: what is sent now was not dropped.
+    private static let youngest: Int64 = 60_000_000
+
+    /// Drops entries that are too old, and the oldest where all of them are too large.
+    private func trimLedger(_ now: Int64, _ connection: PostgresConnection) throws -> Int {
+        let old = now - Int64(limits.ledgerDays) * 86_400_000_000 - Self.margin
+        let size = try connection.run(
+            "SELECT coalesce(sum(\"size\"), 0)::bigint FROM tideline.ledger"
+        ).integer(0, 0)
+        let isTooLarge = size > Int64(limits.ledgerBytes)
+        let end = isTooLarge ? now - Self.youngest : old
+        let gone = try connection.run(
+            """
+            WITH gone AS (
+                DELETE FROM tideline.ledger WHERE ("request", "caller") IN (
+                    SELECT "request", "caller" FROM tideline.ledger WHERE "received" < $1
+                    ORDER BY "received" LIMIT $2 FOR UPDATE SKIP LOCKED
+                )
+                RETURNING "received"
+            )
+            SELECT count(*), coalesce(max("received"), 0)::bigint FROM gone
+            """,
+            [.integer(end), Self.rows]
+        )
+        try connection.run(
+            "DELETE FROM tideline.departures WHERE \"last\" < $1",
+            [.integer(now - PostgresClock.countedTime)]
+        )
+        let count = Int(gone.integer(0, 0))
+        guard count > 0 else { return 0 }
+        try connection.run(
+            """
+            INSERT INTO tideline.state ("key", "value") VALUES ('ledgerHorizon', $1::bigint::text)
+            ON CONFLICT ("key") DO UPDATE SET "value" = greatest(
+                state."value"::bigint, excluded."value"::bigint
+            )::text
+            """,
+            [.integer(gone.integer(0, 1))]
+        )
+        return count
+    }
+}

@@ -1,0 +1,353 @@
+// PostgresWriter: one thread with a connection that commits what waits, many batches at a time.
+//
+// It takes all batches that wait, runs them in one transaction, commits, and only then answers. What
+// came meanwhile is the next transaction: no timer, and a lone write waits for nobody. So however many
+// callers there are, a table's clock is locked and the log flushed once for all of them.
+
+import Dispatch
+import Foundation
+import Synchronization
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+
+final class PostgresWriter: Sendable {
+    enum Work: Sendable {
+        case batch(PostgresJob)
+        /// Something that needs the connection for itself.
+        case task(@Sendable (Result<PostgresConnection, any Error>) -> Void)
+    }
+
+    private struct State {
+        /// A task counts as one write.
+        var queue = WriteQueue<Work>()
+        var isStopped = false
+        var isPurgeNew = false
+        var purge: PostgresPurge
+        var ended: [CheckedContinuation<Void, Never>] = []
+        var hasEnded = false
+    }
+
+    private let state: Mutex<State>
+    private let wake = DispatchSemaphore(value: 0)
+    private let address: PostgresAddress
+    private let limits: ServerLimits
+    private let now: (@Sendable () -> Int64)?
+    private let purgeInterval: Duration
+    private let log: ServerLog
+    private let stamps: ReportedStamps
+    private let times = WriteTimes()
+
+    init(
+        _ address: PostgresAddress,
+        limits: ServerLimits,
+        now: (@Sendable () -> Int64)?,
+        purgeInterval: Duration,
+        stamps: ReportedStamps,
+        log: ServerLog
+    ) {
+        self.address = address
+        self.limits = limits
+        self.now = now
+        self.purgeInterval = purgeInterval
+        self.stamps = stamps
+        self.log = log
+        state = Mutex(State(purge: PostgresPurge(limits)))
+        let thread = Thread { [self] in serve() }
+        thread.name = "tideline-writer"
+        thread.stackSize = 4 << 20
+        thread.start()
+    }
+
+    // MARK: - The queue
+
+    /// Writes; returns after the commit.
+    ///
+    /// Dropped when its task is cancelled before it is begun; its place is free at once.
+    func write(
+        _ batch: WriteBatch,
+        _ groups: [[PostgresJob.Write]]
+    ) async throws -> [GroupOutcome] {
+        let place = JobPlace()
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { answer in
+                let job = PostgresJob(
+                    batch: batch,
+                    groups: groups,
+                    answer: answer,
+                    place: place
+                )
+                enqueue(.batch(job), count: batch.count, place) { answer.resume(throwing: $0) }
+            }
+        } onCancel: {
+            guard let number = place.leave() else { return }
+            let work = state.withLock { $0.queue.remove(number) }
+            if case .batch(let job) = work { job.answer.resume(throwing: CancellationError()) }
+        }
+    }
+
+    /// Runs `body` alone on the writing connection.
+    func run<Result: Sendable>(
+        _ body: @escaping @Sendable (PostgresConnection) throws -> Result
+    ) async throws -> Result {
+        try await withCheckedThrowingContinuation { answer in
+            let work = Work.task { connection in
+                answer.resume(with: Swift.Result { try body(connection.get()) })
+            }
+            enqueue(work, count: 1, nil) { answer.resume(throwing: $0) }
+        }
+    }
+
+    private func enqueue(
+        _ work: Work,
+        count: Int,
+        _ place: JobPlace?,
+        refuse: (any Error) -> Void
+    ) {
+        var refusal: (any Error)?
+        var isFirst = false
+        state.withLock { state in
+            if state.isStopped {
+                refusal = ServerError.stopping
+            } else if state.queue.writes >= limits.writeQueue {
+                refusal = ServerError.tooManyWrites
+            } else {
+                isFirst = state.queue.isEmpty
+                let number = state.queue.append(work, count: count)
+                guard let place, !place.wait(at: number) else { return }
+                // Who left before it waited finds nothing in the queue.
+                _ = state.queue.remove(number)
+                refusal = CancellationError()
+            }
+        }
+        if let refusal { refuse(refusal) }
+        if isFirst { wake.signal() }
+    }
+
+    /// How many writes wait.
+    var queueLength: Int { state.withLock { $0.queue.writes } }
+
+    /// From now on looks at what these tables keep too long.
+    func watch(_ tables: [TableDefinition], beginsAtOnce: Bool) {
+        state.withLock { state in
+            state.purge.watch(tables)
+            if beginsAtOnce { state.isPurgeNew = true }
+        }
+        if beginsAtOnce { wake.signal() }
+    }
+
+    /// Ends the thread after what is queued already.
+    func stop() async {
+        state.withLock { $0.isStopped = true }
+        wake.signal()
+        await withCheckedContinuation { continuation in
+            let isOver = state.withLock { state in
+                if !state.hasEnded { state.ended.append(continuation) }
+                return state.hasEnded
+            }
+            if isOver { continuation.resume() }
+        }
+    }
+
+    // MARK: - The thread
+
+    private func serve() {
+        var link = PostgresLink(address, log: log)
+        var schedule = PurgeSchedule()
+        while true {
+            _ = wake.wait(timeout: DispatchTime(uptimeNanoseconds: schedule.due))
+            let (queue, isStopped, isPurgeNew) = state.withLock { state in
+                defer { state.isPurgeNew = false }
+                return (state.queue.takeAll(), state.isStopped, state.isPurgeNew)
+            }
+            perform(queue, &link)
+            if isStopped { break }
+            // What is left comes behind the writes that wait.
+            if isPurgeNew { schedule.begin() }
+            schedule.turn(
+                at: Uptime.now(),
+                round: { state.withLock { $0.purge.round } },
+                next: { Uptime.after(purgeInterval) },
+                run: { purge($0, &link) }
+            )
+        }
+        link.close()
+        let ended = state.withLock { state in
+            state.hasEnded = true
+            defer { state.ended = [] }
+            return state.ended
+        }
+        for continuation in ended { continuation.resume() }
+    }
+
+    /// One step of each kind on each table.
+    func purge() async throws {
+        let purge = state.withLock { $0.purge }
+        try await run { [now] connection in
+            for step in purge.round { _ = try purge.run(step, connection, now: now) }
+        }
+    }
+
+    private func purge(
+        _ step: PurgeStep,
+        _ link: inout PostgresLink
+    ) -> PurgeSchedule.Removed {
+        defer { link.settle() }
+        do {
+            let purge = state.withLock { $0.purge }
+            return PurgeSchedule.Removed(try purge.run(step, link.connection(), now: now))
+        } catch {
+            log.write(.warning, "what is too old could not be removed", ["cause": "\(error)"])
+            return .nothing
+        }
+    }
+
+    /// A transaction takes no more batches once it has so many writes, so that the first of a long
+    /// queue is answered soon.
+    private static let groupMax = 1000
+
+    private func perform(_ queue: [Work], _ link: inout PostgresLink) {
+        var jobs: [PostgresJob] = []
+        var count = 0
+        for work in queue {
+            switch work {
+            case .batch(let job) where job.place.isLeft:
+                job.answer.resume(throwing: CancellationError())
+                continue
+            case .batch(let job):
+                jobs.append(job)
+                count += job.batch.count
+                guard count >= Self.groupMax else { continue }
+            case .task(let body):
+                commit(&jobs, &link)
+                do {
+                    body(.success(try link.connection()))
+                } catch {
+                    body(.failure(error))
+                }
+                link.settle()
+            }
+            commit(&jobs, &link)
+            count = 0
+        }
+        commit(&jobs, &link)
+    }
+
+    // MARK: - Transactions
+
+    private func commit(_ jobs: inout [PostgresJob], _ link: inout PostgresLink) {
+        guard !jobs.isEmpty else { return }
+        defer { jobs.removeAll(keepingCapacity: true) }
+        var retry = WriteRetry()
+        while true {
+            do {
+                let (results, moved) = try transact(jobs, &link, isApart: retry.isApart)
+                stamps.report(moved)
+                for (job, outcomes) in zip(jobs, results) { job.answer.resume(returning: outcomes) }
+                announce(moved, &link)
+                return
+            } catch {
+                let isBroken = (try? link.connection().isBroken) ?? true
+                link.settle()
+                if let outdated = Self.outdated(error, jobs, &link) {
+                    for job in jobs { job.answer.resume(throwing: outdated) }
+                    return
+                }
+                switch retry.failed(error, isBroken: isBroken) {
+                case .again(let pause): Uptime.sleep(seconds: pause)
+                case .refuse(let refusal):
+                    // That the database is away was said once.
+                    if error is PostgresError {
+                        log.write(.error, "commit failed", ["cause": "\(error)"])
+                    }
+                    for job in jobs { job.answer.resume(throwing: refusal) }
+                    return
+                }
+            }
+        }
+    }
+
+    private func transact(
+        _ jobs: [PostgresJob],
+        _ link: inout PostgresLink,
+        isApart: Bool
+    ) throws -> ([[GroupOutcome]], [TableStamp]) {
+        var round = WriteRound(try link.connection(), limits: limits, now: now)
+        try round.begin(jobs, times)
+        let results = try jobs.map { job in
+            if let outdated = try round.outdated(job) {
+                return job.batch.groups.map { _ in GroupOutcome.failed(at: nil, outdated) }
+            }
+            var progress = BatchProgress(job.batch)
+            while let place = progress.next() {
+                let outcome = try round.apply(
+                    job.groups[place],
+                    within: progress.budget,
+                    isApart: isApart
+                )
+                progress.ended(outcome)
+            }
+            return progress.outcomes
+        }
+        return (results, try round.commit())
+    }
+
+    /// What a statement failed by, where a table has lost what it named.
+    private static func outdated(
+        _ error: any Error,
+        _ jobs: [PostgresJob],
+        _ link: inout PostgresLink
+    ) -> OutdatedTable? {
+        guard let error = error as? PostgresError, let connection = try? link.connection() else {
+            return nil
+        }
+        let tables = jobs.lazy.flatMap(\.groups).joined().map(\.table)
+        return tables.lazy.compactMap { $0.outdated(error, connection) }.first
+    }
+
+    /// Tells other servers that there is something new, behind the answers.
+    ///
+    /// Only a hint: whoever misses it looks at the clocks soon. Within the transaction it would hold
+    /// up every other commit of the database that tells something.
+    private func announce(_ moved: [TableStamp], _ link: inout PostgresLink) {
+        guard !moved.isEmpty, let connection = try? link.connection() else { return }
+        _ = try? connection.run("NOTIFY tideline")
+    }
+}
+
+/// What becomes of a transaction that failed.
+///
+/// Pure: how long to wait comes out.
+struct WriteRetry {
+    enum Action {
+        /// From its beginning, after so many seconds.
+        case again(after: Double)
+        case refuse(any Error)
+    }
+
+    /// Whether each group has a savepoint, as something is wrong with one of them.
+    private(set) var isApart = false
+    private var tries = 0
+    private var lostConnections = 0
+
+    private static let triesMax = 5
+
+    mutating func failed(_ error: any Error, isBroken: Bool) -> Action {
+        guard let error = error as? PostgresError else { return .refuse(error) }
+        if error.isConnectionLost || isBroken {
+            // It may have been gone before the transaction began.
+            lostConnections += 1
+            return lostConnections > 1 ? .refuse(ServerError.databaseAway) : .again(after: 0)
+        }
+        if error.isTransient || error.isUniqueViolation {
+            tries += 1
+            if tries < Self.triesMax { return .again(after: 0.002 * Double(tries * tries)) }
+            if error.isTransient { return .refuse(ServerError.notCommitted) }
+        }
+        let refusal = PostgresRefusal.ofWrite(error)
+        let isOfARow = error.category == "22" || error.category == "23" || error.state == "54000"
+        if isApart || !(isOfARow || !(refusal is ServerError)) { return .refuse(refusal) }
+        isApart = true
+        return .again(after: 0)
+    }
+}

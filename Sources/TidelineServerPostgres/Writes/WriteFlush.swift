@@ -1,0 +1,219 @@
+// WriteFlush: what a transaction is to write, as statements that go out together.
+//
+// One statement for all new rows of a table and one for all changed ones: arrays as parameters cost
+// PostgreSQL a few microseconds a row. The order of tables and rows is fixed, so that servers that
+// write the same rows wait for each other instead of in a circle.
+
+import Foundation
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+
+extension WriteState {
+    /// The statements, clocks last.
+    var statements: [PostgresStatement] {
+        var statements: [PostgresStatement] = []
+        for name in Set(touched.map(\.table)).sorted() {
+            guard let table = tables[name] else { continue }
+            statements += rows(of: table)
+        }
+        statements += logs + keptBases
+        if !puts.isEmpty { statements.append(LedgerEntry.put(puts)) }
+        if !departures.isEmpty { statements.append(departureCounts) }
+        if !moved.isEmpty { statements.append(stamps) }
+        return statements
+    }
+
+    // MARK: - Rows
+
+    private func rows(of table: PostgresTable) -> [PostgresStatement] {
+        var (made, changed): ([RowImage], [RowImage]) = ([], [])
+        var gone: [String] = []
+        let keys = touched.filter { $0.table == table.clock }.sorted { $0.id < $1.id }
+        for key in keys {
+            guard let cell = rows[key] else { continue }
+            switch (cell.stored, cell.planned) {
+            case (nil, let image?): made.append(image)
+            case (_?, let image?): changed.append(image)
+            case (_?, nil): gone.append(key.id)
+            case (nil, nil): break
+            }
+        }
+        var statements: [PostgresStatement] = []
+        if !gone.isEmpty {
+            statements.append(
+                PostgresStatement(
+                    "DELETE FROM \(table.quoted) WHERE \"id\" = ANY($1::text[])",
+                    [.array(gone.map { .text($0) })]
+                )
+            )
+        }
+        if !made.isEmpty { statements.append(Self.insert(made, into: table, table.quoted)) }
+        if !changed.isEmpty { statements.append(Self.update(changed, in: table)) }
+        return statements
+    }
+
+    /// The cells of rows, an array for each column.
+    private static func arrays(
+        _ images: [RowImage],
+        of table: PostgresTable
+    ) -> [PostgresParameter] {
+        let all = images.map(\.allValues)
+        return table.columns.enumerated().map { place, column in
+            column.array(all.map { $0[place] })
+        }
+    }
+
+    private static func types(of table: PostgresTable, from first: Int = 1) -> String {
+        table.columns.enumerated().map { "$\($0 + first)::\($1.arrayType)" }
+            .joined(separator: ", ")
+    }
+
+    static func insert(
+        _ images: [RowImage],
+        into table: PostgresTable,
+        _ relation: String
+    ) -> PostgresStatement {
+        let names = table.columns.map(\.quoted).joined(separator: ", ")
+        return PostgresStatement(
+            "INSERT INTO \(relation) (\(names)) SELECT * FROM unnest(\(types(of: table)))",
+            arrays(images, of: table)
+        )
+    }
+
+    private static func update(
+        _ images: [RowImage],
+        in table: PostgresTable
+    ) -> PostgresStatement {
+        let names = table.columns.map(\.quoted)
+        let sets = names.filter { $0 != idName }.map { "\($0) = x.\($0)" }
+        return PostgresStatement(
+            """
+            UPDATE \(table.quoted) AS t SET \(sets.joined(separator: ", "))
+            FROM unnest(\(types(of: table))) AS x(\(names.joined(separator: ", ")))
+            WHERE t.\(idName) = x.\(idName)
+            """,
+            arrays(images, of: table)
+        )
+    }
+
+    private static let idName = PostgresName.quoted(SystemColumn.id)
+
+    // MARK: - What is kept beside them
+
+    private var logs: [PostgresStatement] {
+        Dictionary(grouping: logged) { $0.table.clock }.sorted { $0.key < $1.key }
+            .compactMap { _, entries in
+                guard let table = entries.first?.table else { return nil }
+                let names = table.columns.map(\.quoted).joined(separator: ", ")
+                return PostgresStatement(
+                    """
+                    INSERT INTO \(PostgresName.log(table.name))
+                    ("tideline_stamp", "tideline_deleted", \(names))
+                    SELECT * FROM unnest(
+                        $1::bigint[], $2::boolean[], \(Self.types(of: table, from: 3))
+                    )
+                    """,
+                    [
+                        .array(entries.map { .integer($0.stamp) }),
+                        .array(entries.map { .text($0.isDeleted ? "t" : "f") }),
+                    ] + Self.arrays(entries.map(\.image), of: table)
+                )
+            }
+    }
+
+    private var keptBases: [PostgresStatement] {
+        var statements: [PostgresStatement] = []
+        if !droppedBases.isEmpty {
+            statements.append(
+                PostgresStatement(
+                    """
+                    DELETE FROM tideline.bases
+                    WHERE ("table", "id") IN (SELECT * FROM unnest($1::text[], $2::text[]))
+                    """,
+                    [
+                        .array(droppedBases.map { .text($0.table) }),
+                        .array(droppedBases.map { .text($0.id) }),
+                    ]
+                )
+            )
+        }
+        guard !bases.isEmpty else { return statements }
+        let rows = bases.map { $0.image.stored(in: $0.table.table) }
+        statements.append(
+            PostgresStatement(
+                """
+                INSERT INTO tideline.bases ("table", "id", "version", "row")
+                SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[])
+                """,
+                [
+                    .array(bases.map { .text($0.table.clock) }),
+                    .array(bases.map { .text($0.image.id) }),
+                    .array(bases.map { .integer($0.image.version) }),
+                    .array(rows.map { .text(String(decoding: $0.json, as: UTF8.self)) }),
+                ]
+            )
+        )
+        return statements
+    }
+
+    /// Drops the oldest versions of the rows that got another one.
+    func dropOldBases(_ versionsMax: Int) -> [PostgresStatement] {
+        guard !bases.isEmpty else { return [] }
+        let keys = Set(bases.map { RowKey(table: $0.table.clock, id: $0.image.id) })
+        return [
+            PostgresStatement(
+                """
+                DELETE FROM tideline.bases AS b USING (
+                    SELECT "table", "id", "version", row_number() OVER (
+                        PARTITION BY "table", "id" ORDER BY "version" DESC
+                    ) AS place
+                    FROM tideline.bases
+                    WHERE ("table", "id") IN (SELECT * FROM unnest($1::text[], $2::text[]))
+                ) AS old
+                WHERE b."table" = old."table" AND b."id" = old."id"
+                AND b."version" = old."version" AND old.place > $3
+                """,
+                [
+                    .array(keys.map { .text($0.table) }), .array(keys.map { .text($0.id) }),
+                    .value(.integer(Int64(versionsMax))),
+                ]
+            )
+        ]
+    }
+
+    private var departureCounts: PostgresStatement {
+        let counts = departures.sorted {
+            ($0.key.table, $0.key.millisecond) < ($1.key.table, $1.key.millisecond)
+        }
+        let last = counts.map { clocks[$0.key.table]?.stamp ?? 0 }
+        return PostgresStatement(
+            """
+            INSERT INTO tideline.departures AS d ("table", "millisecond", "count", "last")
+            SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[])
+            ON CONFLICT ("table", "millisecond") DO UPDATE
+            SET "count" = d."count" + excluded."count", "last" = excluded."last"
+            """,
+            [
+                .array(counts.map { .text($0.key.table) }),
+                .array(counts.map { .integer($0.key.millisecond) }),
+                .array(counts.map { .integer($0.value) }), .array(last.map { .integer($0) }),
+            ]
+        )
+    }
+
+    private var stamps: PostgresStatement {
+        let names = moved.sorted()
+        return PostgresStatement(
+            """
+            UPDATE tideline.clocks AS c SET "stamp" = x."stamp"
+            FROM unnest($1::text[], $2::bigint[]) AS x("table", "stamp")
+            WHERE c."table" = x."table"
+            """,
+            [
+                .array(names.map { .text($0) }),
+                .array(names.map { .integer(clocks[$0]?.stamp ?? 0) }),
+            ]
+        )
+    }
+}

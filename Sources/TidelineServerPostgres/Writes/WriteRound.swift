@@ -1,0 +1,420 @@
+// WriteRound: the writes of one transaction.
+//
+//     begin    lock the rows that are there, then the clocks; read rows and names      one round trip
+//     apply    plan each write in memory; nothing is sent
+//     commit   rows, log, bases, ledger, clocks, COMMIT                                one round trip
+//
+// Rows are locked before clocks, so that nobody who holds a row for long holds up a whole table. What
+// the database lacks (a dynamic schema) is made within a savepoint, and the group is sent at once.
+
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+
+struct WriteRound {
+    private let connection: PostgresConnection
+    private let limits: ServerLimits
+    /// Microseconds since 1970; nil for the time of the database.
+    private let injectedNow: (@Sendable () -> Int64)?
+    private var databaseNow: Int64 = 0
+    private(set) var state = WriteState()
+    /// What a write of the group under way has made: others of the group find it there.
+    private var grown: Table?
+    /// The forms of the tables that it has changed, as they were before.
+    private var formsBefore: [String: Int64] = [:]
+    private var isWritten = false
+    /// What the answers of the batch under way may have.
+    private var budget = AnswerBudget()
+
+    init(
+        _ connection: PostgresConnection,
+        limits: ServerLimits,
+        now: (@Sendable () -> Int64)?
+    ) {
+        self.connection = connection
+        self.limits = limits
+        injectedNow = now
+    }
+
+    private func now() -> Int64 { injectedNow?() ?? databaseNow }
+
+    // MARK: - The beginning
+
+    /// The settings end with the transaction: a pooler keeps nothing of them.
+    private static func settings(_ times: WriteTimes) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT set_config('lock_timeout', $1, true),
+                set_config('idle_in_transaction_session_timeout', $2, true),
+                set_config('statement_timeout', $3, true),
+                set_config('tideline.own', 'on', true)
+            """,
+            values: [
+                .text(String(times.lock)), .text(String(times.idle)),
+                .text(String(times.statement)),
+            ]
+        )
+    }
+
+    /// Locks and reads what the writes are about.
+    mutating func begin(_ jobs: [PostgresJob], _ times: WriteTimes) throws {
+        var ids: [String: Set<String>] = [:]
+        var tables: [String: PostgresTable] = [:]
+        var names: Set<LedgerKey> = []
+        for write in jobs.lazy.flatMap(\.groups).joined() {
+            let table = write.table
+            // A form that is still to be made is read when it is there.
+            if !table.table.needsGrowth {
+                tables[table.clock] = table
+                ids[table.clock, default: []].insert(write.operation.id)
+            }
+            if let key = write.repeatKey { names.insert(LedgerKey(key)) }
+        }
+        let order = tables.keys.sorted()
+        let lists = order.map { Array(ids[$0] ?? []).sorted() }
+        var statements = [PostgresStatement("BEGIN"), Self.settings(times)]
+        for (name, list) in zip(order, lists) {
+            guard let table = tables[name] else { continue }
+            statements.append(Self.lock(list, of: table))
+        }
+        let clocksPlace = statements.count
+        statements.append(Self.lockClocks(order))
+        statements.append(PostgresStatement(PostgresClock.now))
+        statements.append(PostgresStatement(LedgerKey.readHorizon))
+        statements.append(LedgerKey.read(Array(names)))
+        for (name, list) in zip(order, lists) {
+            guard let table = tables[name] else { continue }
+            statements.append(Self.read(list, of: table))
+        }
+        let results = try connection.pipeline(statements)
+        takeClocks(results[clocksPlace])
+        databaseNow = results[clocksPlace + 1].integer(0, 0)
+        let horizon = results[clocksPlace + 2]
+        state.ledgerHorizon = horizon.count > 0 ? horizon.integer(0, 0) : nil
+        takeLedger(results[clocksPlace + 3], names)
+        for (place, (name, list)) in zip(order, lists).enumerated() {
+            guard let table = tables[name] else { continue }
+            take(results[clocksPlace + 4 + place], list, table)
+        }
+    }
+
+    private static func lock(_ ids: [String], of table: PostgresTable) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT count(*) FROM (
+                SELECT 1 FROM \(table.quoted) WHERE "id" = ANY($1::text[])
+                ORDER BY "id" FOR UPDATE
+            ) AS locked
+            """,
+            [.array(ids.map { .text($0) })]
+        )
+    }
+
+    private static func lockClocks(_ names: [String]) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT c."table", c."stamp", c."counted", t."schema"
+            FROM tideline.clocks AS c JOIN tideline.tables AS t ON t."name" = c."table"
+            WHERE c."table" = ANY($1::text[]) ORDER BY c."table" FOR UPDATE OF c
+            """,
+            [.array(names.map { .text($0) })]
+        )
+    }
+
+    private static func read(_ ids: [String], of table: PostgresTable) -> PostgresStatement {
+        PostgresStatement(
+            "SELECT \(table.cells()) FROM \(table.quoted) WHERE \"id\" = ANY($1::text[])",
+            [.array(ids.map { .text($0) })]
+        )
+    }
+
+    private mutating func takeClocks(_ result: PostgresResult) {
+        for row in 0..<result.count {
+            state.clocks[result.text(row, 0)] = WriteState.Clock(
+                stamp: result.integer(row, 1),
+                counted: result.integer(row, 2),
+                form: result.integer(row, 3)
+            )
+        }
+    }
+
+    private mutating func takeLedger(_ result: PostgresResult, _ names: Set<LedgerKey>) {
+        for name in names { state.ledger[name] = .some(nil) }
+        for row in 0..<result.count {
+            state.ledger[LedgerKey(result, row)] = LedgerEntry(result, row)
+        }
+    }
+
+    private mutating func take(_ result: PostgresResult, _ ids: [String], _ table: PostgresTable) {
+        for id in ids { state.rows[RowKey(table: table.clock, id: id)] = WriteState.Cell() }
+        for row in 0..<result.count {
+            let image = table.image(result, row)
+            let key = RowKey(table: table.clock, id: image.id)
+            state.rows[key] = WriteState.Cell(stored: image, planned: image)
+        }
+    }
+
+    /// Why a batch cannot be done with the tables that it came with; nil when it can.
+    func outdated(_ job: PostgresJob) throws -> OutdatedTable? {
+        for write in job.groups.lazy.joined() {
+            let (table, name) = (write.table.table, write.table.clock)
+            guard !table.needsGrowth, let own = table.definition.form,
+                let found = state.clocks[name]?.form, found != own,
+                let stored = try PostgresSchemaChange.stored(name, connection)
+            else { continue }
+            return OutdatedTable(stored)
+        }
+        return nil
+    }
+
+    // MARK: - Groups
+
+    /// Does the writes of a group: all of them, or none.
+    ///
+    /// With `isApart` the group is sent at once, within a savepoint, so that what the database
+    /// refuses is refused to this group alone.
+    mutating func apply(
+        _ group: [PostgresJob.Write],
+        within budget: AnswerBudget,
+        isApart: Bool
+    ) throws -> GroupOutcome {
+        let grows = group.contains { $0.table.table.needsGrowth }
+        guard isApart || grows else {
+            let before = group.count > 1 ? state : nil
+            let outcome = try applyEach(group, within: budget)
+            if !outcome.isDone, let before { state = before }
+            return outcome
+        }
+        try flush()
+        if grows { state.forgetRows() }
+        let before = state
+        try connection.run("SAVEPOINT tideline_group")
+        do {
+            let outcome = try applyEach(group, within: budget)
+            if outcome.isDone {
+                try flush()
+                try connection.run("RELEASE tideline_group")
+                return outcome
+            }
+            try undo(to: before)
+            return outcome
+        } catch let error as PostgresError {
+            // What ends the whole transaction is not for the group alone.
+            if error.isConnectionLost || connection.isBroken || error.isTransient
+                || error.isLockTimeout || error.isUniqueViolation && isApart == false
+            {
+                throw error
+            }
+            try undo(to: before)
+            return .failed(at: nil, PostgresRefusal.ofWrite(error))
+        }
+    }
+
+    private mutating func undo(to before: WriteState) throws {
+        try connection.run("ROLLBACK TO tideline_group")
+        try connection.run("RELEASE tideline_group")
+        state = before
+        state.forgetRows()
+    }
+
+    /// Ends at the first refusal.
+    private mutating func applyEach(
+        _ group: [PostgresJob.Write],
+        within budget: AnswerBudget
+    ) throws -> GroupOutcome {
+        self.budget = budget
+        grown = nil
+        var outcomes: [WriteOutcome] = []
+        outcomes.reserveCapacity(group.count)
+        for (place, write) in group.enumerated() {
+            do {
+                try self.budget.check()
+            } catch {
+                return .refused(at: place, .refused(error))
+            }
+            let outcome = try write.repeatKey.map { try once($0, write) } ?? growAndPerform(write)
+            guard outcome.decision.isSuccess else { return .refused(at: place, outcome) }
+            self.budget.take(outcome)
+            outcomes.append(outcome)
+        }
+        return .done(outcomes)
+    }
+
+    /// Does a write that may come again, unless it was done.
+    private mutating func once(
+        _ key: RepeatKey,
+        _ write: PostgresJob.Write
+    ) throws -> WriteOutcome {
+        let now = now()
+        let name = LedgerKey(key)
+        if case let entry?? = state.ledger[name] {
+            guard entry.digest == key.digest else { return .refused(.anotherRequest) }
+            return budget.hasRoom(for: entry.outcome) ? entry.outcome : .refused(.noRoomInBatch)
+        }
+        if key.isAhead(now: now) { return .refused(.requestFromTheFuture) }
+        let isForgotten = key.mayBeForgotten(
+            now: now,
+            days: limits.ledgerDays,
+            horizon: state.ledgerHorizon
+        )
+        if isForgotten { return .refused(.forgottenRequest) }
+        if write.isRepeatOnly { return WriteOutcome(.outdated) }
+        let outcome = try growAndPerform(write)
+        if outcome.decision.isSuccess {
+            let entry = LedgerEntry(key, write.operation, outcome)
+            state.puts.append((name, max(now, key.firstSent), entry))
+            state.ledger[name] = entry
+        }
+        return outcome
+    }
+
+    // MARK: - Writes
+
+    /// Makes what the table lacks, and does the write.
+    private mutating func growAndPerform(_ write: PostgresJob.Write) throws -> WriteOutcome {
+        let table = write.table.table
+        guard table.needsGrowth, table !== grown else {
+            return try perform(write.operation, in: write.table)
+        }
+        try flush()
+        state.forgetRows()
+        let before = state
+        try connection.run("SAVEPOINT tideline_growth")
+        do {
+            let change = PostgresSchemaChange(connection: connection, now: injectedNow)
+            let (made, formBefore) = try change.grow(
+                table.definition,
+                isFiltered: write.table.log.takesUpdates,
+                begin: formsBefore[write.table.clock]
+            )
+            formsBefore[write.table.clock] = formBefore
+            takeClocks(try connection.run(Self.lockClocks([write.table.clock])))
+            var outcome = try perform(write.operation, in: write.table)
+            guard outcome.decision.changesRow else {
+                try undoGrowth(to: before)
+                // The columns that it was read with are gone.
+                if outcome.row != nil, let stored = table.storedForm {
+                    let form = PostgresTable(stored)
+                    outcome.row = try image(write.operation.id, form)?.stored(in: stored)
+                }
+                return outcome
+            }
+            try flush()
+            state.forgetRows()
+            try connection.run("RELEASE tideline_growth")
+            outcome.grown = made
+            grown = table
+            return outcome
+        } catch let error as SchemaError {
+            try undoGrowth(to: before)
+            return .refused(.badRequest(error.description))
+        }
+    }
+
+    private mutating func undoGrowth(to before: WriteState) throws {
+        try connection.run("ROLLBACK TO tideline_growth")
+        try connection.run("RELEASE tideline_growth")
+        state = before
+    }
+
+    /// Does one write, in a table that the database has.
+    private mutating func perform(
+        _ operation: WriteOperation,
+        in table: PostgresTable
+    ) throws -> WriteOutcome {
+        let now = now()
+        let clock = state.clocks[table.clock] ?? WriteState.Clock(stamp: 0, counted: 0, form: 0)
+        let stamp = PostgresClock.next(
+            after: clock.stamp,
+            now: now,
+            isCounted: !clock.hasMoved && state.isCounted(table.clock, now)
+        )
+        let planner = WritePlanner(table.table, limits: limits)
+        let stored = try image(operation.id, table)
+        var step = planner.plan(operation, on: stored, stamp: stamp)
+        if case .readBase(let version) = step {
+            let base = try base(operation.id, version, of: table)
+            step = planner.plan(operation, on: stored, stamp: stamp, base: .read(base))
+        }
+        guard case .plan(let plan) = step else {
+            throw PostgresError(state: "XX000", "a planned write asks for its base twice")
+        }
+        guard budget.hasRoom(for: plan.outcome) else { return .refused(.noRoomInBatch) }
+        state.take(plan.change, stamp: stamp, of: table, now: now)
+        return plan.outcome
+    }
+
+    /// The row as it will be after what was planned.
+    private mutating func image(_ id: String, _ table: PostgresTable) throws -> RowImage? {
+        let key = RowKey(table: table.clock, id: id)
+        if let known = state.rows[key] { return known.planned }
+        let ids = [id]
+        _ = try connection.run(Self.lock(ids, of: table))
+        take(try connection.run(Self.read(ids, of: table)), ids, table)
+        return state.rows[key]?.planned
+    }
+
+    /// The values by column that the row had with this version, nil for what is not known of them.
+    private func base(
+        _ id: String,
+        _ version: Int64,
+        of table: PostgresTable
+    ) throws -> [SQLValue?]? {
+        let planned = state.bases.last { base in
+            base.table.clock == table.clock && base.image.id == id
+                && base.image.version == version
+        }
+        if let planned {
+            return try? table.table.members(of: planned.image.stored(in: planned.table.table).json)
+        }
+        let result = try connection.run(
+            """
+            SELECT "row" FROM tideline.bases WHERE "table" = $1 AND "id" = $2 AND "version" = $3
+            """,
+            [.text(table.clock), .text(id), .integer(version)]
+        )
+        guard result.count > 0 else { return nil }
+        return try? table.table.members(of: Array(result.bytes(0, 0)))
+    }
+
+    // MARK: - The end
+
+    /// Sends what is planned, in the transaction that is open.
+    private mutating func flush() throws {
+        guard !state.isEmpty else { return }
+        let statements = state.statements + state.dropOldBases(limits.mergeBases)
+        _ = try connection.pipeline(statements)
+        state.flushed()
+        isWritten = true
+    }
+
+    /// Sends the rest and commits.
+    ///
+    /// - Returns: The clocks that have moved.
+    mutating func commit() throws -> [TableStamp] {
+        guard isWritten || !state.isEmpty else {
+            try connection.run("ROLLBACK")
+            return []
+        }
+        let statements = state.statements + state.dropOldBases(limits.mergeBases)
+        do {
+            _ = try connection.pipeline(statements + [PostgresStatement("COMMIT")])
+        } catch let error as PostgresError {
+            // The COMMIT may have arrived.
+            if error.isConnectionLost || connection.isBroken { throw ServerError.outcomeUnknown }
+            throw error
+        }
+        return state.clocks.filter(\.value.hasMoved).sorted { $0.key < $1.key }
+            .map { TableStamp(table: $0.key, stamp: $0.value.stamp) }
+    }
+}
+
+/// How long a transaction waits, in milliseconds.
+struct WriteTimes: Sendable {
+    /// For a lock.
+    var lock = 2000
+    /// For its server, before it is undone: a server that was stopped holds up nobody for longer.
+    var idle = 5000
+    /// For a statement; more than for a lock, which is told apart from it.
+    var statement = 10_000
+}

@@ -1,0 +1,129 @@
+// WriteState: what a transaction knows of rows, clocks and names, and what it is to write.
+//
+// Rows are planned in memory, on what was read and what was planned before. Nothing is sent until
+// everything is planned, so a group that fails is undone by putting the state back.
+
+import TidelineCore
+import TidelineServerCore
+
+struct RowKey: Hashable, Sendable {
+    /// The table's name in lower case.
+    let table: String
+    let id: String
+}
+
+struct WriteState {
+    /// A row as the database has it, and as it is to be.
+    struct Cell {
+        var stored: RowImage?
+        var planned: RowImage?
+    }
+
+    struct Clock {
+        /// The last stamp that was given out.
+        var stamp: Int64
+        /// When a list last ended in a millisecond whose rows its reader counts.
+        var counted: Int64
+        /// The number of the table's form.
+        var form: Int64
+        /// Whether a stamp was given in this transaction.
+        var hasMoved = false
+    }
+
+    struct Departure: Hashable {
+        var table: String
+        var millisecond: Int64
+    }
+
+    /// The rows that are known; those that are not there have no image.
+    var rows: [RowKey: Cell] = [:]
+    var clocks: [String: Clock] = [:]
+    /// What the ledger has of the names of this transaction; nil for a name that it does not have.
+    var ledger: [LedgerKey: LedgerEntry?] = [:]
+    var ledgerHorizon: Int64?
+
+    // What is to be written.
+    var tables: [String: PostgresTable] = [:]
+    var touched: Set<RowKey> = []
+    var puts: [(key: LedgerKey, received: Int64, entry: LedgerEntry)] = []
+    var logged: [(table: PostgresTable, stamp: Int64, isDeleted: Bool, image: RowImage)] = []
+    var bases: [(table: PostgresTable, image: RowImage)] = []
+    var droppedBases: [RowKey] = []
+    var departures: [Departure: Int64] = [:]
+    /// The tables whose clocks have moved since the last flush.
+    var moved: Set<String> = []
+
+    /// Whether something is to be written.
+    var isEmpty: Bool {
+        touched.isEmpty && puts.isEmpty && logged.isEmpty && moved.isEmpty && bases.isEmpty
+            && droppedBases.isEmpty && departures.isEmpty
+    }
+
+    /// What was to be written is in the transaction now.
+    mutating func flushed() {
+        for key in touched {
+            let planned = rows[key]?.planned
+            rows[key]?.stored = planned
+        }
+        touched = []
+        puts = []
+        logged = []
+        bases = []
+        droppedBases = []
+        departures = [:]
+        moved = []
+    }
+
+    /// Rows of tables whose form changes are to be read anew.
+    mutating func forgetRows() { rows = [:] }
+
+    /// Takes what was planned for a row.
+    mutating func take(
+        _ change: WritePlan.Change,
+        stamp: Int64,
+        of table: PostgresTable,
+        now: Int64
+    ) {
+        switch change {
+        case .nothing: return
+        case .insert(let image): put(image, image.id, of: table)
+        case .update(let image, _, let old):
+            leaves(old, table, now)
+            if table.keepsBases { bases.append((table, old)) }
+            if table.log.isNeeded(for: old, image) {
+                logged.append((table, stamp, image.isDeleted, table.log.kept(old)))
+            }
+            put(image, old.id, of: table)
+        case .remove(let old):
+            leaves(old, table, now)
+            logged.append((table, stamp, true, table.log.kept(old)))
+            put(nil, old.id, of: table)
+            if table.keepsBases {
+                bases.removeAll { $0.table.clock == table.clock && $0.image.id == old.id }
+                droppedBases.append(RowKey(table: table.clock, id: old.id))
+            }
+        }
+        clocks[table.clock]?.stamp = stamp
+        clocks[table.clock]?.hasMoved = true
+        moved.insert(table.clock)
+    }
+
+    private mutating func put(_ image: RowImage?, _ id: String, of table: PostgresTable) {
+        let key = RowKey(table: table.clock, id: id)
+        tables[table.clock] = table
+        rows[key, default: Cell()].planned = image
+        touched.insert(key)
+    }
+
+    /// A row is about to get another time, or to go.
+    private mutating func leaves(_ old: RowImage, _ table: PostgresTable, _ now: Int64) {
+        guard isCounted(table.clock, now) else { return }
+        let place = Departure(table: table.clock, millisecond: old.updatedAt / 1000)
+        departures[place, default: 0] += 1
+    }
+
+    func isCounted(_ table: String, _ now: Int64) -> Bool {
+        guard let counted = clocks[table]?.counted, counted > 0 else { return false }
+        return now - counted < PostgresClock.countedTime
+    }
+}

@@ -1,0 +1,270 @@
+// DatabaseInspection: a look into a server's database or a device's store, also while its program
+// runs: one state of it, read in one transaction, and nothing is written.
+//
+// It tells counts, times, names and ids, and never what is in a row.
+
+import Foundation
+import TidelineCore
+import TidelineSQLite
+package import TidelineServerCore
+
+package struct DatabaseInspection {
+    private let path: String
+
+    /// The most entries of the queue, and errors, that are listed.
+    private static let listedMax = 100
+
+    package init(path: String) {
+        self.path = path
+    }
+
+    /// What is in the file.
+    ///
+    /// - Throws: ``DatabaseError`` for what is neither.
+    package func report() throws -> Report {
+        let database = try open()
+        return try DatabaseError.naming(path) {
+            try database.snapshot {
+                let owner = try database.integer("PRAGMA application_id") ?? 0
+                let isStore = try Self.has("MS_TableOperations", database)
+                guard isStore || owner == ServerSchema.applicationID else {
+                    guard try Self.has("tideline_tables", database) else {
+                        throw DatabaseError.unknown(path)
+                    }
+                    return try server(database)
+                }
+                return try isStore ? store(database) : server(database)
+            }
+        }
+    }
+
+    private func open() throws -> Database {
+        var status = stat()
+        guard stat(path, &status) == 0 else { throw DatabaseError.missing(path) }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw DatabaseError.notAFile(path) }
+        guard access(path, R_OK) == 0 else {
+            throw DatabaseError.notPermitted(path, "may not be read")
+        }
+        return try DatabaseError.naming(path) {
+            guard try DatabaseHeader(path: path).isDatabase else {
+                throw DatabaseError.unreadable(path)
+            }
+            // Whoever has it open has a log; else it is read without making files beside it.
+            let isOpen = ["-wal", "-journal"].contains { access(path + $0, F_OK) == 0 }
+            return try Database(path: path, mode: isOpen ? .readOnly : .frozen)
+        }
+    }
+
+    private static func has(_ table: String, _ database: Database) throws -> Bool {
+        try database.integer(ServerSchema.hasTable, [.text(table)]) ?? 0 > 0
+    }
+
+    private func files(_ database: Database) throws -> Report {
+        let page = try database.integer("PRAGMA page_size") ?? 0
+        return Report([
+            "database": .integer(ServerFile.size(of: path) ?? 0),
+            "log": .integer(ServerFile.size(of: path + "-wal") ?? 0),
+            "free": .integer(page * (try database.integer("PRAGMA freelist_count") ?? 0)),
+        ])
+    }
+
+    private func count(
+        _ table: String,
+        _ condition: String,
+        _ database: Database
+    ) throws -> Report.Item {
+        let name = ServerSchema.quoted(table)
+        return .integer(
+            try database.integer("SELECT count(*) FROM \(name) WHERE \(condition)") ?? 0
+        )
+    }
+
+    // MARK: - A server's database
+
+    private func server(_ database: Database) throws -> Report {
+        let hasHorizon = try database.integer(ServerSchema.hasHorizon) ?? 0 > 0
+        var tables: [Report] = []
+        let columns = "\"name\", \"stamp\"" + (hasHorizon ? ", \"horizon\"" : ", 0")
+        try Self.rows("SELECT \(columns) FROM \"tideline_tables\" ORDER BY \"name\"", database) {
+            let name = $0.text(0)
+            guard try Self.has(name, database) else { return }
+            let log = ServerSchema.logName(name)
+            tables.append(
+                Report([
+                    "name": .text(name),
+                    "rows": try count(name, "\"deleted\" = 0", database),
+                    "deleted": try count(name, "\"deleted\" = 1", database),
+                    "changeLog": try Self.has(log, database)
+                        ? count(log, "1", database) : .integer(0),
+                    "lastWrite": .time($0.integer(1)),
+                    "horizon": .time($0.integer(2)),
+                ])
+            )
+        }
+        var epoch: String?
+        if try Self.has("tideline_state", database) {
+            try Self.rows(ServerSchema.readEpoch, database) { epoch = $0.text(0) }
+        }
+        var report = Report([
+            "kind": .text("server"),
+            "format": .integer(try database.integer("PRAGMA user_version") ?? 0),
+            "epoch": Report.Item(epoch),
+        ])
+        for (name, table) in [
+            ("ledgerEntries", "tideline_ledger"), ("mergeBases", "tideline_bases"),
+        ] {
+            report[name] =
+                try Self.has(table, database) ? count(table, "1", database) : .integer(0)
+        }
+        report["bytes"] = .report(try files(database))
+        report["tables"] = .list(tables)
+        return report
+    }
+
+    // MARK: - A device's store
+
+    private func store(_ database: Database) throws -> Report {
+        var tables: [Report] = []
+        try Self.rows(StoreSQL.tables, database) {
+            let name = $0.text(0)
+            tables.append(Report(["name": .text(name), "rows": try count(name, "1", database)]))
+        }
+        var report = Report([
+            "kind": .text("store"),
+            "format": .integer(try database.integer("PRAGMA user_version") ?? 0),
+            "queued": try count("MS_TableOperations", "1", database),
+        ])
+        let hasErrors = try Self.has("MS_TableOperationErrors", database)
+        report["errorCount"] =
+            try hasErrors ? count("MS_TableOperationErrors", "1", database) : .integer(0)
+        report["bytes"] = .report(try files(database))
+        report["tables"] = .list(tables)
+        // The queue of an older format, or of the original, has other columns.
+        let isOld = try database.integer(StoreSQL.hasKind) == 0
+        report["queue"] = .list(isOld ? [] : try queue(database))
+        report["errors"] = .list(isOld || !hasErrors ? [] : try errors(database))
+        report["cursors"] = .list(
+            try Self.has("MS_TableConfig", database) ? try cursors(database) : []
+        )
+        return report
+    }
+
+    private func queue(_ database: Database) throws -> [Report] {
+        var entries: [Report] = []
+        try Self.rows("\(StoreSQL.queue) LIMIT \(Self.listedMax)", database) {
+            entries.append(
+                Report([
+                    "operation": .integer($0.integer(0)),
+                    "table": .text($0.text(1)),
+                    "item": .text($0.text(2)),
+                    "kind": .text(StoreSQL.kind($0.integer(3))),
+                    "state": .text(StoreSQL.state($0.integer(4))),
+                    "attempts": .integer($0.integer(5)),
+                    "firstSent": Report.Item($0.text(6).isEmpty ? nil : $0.text(6)),
+                ])
+            )
+        }
+        return entries
+    }
+
+    private func errors(_ database: Database) throws -> [Report] {
+        var entries: [Report] = []
+        try Self.rows("\(StoreSQL.errors) LIMIT \(Self.listedMax)", database) {
+            let status = $0.integer(3)
+            entries.append(
+                Report([
+                    "operation": .integer($0.integer(0)),
+                    "table": Report.Item($0.text(1)),
+                    "item": Report.Item($0.text(2)),
+                    "status": status == 0 ? .none : .integer(status),
+                ])
+            )
+        }
+        return entries
+    }
+
+    private func cursors(_ database: Database) throws -> [Report] {
+        var entries: [Report] = []
+        try Self.rows(StoreSQL.cursors, database) {
+            let isLink = !$0.text(3).isEmpty
+            entries.append(
+                Report([
+                    "table": .text($0.text(0)),
+                    "query": .text($0.text(1)),
+                    "position": .text(isLink ? "changes" : $0.text(2)),
+                    "epoch": Report.Item($0.text(4).isEmpty ? nil : $0.text(4)),
+                    "endpoint": Report.Item($0.text(5).isEmpty ? nil : $0.text(5)),
+                ])
+            )
+        }
+        return entries
+    }
+
+    private static func rows(
+        _ sql: String,
+        _ database: Database,
+        _ body: (Statement) throws -> Void
+    ) throws {
+        let statement = try database.prepare(sql)
+        defer { statement.reset() }
+        while try statement.step() { try body(statement) }
+    }
+}
+
+/// The tables of a store, as the contract with its readers names them.
+private enum StoreSQL {
+    static let tables = """
+        SELECT "name" FROM "sqlite_master"
+        WHERE "type" = 'table' AND "name" NOT LIKE 'MS~_Table%' ESCAPE '~'
+            AND "name" NOT LIKE 'sqlite~_%' ESCAPE '~'
+        ORDER BY "name"
+        """
+
+    static let hasKind = """
+        SELECT count(*) FROM pragma_table_info('MS_TableOperations') WHERE "name" = 'kind'
+        """
+
+    static let queue = """
+        SELECT "id", "table", "itemId", coalesce("kind", -1), coalesce("state", 0),
+            coalesce("attempts", 0), coalesce("firstSent", '')
+        FROM "MS_TableOperations" ORDER BY "id"
+        """
+
+    static let errors = """
+        SELECT e."operationId", coalesce(o."table", ''), coalesce(o."itemId", ''),
+            coalesce(CASE WHEN json_valid(CAST(e."properties" AS TEXT))
+                THEN json_extract(CAST(e."properties" AS TEXT), '$.statusCode') END, 0)
+        FROM "MS_TableOperationErrors" AS e
+        LEFT JOIN "MS_TableOperations" AS o ON o."id" = e."operationId"
+        ORDER BY e."operationId"
+        """
+
+    /// A cursor has a row for each part: the position, the epoch, the endpoint.
+    static let cursors = """
+        SELECT "table", "key",
+            coalesce(max(CASE WHEN "keyType" = 0 THEN "value" END), ''),
+            coalesce(max(CASE WHEN "keyType" = 7 THEN "value" END), ''),
+            coalesce(max(CASE WHEN "keyType" = 5 THEN "value" END), ''),
+            coalesce(max(CASE WHEN "keyType" = 4 THEN "value" END), '')
+        FROM "MS_TableConfig"
+        WHERE "keyType" IN (0, 4, 5, 7) AND "table" <> ''
+        GROUP BY "table", "key" ORDER BY "table", "key"
+        """
+
+    static func kind(_ number: Int64) -> String {
+        switch number {
+        case 0: "insert"
+        case 1: "update"
+        case 2: "delete"
+        default: "unreadable"
+        }
+    }
+
+    static func state(_ number: Int64) -> String {
+        switch number {
+        case 0: "pending"
+        case 1: "attempted"
+        default: "parked"
+        }
+    }
+}

@@ -1,0 +1,35 @@
+// LogScope+SQLite: what a change log takes, kept in the file.
+
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+extension LogScope {
+    /// From now on the log takes this: who asks for what it did not take before starts over.
+    func begin(_ table: String, _ database: Database) throws {
+        let statement = try database.prepare(ServerSchema.readLogScope)
+        defer { statement.reset() }
+        statement.bind(1, text: table.lowercased())
+        let text = try statement.step() ? statement.text(0) : Self.nothing.text
+        statement.reset()
+        let before = LogScope(text) ?? .nothing
+        if !before.covers(self) {
+            let stamp = try database.integer(ServerSchema.readStamp, [.text(table)]) ?? 0
+            try database.prepare(ServerSchema.raiseHorizon).run([.text(table), .integer(stamp)])
+        }
+        try database.prepare(ServerSchema.putLogScope).run([
+            .text(table.lowercased()), .text(self.text),
+        ])
+    }
+}
+
+extension ServerSchema {
+    static let readLogScope = """
+        SELECT "value" FROM "tideline_state" WHERE "key" = 'log.' || ?1
+        """
+
+    static let putLogScope = """
+        INSERT INTO "tideline_state" ("key", "value") VALUES ('log.' || ?1, ?2)
+        ON CONFLICT ("key") DO UPDATE SET "value" = excluded."value"
+        """
+}

@@ -1,0 +1,12 @@
+// WriteTicket: the place of a write in the queue, for the time when its caller leaves.
+
+import Synchronization
+import TidelineSQLite
+
+/// Where a write waits, for the time when its caller leaves.
+final class WriteTicket: Sendable {
+    /// Set when nobody waits for the write.
+    let stop = QueryStop()
+    /// Negative before it is in the queue; changed with the queue only.
+    let place = Atomic<Int>(-1)
+}

@@ -1,0 +1,209 @@
+// LocalCertificate: a certificate for trying things out, signed by an authority of one's own.
+//
+// Devices are told to trust the authority once; certificates that it signs later are trusted, too.
+
+import CCrypto
+import Foundation
+
+/// The files of a local authority and of a server's certificate, in one folder.
+package struct LocalCertificate: Sendable {
+    /// What devices are to trust.
+    package let authorityFile: String
+    /// What the server shows.
+    package let certificateFile: String
+    /// Its key.
+    package let keyFile: String
+    /// Whether the authority was there already.
+    package let isAuthorityKept: Bool
+
+    /// As long as a phone of today is used.
+    private static let authorityDays: Int32 = 3650
+
+    /// Apple's systems take no certificate of a server that holds for longer than 825 days.
+    private static let certificateDays: Int32 = 820
+
+    /// Makes the certificate, and the authority where the folder has none.
+    ///
+    /// - Parameters:
+    ///   - hosts: Names and addresses by which devices reach the server, at least one.
+    ///   - directory: The folder, made if it is not there. What is there of an earlier certificate is
+    ///     replaced, the authority is kept.
+    /// - Returns: Where the files are.
+    /// - Throws: ``TLSError``
+    package static func make(
+        hosts: [String],
+        directory: String
+    ) throws(TLSError) -> LocalCertificate {
+        let names = try hosts.map { (host) throws(TLSError) in try subjectName(host) }
+        guard !names.isEmpty else { throw TLSError(.nameUnusable, "A host is needed.") }
+        do {
+            try FileManager.default.createDirectory(
+                atPath: directory,
+                withIntermediateDirectories: true
+            )
+        } catch {
+            throw TLSError(.fileUnusable, "'\(directory)': the folder cannot be made.")
+        }
+        let folder = Folder(path: directory)
+        let (authority, isKept) = try folder.authority(for: hosts[0])
+        let key = try makeKey()
+        let made = try sign(
+            key,
+            hosts[0],
+            names.joined(separator: ","),
+            authority.key,
+            authority.certificate,
+            certificateDays
+        )
+        let chain = try PEM.text(of: made) + PEM.text(of: authority.certificate)
+        try write(folder.keyFile, isSecret: true, PEM.text(of: key))
+        try write(folder.certificateFile, isSecret: false, chain)
+        return LocalCertificate(
+            authorityFile: folder.authorityFile,
+            certificateFile: folder.certificateFile,
+            keyFile: folder.keyFile,
+            isAuthorityKept: isKept
+        )
+    }
+
+    /// Where the files are.
+    private struct Folder {
+        let path: String
+
+        var authorityFile: String { path + "/authority.pem" }
+        var authorityKeyFile: String { path + "/authority.key" }
+        var certificateFile: String { path + "/certificate.pem" }
+        var keyFile: String { path + "/certificate.key" }
+
+        /// The authority of the folder, and whether it was there.
+        func authority(
+            for host: String
+        ) throws(TLSError) -> (
+            authority: (certificate: CertificateHandle, key: PrivateKeyHandle), isKept: Bool
+        ) {
+            guard FileManager.default.fileExists(atPath: authorityKeyFile) else {
+                let key = try LocalCertificate.makeKey()
+                let name = "Tideline local authority, \(host)"
+                let made = try sign(key, name, nil, key, nil, authorityDays)
+                try write(authorityKeyFile, isSecret: true, PEM.text(of: key))
+                try write(authorityFile, isSecret: false, PEM.text(of: made))
+                return ((made, key), false)
+            }
+            guard let first = try PEMFile(authorityFile).certificates().first else {
+                throw TLSError(.certificateUnusable, "'\(authorityFile)': no certificate is in it.")
+            }
+            let key = try PEMFile(authorityKeyFile).key()
+            guard X509_check_private_key(first.pointer, key.pointer) == 1 else {
+                ERR_clear_error()
+                throw TLSError(
+                    .keysDiffer,
+                    "'\(authorityKeyFile)': it is not the key of '\(authorityFile)'."
+                )
+            }
+            return ((first, key), true)
+        }
+    }
+
+    private static func makeKey() throws(TLSError) -> PrivateKeyHandle {
+        guard let key = tideline_make_key() else { throw .exhausted }
+        return PrivateKeyHandle(key)
+    }
+
+    private static func sign(
+        _ key: PrivateKeyHandle,
+        _ subject: String,
+        _ names: String?,
+        _ issuerKey: PrivateKeyHandle,
+        _ issuer: CertificateHandle?,
+        _ days: Int32
+    ) throws(TLSError) -> CertificateHandle {
+        ERR_clear_error()
+        // The common name has 64 characters at most (RFC 5280); programs go by the other names.
+        let made = tideline_make_certificate(
+            key.pointer,
+            String(subject.prefix(64)),
+            names,
+            issuer?.pointer,
+            issuerKey.pointer,
+            days
+        )
+        guard let made else {
+            throw TLSError(.exhausted, "No certificate can be made: \(TLSContext.reason()).")
+        }
+        return CertificateHandle(made)
+    }
+
+    /// A host as a certificate has it: an address or a name of DNS.
+    package static func subjectName(_ host: String) throws(TLSError) -> String {
+        var four = in_addr()
+        var six = in6_addr()
+        let isQuoted = host.hasPrefix("[") && host.hasSuffix("]")
+        let bare = isQuoted ? String(host.dropFirst().dropLast()) : host
+        if inet_pton(AF_INET, bare, &four) == 1 || inet_pton(AF_INET6, bare, &six) == 1 {
+            return "IP:" + bare
+        }
+        let name = bare.hasPrefix("*.") ? bare.dropFirst(2) : bare[...]
+        let labels = name.split(separator: ".", omittingEmptySubsequences: false)
+        let isName = labels.allSatisfy { label in
+            (1...63).contains(label.utf8.count) && !label.hasPrefix("-") && !label.hasSuffix("-")
+                && label.utf8.allSatisfy(isNameByte)
+        }
+        guard isName, bare.utf8.count <= 253 else {
+            throw TLSError(
+                .nameUnusable,
+                "'\(host)' is no name of a host; such as todo.local or 192.168.1.20 is expected."
+            )
+        }
+        return "DNS:" + bare
+    }
+
+    private static func isNameByte(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+            true
+        default: false
+        }
+    }
+
+    /// Replaces a file as a whole; a secret is never there for others to read.
+    private static func write(
+        _ path: String,
+        isSecret: Bool,
+        _ bytes: [UInt8]
+    ) throws(TLSError) {
+        let partial = path + ".partial"
+        unlink(partial)
+        let file = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, isSecret ? 0o600 : 0o644)
+        guard file >= 0 else {
+            throw TLSError(.fileUnusable, "'\(path)': the file cannot be written.")
+        }
+        let count = bytes.withUnsafeBytes { Foundation.write(file, $0.baseAddress, $0.count) }
+        close(file)
+        guard count == bytes.count, rename(partial, path) == 0 else {
+            unlink(partial)
+            throw TLSError(.fileUnusable, "'\(path)': the file cannot be written.")
+        }
+    }
+}
+
+/// What is written to files in PEM.
+private enum PEM {
+    static func text(of key: PrivateKeyHandle) throws(TLSError) -> [UInt8] {
+        try text { PEM_write_bio_PrivateKey($0, key.pointer, nil, nil, 0, nil, nil) }
+    }
+
+    static func text(of certificate: CertificateHandle) throws(TLSError) -> [UInt8] {
+        try text { PEM_write_bio_X509($0, certificate.pointer) }
+    }
+
+    private static func text(_ write: (OpaquePointer) -> Int32) throws(TLSError) -> [UInt8] {
+        guard let target = tideline_pem_source(nil, 0) else { throw .exhausted }
+        defer { BIO_free(target) }
+        var text: UnsafeMutablePointer<CChar>?
+        guard write(target) == 1, case let count = tideline_pem_text(target, &text), count > 0,
+            let text
+        else { throw .exhausted }
+        return Array(UnsafeRawBufferPointer(start: text, count: count))
+    }
+}

@@ -1,0 +1,90 @@
+// TLSContext: a certificate with its key, and the rules by which it is served: TLS 1.2 and newer,
+// `http/1.1`, no renegotiation.
+
+import CCrypto
+import Foundation
+
+// Sendable without a check because nothing of it changes behind the initialiser: OpenSSL counts the
+// uses of a context with atomics, and takes its own locks for the tickets.
+package final class TLSContext: @unchecked Sendable {
+    private let context: OpaquePointer
+    /// When the first certificate of the file ends, in seconds since 1970.
+    package let validUntil: Int64
+
+    /// How OpenSSL reads and writes sockets, for as long as the process lives.
+    private static nonisolated(unsafe) let method = tideline_tls_method()
+
+    /// Reads a certificate with those that lead to its authority behind it, and its key, from files
+    /// in PEM.
+    ///
+    /// - Throws: ``TLSError``, whose message begins with the name of the file.
+    package init(certificateFile: String, keyFile: String) throws(TLSError) {
+        guard let context = tideline_tls_context() else { throw .exhausted }
+        var isKept = false
+        defer { if !isKept { SSL_CTX_free(context) } }
+        let chain = try PEMFile(certificateFile).certificates()
+        let key = try PEMFile(keyFile).key()
+        guard let first = chain.first else {
+            throw TLSError(
+                .certificateUnusable,
+                "'\(certificateFile)': there is no certificate in it; a file in PEM is expected."
+            )
+        }
+        ERR_clear_error()
+        guard SSL_CTX_use_certificate(context, first.pointer) == 1 else {
+            throw TLSError(
+                .certificateUnusable,
+                "'\(certificateFile)': its first certificate cannot be served: \(Self.reason())."
+            )
+        }
+        for certificate in chain.dropFirst() {
+            // Takes the certificate over, which is one more use of it.
+            X509_up_ref(certificate.pointer)
+            guard
+                SSL_CTX_ctrl(
+                    context,
+                    SSL_CTRL_CHAIN_CERT,
+                    0,
+                    UnsafeMutableRawPointer(certificate.pointer)
+                ) == 1
+            else {
+                X509_free(certificate.pointer)
+                throw .exhausted
+            }
+        }
+        ERR_clear_error()
+        guard X509_check_private_key(first.pointer, key.pointer) == 1,
+            SSL_CTX_use_PrivateKey(context, key.pointer) == 1
+        else {
+            ERR_clear_error()
+            throw TLSError(
+                .keysDiffer,
+                "'\(keyFile)': the key is not that of the first certificate in '\(certificateFile)'."
+            )
+        }
+        validUntil = tideline_tls_not_after(first.pointer)
+        self.context = context
+        isKept = true
+    }
+
+    deinit { SSL_CTX_free(context) }
+
+    /// A session with whoever is at the other end of a connected socket; nil without memory.
+    package func session(on socket: Int32) -> TLSSession? {
+        guard let method = Self.method,
+            let session = tideline_tls_session(context, method, socket)
+        else {
+            ERR_clear_error()
+            return nil
+        }
+        return TLSSession(session)
+    }
+
+    /// What OpenSSL says of the fault, in its words.
+    static func reason() -> String {
+        let code = ERR_peek_last_error()
+        ERR_clear_error()
+        guard let text = ERR_reason_error_string(code) else { return "no reason is given" }
+        return String(cString: text)
+    }
+}

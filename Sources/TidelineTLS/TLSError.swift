@@ -1,0 +1,46 @@
+// TLSError: why TLS cannot be served, for an operator.
+
+/// What is wrong with a certificate, its key, or a wish for one.
+package struct TLSError: Error, Hashable, Sendable, CustomStringConvertible {
+    package struct Code: Hashable, Sendable, CustomStringConvertible {
+        private enum Kind: String, Sendable {
+            case certificateUnusable
+            case keyUnusable
+            case keysDiffer
+            case nameUnusable
+            case fileUnusable
+            case exhausted
+        }
+        private let kind: Kind
+        private init(_ kind: Kind) { self.kind = kind }
+
+        /// The file has no certificate that can be used.
+        package static let certificateUnusable = Self(.certificateUnusable)
+        /// The file has no private key that can be used.
+        package static let keyUnusable = Self(.keyUnusable)
+        /// The key is not that of the certificate.
+        package static let keysDiffer = Self(.keysDiffer)
+        /// A name cannot be that of a server.
+        package static let nameUnusable = Self(.nameUnusable)
+        /// A file cannot be read or written.
+        package static let fileUnusable = Self(.fileUnusable)
+        /// OpenSSL has no memory.
+        package static let exhausted = Self(.exhausted)
+
+        package var description: String { kind.rawValue }
+    }
+
+    package var code: Code
+    package var message: String
+
+    package var description: String { message }
+
+    init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+}
+
+extension TLSError {
+    static let exhausted = TLSError(.exhausted, "OpenSSL has no memory for TLS.")
+}

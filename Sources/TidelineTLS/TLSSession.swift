@@ -1,0 +1,100 @@
+// TLSSession: TLS on one connected socket, without waiting.
+//
+// The order of the calls is
+//
+//     handshake()* -> { read(into:) | write(_:) }* -> close()
+//
+// Whatever answers `wait` is called again when the socket has changed; a write with the same bytes.
+
+import CCrypto
+
+// Not Sendable: whoever has the socket has it, on the thread of its event loop.
+package final class TLSSession {
+    package enum Handshake: Hashable, Sendable {
+        case done
+        case wait
+        /// The caller speaks HTTP without TLS.
+        case isHTTP
+        case failed
+    }
+
+    package enum Outcome: Hashable, Sendable {
+        /// So many bytes, at least one.
+        case bytes(Int)
+        /// Nothing now; for a read whether it waits for the peer.
+        case wait(isForPeer: Bool)
+        /// The peer has sent its last.
+        case ended
+        case failed
+    }
+
+    private let session: OpaquePointer
+    private var isBroken = false
+    private var isWriting = false
+    private var isOpen = false
+
+    init(_ session: OpaquePointer) {
+        self.session = session
+    }
+
+    deinit { SSL_free(session) }
+
+    /// The most bytes of a record; more of a write are left for the next one.
+    package static let recordBytes = 16 << 10
+
+    package func handshake() -> Handshake {
+        ERR_clear_error()
+        let result = SSL_accept(session)
+        if result == 1 {
+            isOpen = true
+            return .done
+        }
+        switch SSL_get_error(session, result) {
+        case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE: return .wait
+        default:
+            isBroken = true
+            let isHTTP = tideline_tls_is_http() != 0
+            ERR_clear_error()
+            return isHTTP ? .isHTTP : .failed
+        }
+    }
+
+    package func read(into buffer: UnsafeMutableRawBufferPointer) -> Outcome {
+        ERR_clear_error()
+        let count = Int32(clamping: buffer.count)
+        let result = SSL_read(session, buffer.baseAddress, count)
+        return result > 0 ? .bytes(Int(result)) : outcome(result)
+    }
+
+    /// Sends a record of the bytes at most.
+    package func write(_ bytes: UnsafeRawBufferPointer) -> Outcome {
+        guard !bytes.isEmpty else { return .wait(isForPeer: false) }
+        ERR_clear_error()
+        let count = Int32(clamping: min(bytes.count, Self.recordBytes))
+        let result = SSL_write(session, bytes.baseAddress, count)
+        isWriting = result <= 0
+        return result > 0 ? .bytes(Int(result)) : outcome(result)
+    }
+
+    /// Says that nothing more will be sent, where that can be sent at once.
+    package func close() {
+        guard isOpen, !isBroken, !isWriting else { return }
+        isOpen = false
+        ERR_clear_error()
+        SSL_shutdown(session)
+        ERR_clear_error()
+    }
+
+    private func outcome(_ result: Int32) -> Outcome {
+        switch SSL_get_error(session, result) {
+        case SSL_ERROR_WANT_READ: return .wait(isForPeer: true)
+        case SSL_ERROR_WANT_WRITE: return .wait(isForPeer: false)
+        case SSL_ERROR_ZERO_RETURN: return .ended
+        default:
+            // The end of the connection without the end of TLS, a reset, or bytes that are none.
+            isBroken = true
+            ERR_clear_error()
+            return .failed
+        }
+    }
+}

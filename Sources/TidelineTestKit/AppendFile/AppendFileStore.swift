@@ -1,0 +1,179 @@
+// AppendFileStore: a local store of another kind than SQL: one file that is only appended to.
+//
+// Each line is one transaction, with a checksum in front; the rows are in memory. An example of a
+// store of one's own: AppendFileRecord.swift has what a line says, AppendFileLog.swift the file.
+
+import Foundation
+import Synchronization
+public import Tideline
+public import TidelineCore
+
+/// A local store in one append-only file, for some thousands of rows.
+///
+/// A transaction is a line that is on the disk before ``write(_:)`` returns. A line that a kill or a
+/// loss of power left half is dropped with the next opening; a damaged one before others is an
+/// error. The file is written anew when most of it is outdated. One process at a time may use it.
+public final class AppendFileStore: LocalStore {
+    private struct State: Sendable {
+        var tables: [String: AppendFileTable]
+        var log: AppendFileLog?
+        var listeners: [Int: AsyncStream<Set<String>>.Continuation] = [:]
+        var next = 0
+    }
+
+    private let state: Mutex<State>
+
+    /// Opens the file, or makes it.
+    ///
+    /// - Throws: ``SyncError`` with code `storeFailure` for a file that is damaged or none of these;
+    ///   it is left as it is.
+    public init(path: String) throws {
+        var tables: [String: AppendFileTable] = [:]
+        var changed = 0
+        var log = try AppendFileLog(path: path) { record in
+            for change in record.changes {
+                changed += change.count
+                try tables[change.table, default: AppendFileTable()].apply(change)
+            }
+        }
+        let live = tables.values.reduce(0) { $0 + $1.rows.count }
+        if changed > 1000 + 4 * live {
+            try log.replace(
+                by: AppendFileRecord(tables.map { .put(Array($1.rows.values), in: $0) })
+            )
+        }
+        state = Mutex(State(tables: tables, log: log))
+    }
+
+    /// Makes the tables that are missing.
+    public func open(tables: [TableSchema]) async throws {
+        state.withLock { state in
+            for schema in tables {
+                state.tables[schema.name, default: AppendFileTable()].open(schema)
+            }
+        }
+    }
+
+    /// Runs `body` on the present state.
+    public func read<Result: Sendable>(
+        _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
+    ) async throws -> Result {
+        let tables = try state.withLock { state in
+            guard state.log != nil else { throw Self.closed }
+            return state.tables
+        }
+        return try body(AppendFileTransaction(tables))
+    }
+
+    /// Runs `body` on a copy of the state, which takes its place once its line is on the disk.
+    public func write<Result: Sendable>(
+        _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
+    ) async throws -> Result {
+        let (result, changed, listeners) = try state.withLock { state in
+            guard state.log != nil else { throw Self.closed }
+            let transaction = AppendFileTransaction(state.tables)
+            let result = try body(transaction)
+            let record = AppendFileRecord(transaction.changes)
+            if !record.changes.isEmpty { try state.log?.append(record) }
+            state.tables = transaction.tables
+            return (result, Set(record.changes.map(\.table)), Array(state.listeners.values))
+        }
+        if !changed.isEmpty {
+            for listener in listeners { listener.join(changed) }
+        }
+        return result
+    }
+
+    /// The tables that each transaction changed.
+    public func changes() -> AsyncStream<Set<String>> {
+        AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
+            let id = state.withLock { state in
+                state.next += 1
+                state.listeners[state.next] = continuation
+                return state.next
+            }
+            continuation.onTermination = { [weak self] _ in
+                _ = self?.state.withLock { $0.listeners.removeValue(forKey: id) }
+            }
+        }
+    }
+
+    /// Closes the file.
+    public func close() async throws {
+        state.withLock { $0.log = nil }
+    }
+
+    private static let closed = SyncError(.storeFailure, "The store is closed. Open it again.")
+}
+
+/// A table in memory.
+struct AppendFileTable: Sendable {
+    /// Nil until the table is opened.
+    var schema: TableSchema?
+    var rows: [Value: Row] = [:]
+
+    mutating func open(_ schema: TableSchema) {
+        self.schema = schema
+        rows = rows.mapValues(filled)
+    }
+
+    mutating func apply(_ change: AppendFileRecord.Change) throws {
+        for row in try change.rows() { put(row) }
+        for id in try change.ids() { rows[id] = nil }
+    }
+
+    mutating func put(_ row: Row) { rows[row["id"] ?? .null] = filled(row) }
+
+    /// The row with null in the columns that it lacks.
+    private func filled(_ row: Row) -> Row {
+        guard let schema else { return row }
+        var whole = row
+        for column in schema.systemColumns + schema.columns where whole[column.name] == nil {
+            if schema.hasSystemColumns, column.name == SystemColumn.deleted { continue }
+            whole[column.name] = .null
+        }
+        return whole
+    }
+}
+
+/// One transaction; lent to one call and never kept.
+final class AppendFileTransaction: LocalStoreWriter {
+    private(set) var tables: [String: AppendFileTable]
+    private(set) var changes: [AppendFileRecord.Change] = []
+
+    init(_ tables: [String: AppendFileTable]) { self.tables = tables }
+
+    private func table(_ name: String) throws -> (rows: [Value: Row], schema: TableSchema) {
+        guard let table = tables[name], let schema = table.schema else {
+            throw SyncError.unknownTable(name, known: Array(tables.keys))
+        }
+        return (table.rows, schema)
+    }
+
+    func rows(_ query: TableQuery, in name: String) throws -> [Row] {
+        let (rows, schema) = try table(name)
+        var checked = try query.checked(for: schema)
+        checked.includesDeleted = true
+        return checked.apply(to: Array(rows.values)).rows
+    }
+
+    func row(id: Value, in name: String) throws -> Row? { try table(name).rows[id] }
+
+    func count(_ filter: Filter?, in name: String) throws -> Int {
+        try rows(TableQuery(filter: filter), in: name).count
+    }
+
+    func put(_ rows: [Row], in name: String) throws {
+        _ = try table(name)
+        guard !rows.isEmpty else { return }
+        for row in rows { tables[name]?.put(row) }
+        changes.append(.put(rows, in: name))
+    }
+
+    func delete(ids: [Value], in name: String) throws -> Int {
+        _ = try table(name)
+        let gone = ids.filter { tables[name]?.rows.removeValue(forKey: $0) != nil }
+        if !gone.isEmpty { changes.append(.delete(gone, in: name)) }
+        return gone.count
+    }
+}

@@ -1,0 +1,103 @@
+// AlternatingStore: the stores of several servers behind one door: each request goes to the next one.
+
+import Synchronization
+package import TidelineCore
+package import TidelineServerCore
+
+/// What one store remembers and another one needs is found by it.
+package final class AlternatingStore: TableStore {
+    package let stores: [any TableStore]
+    private let turn = Mutex(0)
+    /// The stamps that were told, by table.
+    private let told = Mutex<[String: Int64]>([:])
+
+    package init(_ stores: [any TableStore]) { self.stores = stores }
+
+    private var next: any TableStore {
+        turn.withLock { turn in
+            turn = (turn + 1) % stores.count
+            return stores[turn]
+        }
+    }
+
+    package func prepare(
+        _ tables: [TableDefinition],
+        filtered: Set<String>,
+        isComplete: Bool
+    ) async throws -> [TableDefinition] {
+        var prepared: [TableDefinition] = []
+        for store in stores {
+            prepared = try await store.prepare(tables, filtered: filtered, isComplete: isComplete)
+        }
+        return prepared
+    }
+
+    package func list(_ request: ListRequest, in table: Table) async throws -> ListPage {
+        try await next.list(request, in: table)
+    }
+
+    package func changes(_ request: ChangeRequest, in table: Table) async throws -> ChangePage {
+        try await next.changes(request, in: table)
+    }
+
+    package func digest(_ request: DigestRequest, in table: Table) async throws -> TableDigest {
+        try await next.digest(request, in: table)
+    }
+
+    package func stored(_ name: String) async throws -> TableDefinition? {
+        try await next.stored(name)
+    }
+
+    package func clock(of table: Table) async throws -> TableClock {
+        try await next.clock(of: table)
+    }
+
+    package func read(
+        _ id: String,
+        view: QueryExpression?,
+        in table: Table,
+        room: RowRoom?
+    ) async throws -> StoredRow? {
+        try await next.read(id, view: view, in: table, room: room)
+    }
+
+    package func image(
+        _ id: String,
+        view: QueryExpression?,
+        in table: Table
+    ) async throws -> RowImage? {
+        try await next.image(id, view: view, in: table)
+    }
+
+    package func write(_ batch: WriteBatch) async throws -> [GroupOutcome] {
+        try await next.write(batch)
+    }
+
+    package func isNew(_ key: RepeatKey) async throws -> Bool { try await next.isNew(key) }
+
+    package func epoch() async throws -> String { try await next.epoch() }
+
+    /// Each store tells its own commits at once, and those of the others a little later.
+    package func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws {
+        for store in stores {
+            try await store.watch { [self] stamps in
+                let news = told.withLock { told in
+                    let news = stamps.filter { $0.stamp > told[$0.table] ?? -1 }
+                    for stamp in news { told[stamp.table] = stamp.stamp }
+                    return news
+                }
+                if !news.isEmpty { report(news) }
+            }
+        }
+    }
+
+    package func checkWritable() async throws { try await next.checkWritable() }
+
+    package var writeQueueLength: Int { stores.reduce(0) { $0 + $1.writeQueueLength } }
+
+    package var logBytes: Int { stores.reduce(0) { $0 + $1.logBytes } }
+
+    package func sizes() async throws -> [StoreSize] { try await next.sizes() }
+
+    package func stop() async { for store in stores { await store.stop() } }
+}

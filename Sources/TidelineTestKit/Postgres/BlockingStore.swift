@@ -1,0 +1,110 @@
+// BlockingStore: a store of threads below a world of simulated time: whoever calls waits on his own
+// thread, so that the world's clock does not move on meanwhile.
+
+import Dispatch
+import Synchronization
+package import TidelineCore
+package import TidelineServerCore
+
+package final class BlockingStore: TableStore {
+    private let store: any TableStore
+
+    package init(_ store: any TableStore) { self.store = store }
+
+    private func wait<Result: Sendable>(
+        _ body: @escaping @Sendable (any TableStore) async throws -> Result
+    ) throws -> Result {
+        let end = DispatchSemaphore(value: 0)
+        let box = ResultBox<Result>()
+        // On the executor of everybody, not on the world's.
+        Task.detached { [store] in
+            do {
+                box.put(.success(try await body(store)))
+            } catch {
+                box.put(.failure(error))
+            }
+            end.signal()
+        }
+        end.wait()
+        guard let result = box.result else { throw ServerError.failed }
+        return try result.get()
+    }
+
+    package func prepare(
+        _ tables: [TableDefinition],
+        filtered: Set<String>,
+        isComplete: Bool
+    ) async throws -> [TableDefinition] {
+        try wait { try await $0.prepare(tables, filtered: filtered, isComplete: isComplete) }
+    }
+
+    package func list(_ request: ListRequest, in table: Table) async throws -> ListPage {
+        try wait { try await $0.list(request, in: table) }
+    }
+
+    package func changes(_ request: ChangeRequest, in table: Table) async throws -> ChangePage {
+        try wait { try await $0.changes(request, in: table) }
+    }
+
+    package func digest(_ request: DigestRequest, in table: Table) async throws -> TableDigest {
+        try wait { try await $0.digest(request, in: table) }
+    }
+
+    package func stored(_ name: String) async throws -> TableDefinition? {
+        try wait { try await $0.stored(name) }
+    }
+
+    package func clock(of table: Table) async throws -> TableClock {
+        try wait { try await $0.clock(of: table) }
+    }
+
+    package func read(
+        _ id: String,
+        view: QueryExpression?,
+        in table: Table,
+        room: RowRoom?
+    ) async throws -> StoredRow? {
+        try wait { try await $0.read(id, view: view, in: table, room: room) }
+    }
+
+    package func image(
+        _ id: String,
+        view: QueryExpression?,
+        in table: Table
+    ) async throws -> RowImage? {
+        try wait { try await $0.image(id, view: view, in: table) }
+    }
+
+    package func write(_ batch: WriteBatch) async throws -> [GroupOutcome] {
+        try wait { try await $0.write(batch) }
+    }
+
+    package func isNew(_ key: RepeatKey) async throws -> Bool {
+        try wait { try await $0.isNew(key) }
+    }
+
+    package func epoch() async throws -> String { try wait { try await $0.epoch() } }
+
+    package func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws {
+        try wait { try await $0.watch(report) }
+    }
+
+    package func checkWritable() async throws { try wait { try await $0.checkWritable() } }
+
+    package var writeQueueLength: Int { store.writeQueueLength }
+
+    package var logBytes: Int { store.logBytes }
+
+    package func sizes() async throws -> [StoreSize] { try wait { try await $0.sizes() } }
+
+    package func stop() async { await store.stop() }
+}
+
+/// What comes from another thread.
+private final class ResultBox<Value: Sendable>: Sendable {
+    private let state = Mutex<Result<Value, any Error>?>(nil)
+
+    var result: Result<Value, any Error>? { state.withLock { $0 } }
+
+    func put(_ result: Result<Value, any Error>) { state.withLock { $0 = result } }
+}

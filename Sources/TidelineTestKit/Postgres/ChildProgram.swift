@@ -1,0 +1,88 @@
+// ChildProgram: other programs, run from any number of threads at once.
+//
+// Foundation's Process is not safe there: two that ran together crashed in its copying of descriptors, and
+// an interrupted call is a fatal error. So: posix_spawnp, output into files, and a wait that begins again.
+
+import Foundation
+
+package enum ChildProgram {
+    /// Runs a program to its end; returns its output.
+    ///
+    /// - Parameter command: The program, looked for on the PATH, and its arguments.
+    /// - Throws: ``PostgresCluster/Missing`` with what it wrote to standard error when it fails.
+    @discardableResult
+    static func run(_ command: [String]) throws -> String {
+        let files = FileManager.default.temporaryDirectory.path + "/tideline-\(UUID().uuidString)"
+        let (output, errors) = (files + ".out", files + ".err")
+        defer {
+            unlink(output)
+            unlink(errors)
+        }
+        let child = try spawn(command, input: nil, output: output, errors: errors)
+        var status: Int32 = 0
+        while waitpid(child, &status, 0) < 0, errno == EINTR {}
+        guard status == 0 else {
+            let words = try String(contentsOfFile: errors, encoding: .utf8)
+            throw PostgresCluster.Missing(description: "'\(command.first ?? "")' failed: \(words)")
+        }
+        return try String(contentsOfFile: output, encoding: .utf8)
+    }
+
+    /// A program that reads a pipe and is to end when the pipe does.
+    package final class Guarded: Sendable {
+        private let lifeline: Int32
+
+        /// Starts one; it says nothing.
+        package init(_ command: [String]) throws {
+            var ends: [Int32] = [0, 0]
+            guard pipe(&ends) == 0 else { throw fault("pipe", errno) }
+            lifeline = ends[1]
+            _ = fcntl(lifeline, F_SETFD, FD_CLOEXEC)
+            defer { close(ends[0]) }
+            _ = try spawn(command, input: ends[0], output: "/dev/null", errors: "/dev/null")
+        }
+
+        deinit { close(lifeline) }
+    }
+
+    private static func fault(_ what: String, _ code: Int32) -> PostgresCluster.Missing {
+        PostgresCluster.Missing(description: "'\(what)' failed: \(String(cString: strerror(code)))")
+    }
+
+    private static func spawn(
+        _ command: [String],
+        input: Int32?,
+        output: String,
+        errors: String
+    ) throws -> pid_t {
+        #if canImport(Darwin)
+        var actions: posix_spawn_file_actions_t?
+        #else
+        var actions = posix_spawn_file_actions_t()
+        #endif
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        if let input {
+            posix_spawn_file_actions_adddup2(&actions, input, 0)
+        } else {
+            posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        }
+        for (number, file) in [(Int32(1), output), (Int32(2), errors)] {
+            let mode = O_WRONLY | O_CREAT | O_TRUNC
+            posix_spawn_file_actions_addopen(&actions, number, file, mode, 0o600)
+        }
+        #if os(Linux)
+        // What tests have open is theirs: a server that had their sockets would keep them.
+        posix_spawn_file_actions_addclosefrom_np(&actions, 3)
+        #endif
+        var arguments: [UnsafeMutablePointer<CChar>?] = command.map { strdup($0) } + [nil]
+        let values = ProcessInfo.processInfo.environment.map { "\($0.key)=\($0.value)" }
+        var environment: [UnsafeMutablePointer<CChar>?] = values.map { strdup($0) } + [nil]
+        defer { for text in arguments + environment { free(text) } }
+        var child: pid_t = 0
+        let name = command.first ?? ""
+        let code = posix_spawnp(&child, name, &actions, nil, &arguments, &environment)
+        guard code == 0 else { throw fault(name, code) }
+        return child
+    }
+}

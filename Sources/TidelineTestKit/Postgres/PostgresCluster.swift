@@ -1,0 +1,187 @@
+// PostgresCluster: a PostgreSQL of one's own in a temporary directory, for the tests of a process.
+//
+// It ends with the process that started it, however that ends: a shell waits for the end of its input
+// and stops the server then. Nothing of it is meant to survive the machine, so it never flushes a disk.
+// The shell also starts the server again after it was made to crash. All that tests say to it, but for
+// the end, is files and signals.
+
+import Foundation
+import Synchronization
+
+/// A running PostgreSQL with as many databases as are asked for.
+package final class PostgresCluster: Sendable {
+    /// Why there is none.
+    package struct Missing: Error, CustomStringConvertible {
+        package var description: String
+
+        package init(description: String) { self.description = description }
+    }
+
+    /// Where PostgreSQL's programs are; `TIDELINE_POSTGRES_BIN` says so for another version.
+    package static let programs: String? = {
+        let named = ProcessInfo.processInfo.environment["TIDELINE_POSTGRES_BIN"]
+        let versions = [18, 17, 16, 15, 14].map { "/usr/lib/postgresql/\($0)/bin" }
+        return ([named].compactMap { $0 } + versions).first {
+            FileManager.default.isExecutableFile(atPath: $0 + "/postgres")
+        }
+    }()
+
+    /// Why the tests of PostgreSQL are left out; nil when they are not.
+    package static let reasonToSkip: String? =
+        if ProcessInfo.processInfo.environment["TIDELINE_POSTGRES"] == "none" {
+            "TIDELINE_POSTGRES=none leaves it out."
+        } else if programs == nil {
+            "PostgreSQL is not installed: apt-get install postgresql, or set TIDELINE_POSTGRES_BIN."
+        } else {
+            nil
+        }
+
+    private static let state = Mutex<Result<PostgresCluster, any Error>?>(nil)
+
+    /// The one of this process, started when it is first asked for.
+    package static func shared() throws -> PostgresCluster {
+        try state.withLock { state in
+            if let state { return try state.get() }
+            let started = Result { try PostgresCluster() }
+            state = started
+            return try started.get()
+        }
+    }
+
+    private let directory: String
+    private let programs: String
+    private let numbers = Mutex(0)
+    /// The server lives as long as this.
+    private let lifeline = Mutex<ChildProgram.Guarded?>(nil)
+
+    /// Starts one.
+    ///
+    /// - Parameters:
+    ///   - keepsCommits: Whether what was committed outlives a crash of PostgreSQL.
+    ///   - settings: More lines of its configuration.
+    /// - Throws: ``Missing`` when it cannot be started.
+    package init(keepsCommits: Bool = false, settings: [String: String] = [:]) throws {
+        guard let programs = Self.programs else {
+            throw Missing(description: Self.reasonToSkip ?? "")
+        }
+        self.programs = programs
+        directory = "/tmp/tideline-pg-\(UUID().uuidString.prefix(8).lowercased())"
+        try FileManager.default.createDirectory(
+            atPath: directory,
+            withIntermediateDirectories: true
+        )
+        try ChildProgram.run(["chmod", "755", directory])
+        if getuid() == 0 { try ChildProgram.run(["chown", "postgres:postgres", directory]) }
+        let data = directory + "/data"
+        try ChildProgram.run(
+            asServer([
+                programs + "/initdb", "-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8",
+                "--locale=C.UTF-8", "--no-sync",
+            ])
+        )
+        var options = [
+            "listen_addresses": "", "unix_socket_directories": directory, "max_connections": "500",
+            "shared_buffers": "64MB", "deadlock_timeout": "200ms", "fsync": "off",
+            "wal_level": "logical", "max_replication_slots": "100",
+            "full_page_writes": "off", "synchronous_commit": keepsCommits ? "on" : "off",
+        ]
+        options.merge(settings) { $1 }
+        let lines = options.sorted { $0.key < $1.key }.map { "\($0) = '\($1)'\n" }.joined()
+        let file = directory + "/tideline.conf"
+        try Data(lines.utf8).write(to: URL(fileURLWithPath: file))
+        try start()
+    }
+
+    private func start() throws {
+        let data = directory + "/data"
+        let server = asServer([
+            programs + "/postgres", "-D", data, "-c", "config_file=\(directory)/tideline.conf",
+            "-c", "hba_file=\(data)/pg_hba.conf",
+        ])
+        try guarded(server)
+        try waitUntilReady()
+    }
+
+    /// Starts a server that ends when the lifeline does.
+    private func guarded(_ server: [String]) throws {
+        let script = """
+            begin() { "$@" >>"$directory/server.log" 2>&1 </dev/null & server=$!; }
+            directory=$1; shift; begin "$@"
+            while read -r -t 0.2 _ || (($? > 128)); do
+                kill -0 "$server" 2>/dev/null || [[ -e $directory/down ]] || begin "$@"
+            done
+            kill -QUIT "$server" 2>/dev/null; wait "$server"; rm -rf "$directory"
+            """
+        let guardian = try ChildProgram.Guarded(["bash", "-c", script, "bash", directory] + server)
+        lifeline.withLock { $0 = guardian }
+    }
+
+    // MARK: - Crashes
+
+    private var down: String { directory + "/down" }
+
+    /// Ends PostgreSQL at once, as a crash does, and leaves it so.
+    package func crash() throws {
+        try Data().write(to: URL(fileURLWithPath: down))
+        let file = try String(contentsOfFile: directory + "/data/postmaster.pid", encoding: .utf8)
+        guard let process = file.split(separator: "\n").first.flatMap({ pid_t($0) }) else {
+            throw Missing(description: "PostgreSQL does not run")
+        }
+        kill(process, SIGQUIT)
+        while kill(process, 0) == 0 { Thread.sleep(forTimeInterval: 0.02) }
+    }
+
+    /// Starts it again after a crash; returns when it answers.
+    package func startAgain() throws {
+        try FileManager.default.removeItem(atPath: down)
+        try waitUntilReady()
+    }
+
+    /// The directory of its socket.
+    package var socketDirectory: String { directory }
+
+    private func waitUntilReady() throws {
+        for _ in 0..<300 {
+            let ready = [programs + "/pg_isready", "-q", "-h", directory, "-U", "postgres"]
+            if (try? ChildProgram.run(ready)) != nil { return }
+            Thread.sleep(forTimeInterval: 0.05)
+        }
+        throw Missing(description: "PostgreSQL did not start: see \(directory)/server.log")
+    }
+
+    /// PostgreSQL refuses to be run by root.
+    func asServer(_ command: [String]) -> [String] {
+        guard getuid() == 0 else { return command }
+        return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] + command
+    }
+
+    /// The address of a new database.
+    package func database() throws -> String {
+        let number = numbers.withLock { number in
+            number += 1
+            return number
+        }
+        let name = "t\(number)"
+        try psql("CREATE DATABASE \(name)", in: "postgres")
+        return url(of: name)
+    }
+
+    /// The name of the database of an address.
+    package static func name(in url: String) -> String {
+        String(url.dropFirst("postgres://postgres@/".count).prefix { $0 != "?" })
+    }
+
+    /// The address of a database.
+    package func url(of database: String) -> String {
+        "postgres://postgres@/\(database)?host=\(directory)"
+    }
+
+    /// Runs SQL as anybody may, beside the server; returns what it printed.
+    @discardableResult
+    package func psql(_ script: String, in database: String) throws -> String {
+        try ChildProgram.run([
+            programs + "/psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", directory,
+            "-U", "postgres", "-d", database, "-c", script,
+        ])
+    }
+}

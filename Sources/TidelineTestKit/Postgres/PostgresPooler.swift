@@ -1,0 +1,71 @@
+// PostgresPooler: a PgBouncer in transaction mode before a cluster: each transaction may get another
+// connection of the server, and nothing of a session outlives it.
+
+import Foundation
+
+package final class PostgresPooler: Sendable {
+    /// Where PgBouncer is; nil where it is not installed.
+    private static let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].first {
+        FileManager.default.isExecutableFile(atPath: $0)
+    }
+
+    /// Why its tests are left out; nil when they are not.
+    package static let reasonToSkip: String? =
+        PostgresCluster.reasonToSkip
+        ?? (program == nil ? "PgBouncer is not installed: apt-get install pgbouncer" : nil)
+
+    private let directory: String
+    /// It lives as long as this.
+    private let lifeline: ChildProgram.Guarded
+
+    /// Starts one with so few connections that callers must share them.
+    package init(of cluster: PostgresCluster) throws {
+        guard let program = Self.program else {
+            throw PostgresCluster.Missing(description: Self.reasonToSkip ?? "")
+        }
+        directory = cluster.socketDirectory + "/pool-\(UUID().uuidString.prefix(8).lowercased())"
+        try FileManager.default.createDirectory(
+            atPath: directory,
+            withIntermediateDirectories: true
+        )
+        let settings = """
+            [databases]
+            * = host=\(cluster.socketDirectory)
+            [pgbouncer]
+            listen_addr =
+            listen_port = 6432
+            unix_socket_dir = \(directory)
+            auth_type = trust
+            auth_file = \(directory)/users
+            pool_mode = transaction
+            default_pool_size = 4
+            max_client_conn = 500
+            logfile = \(directory)/pool.log
+            """
+        try Data(settings.utf8).write(to: URL(fileURLWithPath: directory + "/pool.ini"))
+        try Data("\"postgres\" \"\"\n".utf8).write(to: URL(fileURLWithPath: directory + "/users"))
+        let script = """
+            [[ $(id -u) != 0 ]] || chown -R postgres:postgres "$1"
+            "${@:2}" >"$1/output" 2>&1 </dev/null & pooler=$!
+            read -r _
+            kill -KILL "$pooler"; wait "$pooler"
+            """
+        let pooler = cluster.asServer([program, directory + "/pool.ini"])
+        lifeline = try ChildProgram.Guarded(["bash", "-c", script, "bash", directory] + pooler)
+        for _ in 0..<200 where !FileManager.default.fileExists(atPath: socket) {
+            Thread.sleep(forTimeInterval: 0.05)
+        }
+        guard FileManager.default.fileExists(atPath: socket) else {
+            throw PostgresCluster.Missing(
+                description: "PgBouncer did not start: see \(directory)/pool.log"
+            )
+        }
+    }
+
+    private var socket: String { directory + "/.s.PGSQL.6432" }
+
+    /// The same database through the pool.
+    package func url(of url: String) -> String {
+        "postgres://postgres@/\(PostgresCluster.name(in: url))?host=\(directory)&port=6432"
+    }
+}

@@ -1,0 +1,56 @@
+// WorldTransactions: what users did in transactions, and when the server first showed it.
+
+import Synchronization
+
+/// What the users of a world did in transactions, and when the server first showed it.
+///
+/// Every row of a transaction has the same text, which no other edit has. Whatever becomes of a row
+/// later, that text must not come to the server after another row of the transaction showed it.
+package final class WorldTransactions: Sendable {
+    private struct Entry {
+        var device: String
+        var rows: Set<String>
+        /// The request with which each row first had the text on the server.
+        var shown: [String: Int] = [:]
+    }
+
+    private let entries = Mutex<[String: Entry]>([:])
+
+    package init() {}
+
+    package func begin(_ text: String, rows: [String], by device: String) {
+        entries.withLock { $0[text] = Entry(device: device, rows: Set(rows)) }
+    }
+
+    /// A user took back what was done to a row, so its text may come again in another way.
+    package func giveUp(_ id: String, by device: String) {
+        entries.withLock { entries in
+            for (text, entry) in entries where entry.device == device {
+                entries[text]?.rows = entry.rows.subtracting([id])
+            }
+        }
+    }
+
+    package func shown(_ text: String, of id: String, request: Int) {
+        entries.withLock { entries in
+            guard entries[text]?.rows.contains(id) == true, entries[text]?.shown[id] == nil else {
+                return
+            }
+            entries[text]?.shown[id] = request
+        }
+    }
+
+    /// A transaction whose rows came to the server one after the other.
+    package var half: String? {
+        entries.withLock { entries in
+            for (text, entry) in entries.sorted(by: { $0.key < $1.key }) {
+                let shown = entry.shown.filter { entry.rows.contains($0.key) }
+                guard Set(shown.values).count > 1 else { continue }
+                let rows = shown.sorted { $0.value < $1.value }.map(\.key)
+                return "\(entry.device) gave \(rows) the text \(text) in one transaction, "
+                    + "and the server had it in \(rows[0]) before"
+            }
+            return nil
+        }
+    }
+}

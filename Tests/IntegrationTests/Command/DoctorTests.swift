@@ -1,0 +1,134 @@
+// DoctorTests: what `tideline doctor` finds, and the words of the command.
+
+import Foundation
+import Testing
+import Tideline
+
+extension ProcessTests {
+    struct DoctorTests {
+        private static func doctor(
+            _ workspace: Workspace,
+            _ server: String,
+            _ words: String...
+        ) async throws -> (code: Int32, states: [String: String]) {
+            let ended = try await workspace.run(
+                .tideline,
+                ["doctor", "--server", server, "--json"] + words
+            )
+            let data = Data(ended.output.utf8)
+            let object = (try? JSONSerialization.jsonObject(with: data)) as? [String: Any]
+            var states: [String: String] = [:]
+            for check in object?["checks"] as? [[String: Any]] ?? [] {
+                states[check["check"] as? String ?? ""] = check["state"] as? String
+            }
+            #expect((object?["isWell"] as? Bool) == (ended.code == 0), "\(ended.error)")
+            return (ended.code, states)
+        }
+
+        @Test func aServerThatIsWell() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let (code, states) = try await Self.doctor(workspace, "\(server.url)")
+                #expect(code == 0)
+                #expect(states == ["reach": "fine", "clock": "fine", "ready": "fine"])
+                _ = try await server.stop()
+                let gone = try await Self.doctor(workspace, "\(server.url)")
+                #expect(gone.code == 1 && gone.states == ["reach": "fault"])
+            }
+        }
+
+        @Test func tokensAndCertificatesAreTried() async throws {
+            try await withWorkspace { workspace in
+                _ = try workspace.file("jwt.key", String(repeating: "0123456789abcdef", count: 2))
+                let folder = workspace.path("certificates")
+                let made = try await workspace.run(
+                    .tideline,
+                    ["certificate", "--host", "127.0.0.1", "--directory", folder]
+                )
+                #expect(made.code == 0)
+                let server = try await ServerProcess.start(
+                    in: workspace,
+                    configuration: """
+                        {
+                          "authentication": { "secretFile": "jwt.key" },
+                          "tls": {
+                            "certificateFile": "certificates/certificate.pem",
+                            "keyFile": "certificates/certificate.key"
+                          },
+                          "tables": { "TodoItem": { "columns": { "text": "string" } } }
+                        }
+                        """
+                )
+                let url = "\(server.url)"
+                let untrusted = try await Self.doctor(workspace, url)
+                #expect(untrusted.code == 1 && untrusted.states == ["reach": "fault"])
+                let authority = folder + "/authority.pem"
+                let words = ["--config", workspace.path("tideline.json"), "--subject", "anna"]
+                let token = try await workspace.run(.tideline, ["token"] + words)
+                let good = try workspace.file("good", token.output)
+                let bad = try workspace.file("bad", "x" + token.output)
+                let taken = try await Self.doctor(
+                    workspace,
+                    url,
+                    "--authority",
+                    authority,
+                    "--token",
+                    good
+                )
+                #expect(taken.code == 0 && taken.states["token"] == "fine")
+                let refused = try await Self.doctor(
+                    workspace,
+                    url,
+                    "--authority",
+                    authority,
+                    "--token",
+                    bad
+                )
+                #expect(refused.code == 1 && refused.states["token"] == "fault")
+                // A table needs a token.
+                let todo = TodoProgram(workspace, "store.db")
+                _ = try await todo.add("milk")
+                let store = try await Self.doctor(
+                    workspace,
+                    url,
+                    "--authority",
+                    authority,
+                    "--store",
+                    workspace.path("store.db")
+                )
+                #expect(store.code == 1 && store.states["table TodoItem"] == "fault")
+            }
+        }
+
+        @Test(arguments: [
+            (["doctor"], "--server"), (["doctor", "--server", "ftp://a"], "--server"),
+            (["doctor", "--server", "http://a", "--token", "/none"], "--token"),
+            (["inspect"], "inspect needs FILE"), (["restore"], "restore needs FILE"),
+            (["purge-tombstones", "--days", "x"], "--days"),
+        ])
+        func mistakesAreTold(words: [String], text: String) async throws {
+            try await withWorkspace { workspace in
+                let ended = try await workspace.run(.tideline, words)
+                #expect(ended.code == 2)
+                #expect(ended.error.contains(text), "\(ended.error)")
+            }
+        }
+
+        /// All commands are told, and each tells of all.
+        @Test func helpTellsAll() async throws {
+            try await withWorkspace { workspace in
+                let commands = [
+                    "serve", "certificate", "token", "backup", "restore", "restored", "migrate",
+                    "purge-tombstones", "inspect", "doctor",
+                ]
+                let help = try await workspace.run(.tideline, ["help"])
+                #expect(help.code == 0)
+                for command in commands {
+                    #expect(help.output.contains("tideline \(command)"), "\(command)")
+                    let own = try await workspace.run(.tideline, [command, "--help"])
+                    #expect(own.code == 0 && own.output == help.output, "\(command)")
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+// Goal: memory, SQLite and PostgreSQL always mean the same by a filter, an order and a keyset.
+// Method: random filters over random rows; what PostgreSQL does not answer exactly is evaluated, as
+// the server does it. The seed is the whole run.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelineTestKit
+
+@Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+struct PostgresAgreementTests {
+    @Test(arguments: AgreementTests.seeds)
+    func filtersAgree(seed: UInt64) throws {
+        var generator = FilterGenerator(
+            random: SeededGenerator(seed: seed),
+            dialect: .v4,
+            unit: .microseconds
+        )
+        let rows = (10..<34).map { storable(generator.row($0)) }
+        let sqlite = try TestTable(FilterGenerator.schema, rows, unit: .microseconds)
+        let postgres = try PostgresTestTable(FilterGenerator.schema, rows)
+        let split = FilterSplit(schema: FilterGenerator.schema)
+        let checker = FilterChecker(schema: FilterGenerator.schema, now: AgreementTests.now)
+        var wholly = 0
+        var partly = 0
+        for number in 0..<400 {
+            // Shallow ones are what SQL answers.
+            let filter = try checker.filter(generator.condition(1 + number % 4))
+            let (exact, rest) = split.split(filter)
+            if exact != nil { if rest == nil { wholly += 1 } else { partly += 1 } }
+            let evaluated = rows.filter(Filter(filter).matches).map(\.id)
+            #expect(try sqlite.ids(sqlite.renderer.condition(filter)) == evaluated)
+            #expect(try postgres.ids(filter) == evaluated)
+            #expect(try postgres.ids(filter, strict: true) == evaluated)
+        }
+        #expect(wholly > 100 && partly > 5, "\(wholly) in SQL, \(partly) in part")
+    }
+
+    @Test(arguments: AgreementTests.seeds)
+    func ordersAndKeysetsAgree(seed: UInt64) throws {
+        var generator = FilterGenerator(
+            random: SeededGenerator(seed: seed),
+            dialect: .v4,
+            unit: .microseconds
+        )
+        let rows = (10..<34).map { storable(generator.row($0)) }.shuffled(using: &generator.random)
+        let table = try PostgresTestTable(FilterGenerator.schema, rows)
+        let checker = FilterChecker(schema: FilterGenerator.schema, now: AgreementTests.now)
+        let split = FilterSplit(schema: FilterGenerator.schema)
+        var tried = 0
+        while tried < 60 {
+            let keys = try checker.order(generator.order())
+            guard split.isExact(keys) else { continue }
+            tried += 1
+            let sorted = RowOrder(keys).sorted(rows).map(\.id)
+            let order = table.renderer.orderBy(keys)
+            #expect(try table.query("SELECT \"id\" FROM t ORDER BY \(order)") == sorted)
+            let place = generator.random.below(rows.count)
+            let row = rows.first { $0.id == sorted[place] }!
+            let keyset = KeysetRenderer(table.renderer, order: keys)
+            let condition = keyset.condition(after: keyset.values(of: row))
+            let found = try table.query(
+                "SELECT \"id\" FROM t WHERE \(condition) ORDER BY \(order)"
+            )
+            #expect(found == Array(sorted[(place + 1)...]), "\(condition.text(for: .postgres))")
+        }
+    }
+
+    @Test(arguments: Fact.all)
+    func factsHold(_ fact: Fact) throws {
+        let parsed = try ODataParser.filter(fact.filter, dialect: .v3)
+        let schemas = fact.number == 45 ? [Fixture.real] : [Fixture.exact, Fixture.real]
+        for schema in schemas {
+            let filter = try FilterChecker(schema: schema).filter(parsed)
+            let rest = Fixture.rows(schema).map(\.id).filter { !fact.ids.contains($0) }
+            let found = try PostgresFactTables.shared.withTable(schema) { table in
+                [
+                    try table.ids(filter), try table.ids(filter, strict: true),
+                    try table.ids(QueryExpression(.not(filter))),
+                ]
+            }
+            #expect(found == [fact.ids, fact.ids, rest])
+        }
+    }
+
+    /// The row without what no column of PostgreSQL holds.
+    private func storable(_ row: Row) -> Row {
+        var row = row
+        for column in FilterGenerator.schema.columns {
+            if let text = row[column.name]?.text, text.utf8.contains(0) {
+                row[column.name] = .string("a\u{1}b")
+            }
+        }
+        return row
+    }
+}

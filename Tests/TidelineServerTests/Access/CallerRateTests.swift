@@ -1,0 +1,89 @@
+// CallerRateTests: how much a caller may ask for in a second.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelineServerCore
+
+@Suite struct CallerRateTests {
+    private static func limits(
+        requests: Int = 0,
+        writes: Int = 0,
+        bytes: Int = 0
+    ) -> ServerLimits {
+        var limits = ServerLimits()
+        limits.callerRequests = requests
+        limits.callerWrites = writes
+        limits.callerBytes = bytes
+        return limits
+    }
+
+    @Test func tenSecondsMayComeAtOnce() throws {
+        let rates = try #require(CallerRates(Self.limits(requests: 2)))
+        let one = CallerRates.Cost(requests: 1)
+        var now: Int64 = 1_000_000_000
+        for _ in 0..<20 { #expect(rates.take(one, of: "a", now: now) == nil) }
+        #expect(rates.take(one, of: "a", now: now) == 1)
+        // Others have accounts of their own.
+        #expect(rates.take(one, of: "b", now: now) == nil)
+        now += 1_000_000
+        for _ in 0..<2 { #expect(rates.take(one, of: "a", now: now) == nil) }
+        #expect(rates.take(one, of: "a", now: now) != nil)
+        now += 3600 * 1_000_000
+        for _ in 0..<20 { #expect(rates.take(one, of: "a", now: now) == nil) }
+        #expect(rates.take(one, of: "a", now: now) != nil)
+        // A clock that steps back gives nothing.
+        #expect(rates.take(one, of: "a", now: now - 60_000_000) == 1)
+    }
+
+    /// What costs more than may be saved up is let in, and waited for behind it.
+    @Test func aDebtIsWaitedFor() throws {
+        let rates = try #require(CallerRates(Self.limits(requests: 1000, writes: 10, bytes: 100)))
+        let large = CallerRates.Cost(requests: 1, writes: 300, bytes: 500)
+        #expect(rates.take(large, of: "a", now: 0) == nil)
+        // 300 of 100: 20 seconds until there is one again.
+        #expect(rates.take(CallerRates.Cost(requests: 1), of: "a", now: 0) == 21)
+        #expect(rates.take(CallerRates.Cost(requests: 1), of: "a", now: 20_000_000) == 1)
+        #expect(rates.take(CallerRates.Cost(requests: 1), of: "a", now: 20_200_000) == nil)
+        rates.charge(CallerRates.Cost(writes: 1 << 40), of: "a", now: 20_200_000)
+        #expect(rates.take(CallerRates.Cost(requests: 1), of: "a", now: 20_200_000) == 3600)
+    }
+
+    @Test func nothingIsBoundedUnlessAsked() {
+        #expect(CallerRates(ServerLimits()) == nil)
+    }
+
+    @Test func whoAsksForTooMuchIsTold() async throws {
+        let clock = TestClock(step: 0)
+        let door = try await Door(clock: clock, limits: Self.limits(requests: 1, writes: 100))
+        for _ in 0..<10 {
+            #expect(await door.send("GET", "/tables/TodoItem").status == 200)
+        }
+        let refused = await door.send("GET", "/tables/TodoItem")
+        #expect(refused.status == 429)
+        #expect(refused.headers["Retry-After"] == "1")
+        // What watches the server is not bounded.
+        #expect(await door.send("GET", "/health").status == 200)
+        let metrics = await door.send("GET", "/metrics").text
+        #expect(metrics.contains("tideline_callers_limited_total 1"))
+        clock.move(by: 1_000_000)
+        #expect(await door.send("GET", "/tables/TodoItem").status == 200)
+        #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 429)
+    }
+
+    /// A batch is let in as one request and charged as all that it has.
+    @Test func aBatchIsChargedForItsRequests() async throws {
+        let clock = TestClock(step: 0)
+        let door = try await Door(clock: clock, limits: Self.limits(writes: 2))
+        let parts = (0..<50).map {
+            BatchPart("\($0)", "post", "tables/TodoItem", #"{"id":"\#($0)"}"#)
+        }
+        let batch = await door.batch(parts)
+        #expect(batch.partStatuses == Array(repeating: 201, count: 50))
+        let refused = await door.send("PATCH", "/tables/TodoItem/1", #"{"rank":1}"#)
+        #expect(refused.status == 429)
+        #expect(refused.headers["Retry-After"] == "16")
+        clock.move(by: 16_000_000)
+        #expect(await door.send("PATCH", "/tables/TodoItem/1", #"{"rank":1}"#).status == 200)
+    }
+}

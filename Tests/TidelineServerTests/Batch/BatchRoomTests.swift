@@ -1,0 +1,148 @@
+// BatchRoomTests: what batches hold of the memory for answers, and who waits for them.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelineServerCore
+
+@Suite struct BatchRoomTests {
+    private static let list = "tables/TodoItem?$top=10"
+
+    /// Ten rows of 60 kB, and a page of them that was read once, so that its size is known.
+    private static func door(
+        _ traffic: ServerTraffic,
+        _ endpoints: [Endpoint] = []
+    ) async throws -> Door {
+        let door = try await Door(endpoints: endpoints, traffic: traffic)
+        let text = String(repeating: "x", count: 60_000)
+        for number in 0..<10 {
+            let row = #"{"id":"\#(number)","text":"\#(text)"}"#
+            #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
+        }
+        #expect(await door.send("GET", "/" + list).status == 200)
+        return door
+    }
+
+    /// Batches that read hold what they have read, and nothing for what they have not; writes and
+    /// pages of others have their room meanwhile.
+    @Test(.timeLimit(.minutes(10)))
+    func nobodyWaitsForBatchesThatRead() async throws {
+        let traffic = ServerTraffic(answersBytesMax: 8 << 20)
+        let (within, gate) = (ServerTraffic.Counter(), Flag())
+        let held = Endpoint("GET", "/api/held") { _ in
+            within.add()
+            while !gate.isSet { try await Task.sleep(for: .milliseconds(1)) }
+            return ServerResponse(status: 200)
+        }
+        let door = try await Self.door(traffic, [held])
+        let nothing = "tables/TodoItem?$filter=text eq ''"
+        let reads = [
+            (0..<99).map { BatchPart("\($0)", "get", nothing) },
+            [BatchPart("0", "get", Self.list)],
+        ]
+        let batches = (0..<6).map { number in
+            Task {
+                let parts = reads[number % 2] + [BatchPart("held", "get", "api/held")]
+                return await door.batch(parts).partStatuses
+            }
+        }
+        while within.current < 6 { try await Task.sleep(for: .milliseconds(1)) }
+        // Three of them have pages, the others nothing.
+        #expect((1_800_000..<2_000_000).contains(traffic.answersHeld))
+        let writes = (0..<100).map {
+            BatchPart("\($0)", "patch", "tables/TodoItem/\($0 % 10)", #"{"rank":\#($0)}"#)
+        }
+        let small = (0..<100).map { BatchPart("\($0)", "post", "tables/TodoItem", #"{"rank":1}"#) }
+        #expect(await door.batch(small).partStatuses == Array(repeating: 201, count: 100))
+        #expect(await door.batch(writes).partStatuses == Array(repeating: 200, count: 100))
+        #expect(await door.send("GET", "/" + Self.list).rows.count == 10)
+        gate.set()
+        for batch in batches {
+            #expect(await batch.value.allSatisfy { $0 == 200 })
+        }
+        #expect(traffic.answersHeld == 0)
+    }
+
+    /// Who holds room does not wait for more of it: the rest of the batch comes again.
+    @Test(.timeLimit(.minutes(10)))
+    func aPageThatThereIsNoRoomForIsLeft() async throws {
+        let traffic = ServerTraffic(answersBytesMax: 8 << 20)
+        let door = try await Self.door(traffic)
+        let lists = (0..<6).map { BatchPart("\($0)", "get", Self.list) }
+        let others = traffic.batchReads.count(100_000)
+        // An answer holds its room as long as somebody has it.
+        do {
+            let answer = await door.batch(lists, continuing: true)
+            #expect(answer.partStatuses == [200, 200, 200, 503, 503, 503])
+            #expect(answer.partCodes[3] == "batchAnswersTooLarge")
+            #expect((answer.partBody(3)["error"] as? String ?? "").contains("limits.answersBytes"))
+        }
+        others.resize(to: 0)
+        // A batch that is alone has all that it may have.
+        #expect(await door.batch(lists).partStatuses == Array(repeating: 200, count: 6))
+        #expect(traffic.answersHeld == 0)
+    }
+
+    /// Small pages are counted together.
+    @Test func manySmallPagesTakeRoom() async throws {
+        let traffic = ServerTraffic(answersBytesMax: 8 << 20)
+        let door = try await Door(traffic: traffic)
+        let text = String(repeating: "x", count: 20_000)
+        #expect(
+            await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"\#(text)"}"#).status
+                == 201
+        )
+        let others = traffic.batchReads.count(2 << 20)
+        for target in ["tables/TodoItem", "tables/TodoItem/a"] {
+            let parts = (0..<5).map { BatchPart("\($0)", "get", target) }
+            #expect(
+                await door.batch(parts, continuing: true).partStatuses == [200, 200, 200, 503, 503]
+            )
+        }
+        withExtendedLifetime(others) {}
+    }
+
+    /// The first page, or row, waits: then there is an answer in any case.
+    @Test(.timeLimit(.minutes(10)), arguments: [list, "tables/TodoItem/large"])
+    func theFirstLargeAnswerWaits(target: String) async throws {
+        let traffic = ServerTraffic(answersBytesMax: 8 << 20)
+        let door = try await Self.door(traffic)
+        let text = String(repeating: "x", count: 100_000)
+        let row = #"{"id":"large","text":"\#(text)"}"#
+        #expect(await door.send("POST", "/tables/TodoItem", row).status == 201)
+        var others: AnswerShare? = traffic.batchReads.count(1 << 30)
+        let parts = ["tables/TodoItem/none", target].enumerated().map {
+            BatchPart("\($0)", "get", $1)
+        }
+        async let answer = door.batch(parts, continuing: true)
+        while traffic.batchReads.waiting == 0 { await Task.yield() }
+        #expect(traffic.answersHeld == 1 << 30)
+        withExtendedLifetime(others) {}
+        others = nil
+        #expect(await answer.partStatuses == [404, 200])
+    }
+
+    /// What an endpoint asks for is part of the batch, also another batch: none of it waits for what
+    /// the batch holds itself.
+    @Test(.timeLimit(.minutes(10)))
+    func whatAnEndpointAsksIsPartOfTheBatch() async throws {
+        let traffic = ServerTraffic(answersBytesMax: 4 << 20)
+        let inner = Endpoint("POST", "/api/inner") { call in
+            let list = await call.send(
+                ServerRequest(method: "GET", path: "/tables/TodoItem", query: "$top=10")
+            )
+            let body = #"{"requests":[{"id":"1","method":"get","url":"\#(Self.list)"}]}"#
+            var request = ServerRequest(method: "POST", path: "/$batch", body: Array(body.utf8))
+            request.headers.append("Content-Type", "application/json")
+            let batch = await call.send(request)
+            return ServerResponse(status: list.status + batch.status, body: [])
+        }
+        let door = try await Self.door(traffic, [inner])
+        let parts = [
+            BatchPart("1", "get", Self.list), BatchPart("2", "post", "api/inner"),
+            BatchPart("3", "get", Self.list),
+        ]
+        #expect(await door.batch(parts).partStatuses == [200, 400, 424])
+        #expect(traffic.answersHeld == 0)
+    }
+}

@@ -1,0 +1,86 @@
+// The files of the page as they are in the binary: all there, small, and on their own.
+
+import Foundation
+import Testing
+import TidelineDashboard
+import TidelineServer
+import TidelineServerCore
+
+@Suite struct DashboardPageTests {
+    private static let files = DashboardPage.files.map { file in
+        (name: file.name, text: String(decoding: file.body, as: UTF8.self))
+    }
+
+    @Test func everyFileThatIsAskedForIsThere() throws {
+        let names = Set(Self.files.map(\.name))
+        var asked: Set<String> = []
+        for (_, text) in Self.files {
+            for match in text.matches(of: /(?:\/\$admin\/page\/|from '\.\/)([A-Za-z.]+)/) {
+                asked.insert(String(match.1))
+            }
+        }
+        #expect(asked.isSubset(of: names), "\(asked.subtracting(names))")
+        #expect(names.subtracting(asked) == ["index.html"])
+    }
+
+    @Test func allOfItIsSmall() {
+        #expect(DashboardPage.files.reduce(0) { $0 + $1.body.count } < 150_000)
+    }
+
+    /// What a row holds is never read as markup or code, and nothing comes from elsewhere.
+    @Test(arguments: [
+        "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function",
+        "localStorage", "document.cookie", "https://",
+    ])
+    func nothingThatWouldLetARowIn(word: String) {
+        for (name, text) in Self.files { #expect(!text.contains(word), "\(name)") }
+    }
+
+    @Test func theServerServesIt() async throws {
+        var configuration = ServerConfiguration()
+        configuration.port = 0
+        configuration.database = .memory
+        configuration.tables = [Door.todo]
+        let dashboard = configuration.makeDashboard()
+        let door = try await Door(dashboard: dashboard)
+        for (name, text) in Self.files {
+            let answer = await door.handler.handle(
+                ServerRequest(
+                    method: "GET",
+                    path: name == "index.html" ? "/" : "/$admin/page/\(name)",
+                    headers: ["Host": "localhost"]
+                )
+            )
+            #expect(answer.status == 200 && answer.text == text, "\(name)")
+        }
+    }
+
+    @Test(arguments: [
+        (#"{"dashboard":{"mode":"readOnly","devices":5,"slowRequests":6,"slowTime":0.5}}"#, ""),
+        (#"{"dashboard":{"mode":"open"}}"#, "dashboard.mode"),
+        (#"{"dashboard":{"devices":-1}}"#, "dashboard.devices"),
+        (#"{"dashboard":{"page":1}}"#, "dashboard.page"),
+    ])
+    func itsKeysAreRead(json: String, fault: String) throws {
+        do throws(ConfigurationError) {
+            let dashboard = try ServerConfiguration(json: Array(json.utf8)).dashboard
+            #expect(fault.isEmpty)
+            #expect(dashboard.mode == .readOnly && dashboard.devices == 5)
+            #expect(dashboard.slowRequests == 6 && dashboard.slowTime == .milliseconds(500))
+        } catch {
+            #expect(!fault.isEmpty && error.description.contains(fault))
+        }
+    }
+
+    /// Neither passwords nor the names of key files.
+    @Test func settingsInForceHoldNoSecret() async throws {
+        var configuration = ServerConfiguration()
+        configuration.database = .postgres(url: "postgres://me:hush@db.example/todo")
+        let door = try await Door(dashboard: configuration.makeDashboard())
+        let answer = await door.handler.handle(
+            ServerRequest(method: "GET", path: "/$admin/overview", headers: ["Host": "localhost"])
+        )
+        #expect(answer.status == 200 && answer.text.contains("limits.pageBytes"))
+        #expect(!answer.text.contains("hush"))
+    }
+}

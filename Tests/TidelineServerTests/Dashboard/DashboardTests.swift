@@ -1,0 +1,351 @@
+// The dashboard's routes: who may use them, what an operator may do there, what the page is told.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelineServerCore
+
+@Suite struct DashboardTests {
+    static let page = DashboardFile(name: "index.html", type: "text/html", body: Array("<p>".utf8))
+
+    private static func dashboard(
+        mode: OperatorGate.Mode = .readWrite,
+        users: Bool = false,
+        loopback: Bool = true,
+        operators: [String]? = ["olga"],
+        devicesMax: Int = 1000,
+        slowFrom: Int64 = .max
+    ) -> Dashboard {
+        Dashboard(
+            gate: OperatorGate(
+                mode: mode,
+                hasAuthentication: users,
+                isLoopback: loopback,
+                host: "127.0.0.1",
+                operators: operators
+            ),
+            files: [page],
+            settings: [DashboardSetting("loops", "2")],
+            devicesMax: devicesMax,
+            slow: SlowRequests(countMax: 3, microsecondsMin: slowFrom),
+            migration: { ["a step"] }
+        )
+    }
+
+    private func send(
+        _ door: Door,
+        _ method: String,
+        _ target: String,
+        _ body: String = "",
+        host: String = "localhost:8080",
+        headers fields: HTTPFields = [:]
+    ) async -> ServerResponse {
+        let parts = target.split(separator: "?", maxSplits: 1).map(String.init)
+        var headers = fields
+        headers.append("Host", host)
+        if !body.isEmpty { headers.append("Content-Type", "application/json") }
+        return await door.handler.handle(
+            ServerRequest(
+                method: method,
+                path: parts[0],
+                query: parts.count > 1 ? parts[1].replacing(" ", with: "%20") : "",
+                headers: headers,
+                body: Array(body.utf8)
+            )
+        )
+    }
+
+    // MARK: - Who
+
+    @Test(
+        arguments: [
+            ("localhost:8080", [:], 200), ("LOCALHOST", [:], 200), ("127.0.0.1:1", [:], 200),
+            ("127.1.2.3", [:], 200), ("[::1]:8080", [:], 200),
+            // A name of somebody else that leads here.
+            ("evil.example:8080", [:], 403), ("localhost.evil.example", [:], 403),
+            ("127.0.0.1.evil.example", [:], 403), ("127.0.0.256", [:], 403), ("", [:], 403),
+            // A page of somebody else.
+            ("localhost:8080", ["Origin": "http://localhost:8080"], 200),
+            ("localhost:8080", ["Origin": "http://localhost:9999"], 403),
+            ("localhost:8080", ["Origin": "http://evil.example"], 403),
+            ("localhost:8080", ["Origin": "null"], 403),
+            ("localhost:8080", ["Sec-Fetch-Site": "same-origin"], 200),
+            ("localhost:8080", ["Sec-Fetch-Site": "none"], 200),
+            ("localhost:8080", ["Sec-Fetch-Site": "cross-site"], 403),
+            ("localhost:8080", ["Sec-Fetch-Site": "same-site"], 403),
+        ] as [(String, HTTPFields, Int)]
+    )
+    func withoutUsersOnlyThisMachineAndThisPage(
+        host: String,
+        fields: HTTPFields,
+        status: Int
+    ) async throws {
+        // Web pages that may call the tables may not call this.
+        let door = try await Door(
+            crossOrigin: OriginPattern("*").map { CrossOrigin([$0]) },
+            dashboard: Self.dashboard()
+        )
+        for path in ["/$admin/overview", "/$admin/tables/TodoItem", "/$ADMIN/migration"] {
+            let answer = await send(door, "GET", path, host: host, headers: fields)
+            #expect(answer.status == status, "\(path)")
+        }
+    }
+
+    @Test func withoutUsersPermissionsHold() async throws {
+        var table = Door.todo
+        table.permissions = TablePermissions(delete: .disabled)
+        let door = try await Door([table], dashboard: Self.dashboard())
+        let made = await send(door, "POST", "/$admin/tables/TodoItem", #"{"id":"a"}"#)
+        #expect(made.status == 201)
+        #expect(await send(door, "DELETE", "/$admin/tables/TodoItem/a").status == 405)
+        let overview = await send(door, "GET", "/$admin/overview")
+        let tables = overview.row["tables"] as? [[String: Any]]
+        #expect(
+            tables?.first?["may"] as? [String: Bool]
+                == ["read": true, "insert": true, "update": true, "delete": false]
+        )
+        #expect(overview.row["operator"] is NSNull)
+    }
+
+    @Test func elsewhereWithoutUsersItIsNotThere() async throws {
+        let door = try await Door(dashboard: Self.dashboard(loopback: false))
+        for path in ["/", "/$admin/overview", "/$admin/page/index.html"] {
+            #expect(await send(door, "GET", path).status == 403)
+        }
+        let off = try await Door(dashboard: Self.dashboard(mode: .off))
+        for path in ["/", "/$admin/overview", "/$admin/page/index.html"] {
+            #expect(await send(off, "GET", path).status == 404)
+        }
+        let none = try await Door()
+        #expect(await send(none, "GET", "/").status == 404)
+        #expect(await send(none, "GET", "/$admin/overview").status == 404)
+    }
+
+    @Test func usersAreOperatorsByName() async throws {
+        for loopback in [true, false] {
+            let door = try await Door(
+                authenticator: try Tokens.authenticator(),
+                dashboard: Self.dashboard(users: true, loopback: loopback)
+            )
+            for path in [
+                "/$admin/overview", "/$admin/tables/TodoItem", "/$admin/events?tables=TodoItem",
+            ] {
+                #expect(await send(door, "GET", path).status == 401)
+                #expect(await send(door, "GET", path, headers: ["X-ZUMO-AUTH": "x"]).status == 401)
+                #expect(
+                    await send(door, "GET", path, headers: try Tokens.headers("anna")).status == 403
+                )
+                let answer = await send(
+                    door,
+                    "GET",
+                    path,
+                    host: "data.example",
+                    headers: try Tokens.headers("olga")
+                )
+                #expect(answer.status == 200)
+            }
+            #expect(await send(door, "GET", "/$admin/page/index.html").status == 200)
+        }
+        let nobody = try await Door(
+            authenticator: try Tokens.authenticator(),
+            dashboard: Self.dashboard(users: true, operators: nil)
+        )
+        let refused = await send(
+            nobody,
+            "GET",
+            "/$admin/overview",
+            headers: try Tokens.headers("olga")
+        )
+        #expect(refused.status == 403)
+    }
+
+    /// A browser sends no token with an address: the page that asks for it comes with the refusal.
+    @Test func thePageAsksForATokenWhereOthersReachIt() async throws {
+        let near = try await Door(
+            authenticator: try Tokens.authenticator(),
+            dashboard: Self.dashboard(users: true)
+        )
+        #expect(await send(near, "GET", "/").status == 200)
+        let far = try await Door(
+            authenticator: try Tokens.authenticator(),
+            dashboard: Self.dashboard(users: true, loopback: false)
+        )
+        let stranger = await send(far, "GET", "/", headers: ["If-None-Match": "*"])
+        #expect(stranger.status == 401 && stranger.text == "<p>")
+        #expect(stranger.headers["WWW-Authenticate"] != nil)
+        #expect(await send(far, "GET", "/", headers: try Tokens.headers("anna")).status == 403)
+        #expect(await send(far, "GET", "/", headers: try Tokens.headers("olga")).status == 200)
+    }
+
+    // MARK: - Rows
+
+    private static var owned: TableDefinition {
+        var table = Door.todo
+        table.owner = "userId"
+        table.permissions = TablePermissions(update: .disabled)
+        return table
+    }
+
+    @Test func anOperatorPassesOwnersAndPermissions() async throws {
+        let door = try await Door(
+            [Self.owned],
+            authenticator: try Tokens.authenticator(),
+            dashboard: Self.dashboard(users: true)
+        )
+        let anna = try Tokens.headers("anna")
+        let olga = try Tokens.headers("olga")
+        let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#, headers: anna)
+        #expect(made.status == 201)
+        let path = "/$admin/tables/TodoItem"
+        #expect(await send(door, "GET", path, headers: olga).ids == ["a"])
+        var condition = olga
+        condition.append("If-Match", made.headers["ETag"] ?? "")
+        let changed = await send(
+            door,
+            "PATCH",
+            path + "/a",
+            #"{"text":"x","userId":"olga"}"#,
+            headers: condition
+        )
+        #expect(changed.status == 200)
+        #expect(changed.row["text"] as? String == "x" && changed.row["userId"] as? String == "anna")
+        let late = await send(door, "PATCH", path + "/a", #"{"text":"y"}"#, headers: condition)
+        #expect(late.status == 412 && late.row["text"] as? String == "x")
+        // As a whole it would be written with another owner.
+        #expect(await send(door, "PUT", path + "/a", #"{"id":"a"}"#, headers: olga).status == 405)
+        let given = await send(door, "POST", path, #"{"id":"b","userId":"anna"}"#, headers: olga)
+        #expect(given.row["userId"] as? String == "anna")
+        let own = await send(door, "POST", path, #"{"id":"c"}"#, headers: olga)
+        #expect(own.row["userId"] as? String == "olga")
+        #expect(await door.send("GET", "/tables/TodoItem", headers: anna).ids == ["a", "b"])
+        #expect(await send(door, "DELETE", path + "/a", headers: olga).status == 204)
+        let back = await send(
+            door,
+            "PATCH",
+            path + "/a?__includeDeleted=true",
+            #"{"deleted":false}"#,
+            headers: olga
+        )
+        #expect(back.status == 200)
+        // Elsewhere an operator is a user as others are.
+        #expect(await door.send("GET", "/tables/TodoItem", headers: olga).ids == ["c"])
+        let usual = await door.send("PATCH", "/tables/TodoItem/c", #"{"text":"z"}"#, headers: olga)
+        #expect(usual.status == 405)
+        #expect(await send(door, "GET", path, headers: anna).status == 403)
+    }
+
+    @Test func anOperatorPassesRowFilters() async throws {
+        var hooks = TableHooks()
+        hooks.rowFilter = { _ in "text eq 'shown'" }
+        let door = try await Door(
+            authenticator: try Tokens.authenticator(),
+            hooks: ["TodoItem": hooks],
+            dashboard: Self.dashboard(users: true)
+        )
+        let olga = try Tokens.headers("olga")
+        for (id, text) in [("a", "shown"), ("b", "hidden")] {
+            let body = #"{"id":"\#(id)","text":"\#(text)"}"#
+            #expect(
+                await send(door, "POST", "/$admin/tables/TodoItem", body, headers: olga).status
+                    == 201
+            )
+        }
+        #expect(
+            await send(door, "GET", "/$admin/tables/TodoItem", headers: olga).ids == ["a", "b"]
+        )
+        #expect(await door.send("GET", "/tables/TodoItem", headers: olga).ids == ["a"])
+    }
+
+    @Test func readOnlyOnlyReads() async throws {
+        let door = try await Door(dashboard: Self.dashboard(mode: .readOnly))
+        #expect(await send(door, "GET", "/$admin/tables/TodoItem").status == 200)
+        for (method, path) in [
+            ("POST", "/$admin/tables/TodoItem"), ("PATCH", "/$admin/tables/TodoItem/a"),
+            ("DELETE", "/$admin/tables/TodoItem/a"), ("POST", "/$admin/overview"),
+        ] {
+            let answer = await send(door, method, path, #"{"id":"a"}"#)
+            #expect(answer.status == 403 && answer.error.contains("dashboard.mode"))
+        }
+        #expect(await send(door, "GET", "/$admin/overview").row["mode"] as? String == "readOnly")
+    }
+
+    // MARK: - What the page gets
+
+    @Test func filesAreGuardedAndKnownAgain() async throws {
+        let door = try await Door(dashboard: Self.dashboard())
+        let page = await send(door, "GET", "/")
+        #expect(page.status == 200 && page.text == "<p>")
+        #expect(page.headers["Content-Type"] == "text/html")
+        #expect(page.headers["Cache-Control"] == "no-cache")
+        #expect(page.headers["X-Frame-Options"] == "DENY")
+        #expect(page.headers["X-Content-Type-Options"] == "nosniff")
+        let policy = try #require(page.headers["Content-Security-Policy"])
+        #expect(policy.contains("default-src 'none'") && !policy.contains("unsafe"))
+        let tag = try #require(page.headers["ETag"])
+        let again = await send(door, "GET", "/", headers: ["If-None-Match": tag])
+        #expect(again.status == 304 && again.body.isEmpty && again.headers["ETag"] == tag)
+        #expect(await send(door, "GET", "/", headers: ["If-None-Match": "\"x\""]).status == 200)
+        #expect(await send(door, "GET", "/$admin/page/other.js").status == 404)
+        #expect(await send(door, "POST", "/", "{}").status == 405)
+        #expect(await send(door, "HEAD", "/").status == 200)
+    }
+
+    @Test func devicesAreSeenAndFallBehind() async throws {
+        let door = try await Door(dashboard: Self.dashboard(devicesMax: 10))
+        let phone: HTTPFields = ["X-ZUMO-INSTALLATION-ID": "phone", "X-ZUMO-VERSION": "Client/1"]
+        let laptop: HTTPFields = ["X-ZUMO-INSTALLATION-ID": "laptop"]
+        func device(_ id: String) async throws -> [String: Any] {
+            let overview = await send(door, "GET", "/$admin/overview")
+            let all = try #require(overview.row["devices"] as? [[String: Any]])
+            return try #require(all.first { $0["id"] as? String == id })
+        }
+        _ = await door.send("GET", "/tables/TodoItem", headers: phone)
+        #expect(try await device("phone")["client"] as? String == "Client/1")
+        #expect(try await device("phone")["behindSince"] is NSNull)
+        #expect(try await device("phone")["lastPush"] is NSNull)
+        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#, headers: laptop)
+        #expect(try await device("phone")["behindSince"] is String)
+        #expect(try await device("laptop")["lastPush"] is String)
+        _ = await door.send("GET", "/tables/TodoItem", headers: phone)
+        #expect(try await device("phone")["behindSince"] is NSNull)
+        for number in 0..<50 {
+            let headers: HTTPFields = ["X-ZUMO-INSTALLATION-ID": "many-\(number)"]
+            _ = await door.send("GET", "/tables/TodoItem", headers: headers)
+        }
+        let overview = await send(door, "GET", "/$admin/overview")
+        #expect((overview.row["devices"] as? [Any])?.count == 10)
+        #expect(try await device("many-49")["id"] as? String == "many-49")
+    }
+
+    @Test func slowRequestsAreToldWithoutTheirTexts() async throws {
+        let door = try await Door(dashboard: Self.dashboard(slowFrom: 0))
+        _ = await door.send("GET", "/tables/TodoItem?$filter=text eq 'secret' and rank gt 4711")
+        let overview = await send(door, "GET", "/$admin/overview")
+        let slow = try #require((overview.row["slow"] as? [[String: Any]])?.first)
+        #expect(slow["query"] as? String == "$filter=text eq '…' and rank gt #")
+        #expect(!overview.text.contains("secret") && !overview.text.contains("4711"))
+        for _ in 0..<5 { _ = await door.send("GET", "/tables/TodoItem") }
+        let later = await send(door, "GET", "/$admin/overview")
+        #expect((later.row["slow"] as? [Any])?.count == 3)
+    }
+
+    @Test func theOverviewCountsAndPlans() async throws {
+        let door = try await Door(dashboard: Self.dashboard())
+        _ = await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#)
+        _ = await door.send("GET", "/tables/TodoItem?$filter=(")
+        let overview = await send(door, "GET", "/$admin/overview")
+        let traffic = try #require(overview.row["traffic"] as? [String: Any])
+        #expect(traffic["rowsWritten"] as? Int == 1)
+        let routes = try #require(traffic["routes"] as? [[String: Any]])
+        let lists = try #require(routes.first { $0["route"] as? String == "list" })
+        #expect(lists["requests"] as? Int == 1 && lists["refused"] as? Int == 1)
+        let counts = try #require(lists["latencies"] as? [Int])
+        #expect(counts.reduce(0, +) == 1)
+        #expect(counts.count == (traffic["bounds"] as? [Int])?.count.advanced(by: 1))
+        #expect(overview.row["settings"] as? [[String]] == [["loops", "2"]])
+        let sizes = try #require(overview.row["sizes"] as? [[Any]])
+        #expect(sizes.contains { $0.first as? String == "ledger" })
+        let plan = await send(door, "GET", "/$admin/migration")
+        #expect(plan.row["steps"] as? [String] == ["a step"])
+    }
+}

@@ -1,0 +1,67 @@
+// EpochMemoryTests: databases whose reads bring their clock, and the name of the state they saw.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelineServerCore
+
+@Suite struct EpochMemoryTests {
+    private static let tracks: HTTPFields = ["Prefer": "odata.track-changes"]
+
+    private static func door() async throws -> (Door, RelayedStore) {
+        let door = try await Door(relay: { RelayedStore($0) })
+        #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+        return (door, try #require(door.store as? RelayedStore))
+    }
+
+    @Test func theLastNameThatCameHolds() {
+        let memory = EpochMemory("one")
+        let first = memory.current
+        #expect(memory.learn(TableClock()) == first)
+        #expect(memory.learn(TableClock(epoch: "one")) == first)
+        #expect(memory.learn(TableClock(epoch: "two")) == memory.current)
+        #expect(memory.current.name == "two")
+        #expect(memory.current.fingerprint != first.fingerprint)
+    }
+
+    /// The clock of the page is that of its state: another one may have come since.
+    @Test func aPageIsToldWithItsOwnClock() async throws {
+        let (door, store) = try await Self.door()
+        store.clock = TableClock(stamp: 5_000_000, horizon: 1_000_000)
+        let asked = store.clocksAsked
+        let list = await door.send("GET", "/tables/TodoItem")
+        #expect(list.headers["Tideline-Horizon"] == "1970-01-01T00:00:01.001Z")
+        #expect(store.clocksAsked == asked)
+    }
+
+    @Test func aNewStateIsToldAtOnce() async throws {
+        let (door, store) = try await Self.door()
+        let clock = try await store.clock(of: Table(Door.todo))
+        let before = await door.send("GET", "/tables/TodoItem", headers: Self.tracks)
+        let link = try #require(before.deltaLink)
+        #expect(await door.send("GET", "/tables/TodoItem?" + link).status == 200)
+        for path in ["/tables/TodoItem", "/tables/TodoItem/$digest"] {
+            let name = "restored for " + path
+            store.clock = TableClock(stamp: clock.stamp, epoch: name)
+            let answer = await door.send("GET", path)
+            #expect(answer.headers["Tideline-Epoch"] == name)
+        }
+        let over = await door.send("GET", "/tables/TodoItem?" + link)
+        #expect(over.status == 410 && over.row["code"] as? String == "epochChanged")
+        let list = await door.send("GET", "/tables/TodoItem", headers: Self.tracks)
+        let next = try #require(list.deltaLink)
+        #expect(await door.send("GET", "/tables/TodoItem?" + next).status == 200)
+    }
+
+    /// Also where the request that follows a link is the first to see it, with changes or without.
+    @Test(arguments: [0, 1])
+    func aLinkOfAnotherStateIsOver(_ later: Int64) async throws {
+        let (door, store) = try await Self.door()
+        let list = await door.send("GET", "/tables/TodoItem", headers: Self.tracks)
+        let link = try #require(list.deltaLink)
+        let clock = try await store.clock(of: Table(Door.todo))
+        store.clock = TableClock(stamp: clock.stamp + later, epoch: "another")
+        let over = await door.send("GET", "/tables/TodoItem?" + link)
+        #expect(over.status == 410 && over.row["code"] as? String == "epochChanged")
+    }
+}

@@ -1,0 +1,341 @@
+// Goal: whatever overlaps, and however many servers and others write, a reader who goes on from where he
+// was misses no row: by delta links' times, by the time of the last row, and by classic `$skip`.
+// Method: two stores on one database and writers beside them, who wait between their write and their
+// commit; readers page all the while. The seed decides who writes what and how long he waits. PostgreSQL's
+// own log, decoded, is the witness: it has the transactions in the order of their commits.
+
+import Foundation
+import Synchronization
+import Testing
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+import TidelineServerPostgres
+import TidelineTestKit
+
+@Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+struct CommitOrderTests {
+    static let seeds: Range<UInt64> = {
+        let text = ProcessInfo.processInfo.environment["TIDELINE_SEEDS"] ?? ""
+        return 0..<(UInt64(text) ?? 2)
+    }()
+
+    @Test(arguments: seeds) func nobodyMissesARow(seed: UInt64) async throws {
+        let outcome = try await Overlap(seed: seed, isNaive: false).run()
+        #expect(outcome.rows > 100)
+        #expect(outcome.missed == [:])
+        #expect(outcome.repeatedStamps == 0)
+        #expect(outcome.transactions > 50)
+        #expect(outcome.disorder == 0)
+    }
+
+    /// The same with foreign rows stamped by the time of their statement: a reader passes a row that
+    /// is not committed yet, and never sees it.
+    @Test func theNaiveWayLosesRows() async throws {
+        for seed in UInt64(0)..<10 {
+            let outcome = try await Overlap(seed: seed, isNaive: true).run()
+            let isMissed = outcome.missed.values.contains { !$0.isEmpty }
+            // Who misses a row was passed by a stamp: the witness sees it, too.
+            if isMissed { #expect(outcome.disorder > 0) }
+            if isMissed { return }
+        }
+        Issue.record("stamps of the statement's time lost no row: the test sees nothing")
+    }
+}
+
+/// One run of writers and readers that overlap.
+private struct Overlap {
+    struct Outcome {
+        var rows = 0
+        /// The rows that a reader has otherwise than the table, by the reader.
+        var missed: [String: Set<String>] = [:]
+        /// How many rows share a stamp with another.
+        var repeatedStamps = 0
+        /// How many transactions the log has, and how many of them were committed behind one with a
+        /// later stamp.
+        var transactions = 0
+        var disorder = 0
+    }
+
+    let seed: UInt64
+    let isNaive: Bool
+
+    private static let writes = 60
+    private let slot = "tideline_\(UInt64.random(in: 0..<UInt64.max))"
+    private static let table = Table(Door.todo)
+
+    func run() async throws -> Outcome {
+        let cluster = try PostgresCluster.shared()
+        let url = try cluster.database()
+        var options = PostgresTableStore.Options()
+        options.readers = 2
+        let stores = try [
+            PostgresTableStore(url: url, options: options),
+            PostgresTableStore(url: url, options: options),
+        ]
+        for store in stores {
+            _ = try await store.prepare([Door.todo], filtered: [], isComplete: true)
+        }
+        let foreign = try PostgresConnection(PostgresAddress(url))
+        if isNaive {
+            try foreign.execute("ALTER TABLE \"TodoItem\" DISABLE TRIGGER USER")
+        }
+        try foreign.run(
+            "SELECT pg_create_logical_replication_slot($1, 'test_decoding')",
+            [.text(slot)]
+        )
+        let writing = Writing()
+        let readers = try await withThrowingTaskGroup(of: Reader?.self) { group in
+            for (number, store) in stores.enumerated() {
+                group.addTask {
+                    try await write(store, number)
+                    writing.ends()
+                    return nil
+                }
+                group.addTask {
+                    try await onThread { try writeBeside(url, number) }
+                    writing.ends()
+                    return nil
+                }
+                for kind in Reader.Kind.allCases {
+                    group.addTask {
+                        var reader = Reader(kind, store, "\(kind) on \(number)")
+                        var isLast = false
+                        while !isLast {
+                            isLast = writing.isOver
+                            try await reader.readOn()
+                        }
+                        return reader
+                    }
+                }
+            }
+            var readers: [Reader] = []
+            for try await reader in group { if let reader { readers.append(reader) } }
+            return readers
+        }
+        return try await judge(readers, foreign, stores)
+    }
+
+    private func judge(
+        _ readers: [Reader],
+        _ foreign: PostgresConnection,
+        _ stores: [PostgresTableStore]
+    ) async throws -> Outcome {
+        let result = try foreign.run("SELECT \"id\", \"version\" FROM \"TodoItem\"")
+        var truth: [String: Int64] = [:]
+        for row in 0..<result.count { truth[result.text(row, 0)] = result.integer(row, 1) }
+        var outcome = Outcome(rows: truth.count)
+        outcome.repeatedStamps = truth.count - Set(truth.values).count
+        for reader in readers {
+            let wrong = truth.filter { reader.seen[$0.key] != $0.value }.map(\.key)
+            if !wrong.isEmpty { outcome.missed[reader.name] = Set(wrong) }
+        }
+        try witness(foreign, &outcome)
+        for store in stores { await store.stop() }
+        return outcome
+    }
+
+    /// Asks the log in which order stamps were committed.
+    private func witness(_ foreign: PostgresConnection, _ outcome: inout Outcome) throws {
+        let log = try foreign.run(
+            "SELECT data FROM pg_logical_slot_get_changes($1, NULL, NULL)",
+            [.text(slot)]
+        )
+        try foreign.run("SELECT pg_drop_replication_slot($1)", [.text(slot)])
+        var last: Int64 = 0
+        var stamps: [Int64] = []
+        for row in 0..<log.count {
+            let line = log.text(row, 0)
+            if line.hasPrefix("COMMIT") {
+                guard let first = stamps.min(), let end = stamps.max() else { continue }
+                outcome.transactions += 1
+                if first <= last { outcome.disorder += 1 }
+                last = max(last, end)
+                stamps = []
+            } else if line.hasPrefix("table public.\"TodoItem\":"),
+                let place = line.range(of: " version[bigint]:"),
+                let stamp = Int64(line[place.upperBound...].prefix { $0.isNumber }), stamp > 0
+            {
+                stamps.append(stamp)
+            }
+        }
+    }
+
+    // MARK: - Writers
+
+    /// Through a server: new rows, and changes of a few that everybody changes.
+    private func write(_ store: PostgresTableStore, _ number: Int) async throws {
+        var random = SeededGenerator(seed: seed &* 31 &+ UInt64(number))
+        for write in 0..<Self.writes {
+            let isNew = random.next() % 2 == 0
+            let id = isNew ? "s\(number)-\(write)" : "shared-\(random.next() % 5)"
+            var operation = WriteOperation(.insert, id: id)
+            if !isNew, try await store.image(id, view: nil, in: Self.table) != nil {
+                operation = WriteOperation(.merge, id: id)
+            }
+            operation.values = [.text("\(number) \(write)"), .integer(0), nil]
+            _ = try await store.write(
+                WriteBatch([WriteBatch.Group([WriteBatch.Write(operation, in: Self.table)])])
+            )
+        }
+    }
+
+    /// Beside the servers: several rows in a transaction, with a wait before the commit.
+    private func writeBeside(_ url: String, _ number: Int) throws {
+        let connection = try PostgresConnection(PostgresAddress(url))
+        var random = SeededGenerator(seed: seed &* 37 &+ 1000 &+ UInt64(number))
+        let time = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+        let put = """
+            INSERT INTO "TodoItem" ("id", "text", "complete") VALUES ($1, $2, FALSE)
+            ON CONFLICT ("id") DO UPDATE SET "text" = excluded."text"
+            """
+        let stamp = """
+            UPDATE "TodoItem" SET "version" = \(time), "updatedAt" = clock_timestamp()
+            WHERE "id" = $1
+            """
+        for write in 0..<Self.writes / 2 {
+            var ids: [String] = []
+            for place in 0...random.next() % 3 {
+                let isNew = random.next() % 3 != 0
+                ids.append(
+                    isNew ? "f\(number)-\(write)-\(place)" : "shared-\(random.next() % 5)"
+                )
+            }
+            // In one order everywhere: they wait for each other, and not in a circle.
+            try retrying(connection) {
+                try connection.run("BEGIN")
+                for id in Set(ids).sorted() {
+                    try connection.run(put, [.text(id), .text("f\(number) \(write)")])
+                    if isNaive { try connection.run(stamp, [.text(id)]) }
+                }
+                let wait = Double(random.next() % 30) / 1000
+                try connection.run("SELECT pg_sleep($1)", [.real(wait)])
+                try connection.run("COMMIT")
+            }
+        }
+    }
+
+    private func retrying(_ connection: PostgresConnection, _ body: () throws -> Void) throws {
+        while true {
+            do {
+                return try body()
+            } catch let error as PostgresError where error.isTransient {
+                _ = connection.settle()
+            }
+        }
+    }
+}
+
+/// Who still writes.
+private final class Writing: Sendable {
+    private let count = Mutex(4)
+
+    var isOver: Bool { count.withLock { $0 == 0 } }
+
+    func ends() { count.withLock { $0 -= 1 } }
+}
+
+/// Runs what blocks on a thread of its own.
+private func onThread(_ body: @escaping @Sendable () throws -> Void) async throws {
+    try await withCheckedThrowingContinuation { continuation in
+        Thread { continuation.resume(with: Result { try body() }) }.start()
+    }
+}
+
+/// Somebody who goes on from where he was.
+private struct Reader: Sendable {
+    enum Kind: CaseIterable {
+        /// What changed after a time.
+        case changes
+        /// Rows behind the last one, by their time.
+        case time
+        /// Rows from the last one's millisecond on, passing over as many of it as there were.
+        case skip
+    }
+
+    let name: String
+    private let kind: Kind
+    private let store: PostgresTableStore
+    /// The version of each row.
+    private(set) var seen: [String: Int64] = [:]
+    private var after: Int64 = 0
+    private var afterID = ""
+    private var skip = 0
+
+    init(_ kind: Kind, _ store: PostgresTableStore, _ name: String) {
+        self.kind = kind
+        self.store = store
+        self.name = name
+    }
+
+    private static let table = Table(Door.todo)
+    private static let rowsMax = 45
+
+    /// Reads until nothing more comes.
+    mutating func readOn() async throws {
+        while try await readPage() {}
+    }
+
+    private mutating func readPage() async throws -> Bool {
+        switch kind {
+        case .changes:
+            var request = ChangeRequest(after: after, rowsMax: Self.rowsMax, bytesMax: 1 << 20)
+            request.opening = [UInt8(ascii: "[")]
+            let page = try await store.changes(request, in: Self.table)
+            take(page.bytes)
+            after = page.next ?? page.clock.stamp
+            return page.next != nil
+        case .time:
+            var request = ListRequest()
+            request.order = [SortKey(column: SystemColumn.updatedAt)]
+            request.after = [.integer(after), .text(afterID)]
+            return try await list(request)
+        case .skip:
+            var request = ListRequest()
+            request.order = [SortKey(column: SystemColumn.updatedAt)]
+            let millisecond = after / 1000
+            request.filter = QueryExpression(
+                .compare(
+                    .ge,
+                    QueryExpression(.field(SystemColumn.updatedAt)),
+                    QueryExpression(
+                        .value(.date(Timestamp(microseconds: millisecond * 1000).date))
+                    )
+                )
+            )
+            request.tie = millisecond
+            request.offset = skip
+            return try await list(request)
+        }
+    }
+
+    private mutating func list(_ request: ListRequest) async throws -> Bool {
+        var request = request
+        request.includesDeleted = true
+        request.opening = [UInt8(ascii: "[")]
+        request.rowsMax = Self.rowsMax
+        let page = try await store.list(request, in: Self.table)
+        let rows = take(page.bytes)
+        for (id, stamp) in rows {
+            skip = stamp / 1000 == after / 1000 ? skip + 1 : 1
+            (after, afterID) = (stamp, id)
+        }
+        return !rows.isEmpty
+    }
+
+    /// Takes the rows of a page.
+    @discardableResult
+    private mutating func take(_ bytes: [UInt8]) -> [(String, Int64)] {
+        let data = Data(bytes + [UInt8(ascii: "]")])
+        let rows = (try? JSONSerialization.jsonObject(with: data)) as? [[String: Any]] ?? []
+        var taken: [(String, Int64)] = []
+        for row in rows {
+            guard let id = row["id"] as? String, let text = row["version"] as? String,
+                let version = RowVersion.stamp(text)
+            else { continue }
+            seen[id] = version
+            taken.append((id, version))
+        }
+        return taken
+    }
+}

@@ -1,0 +1,246 @@
+// Goal: a database that was copied from a file into PostgreSQL, or back, is the same one to everybody who
+// used it: the same answers byte for byte, delta links, repeats and merges go on.
+// Method: a server's file with all kinds of values and of things that are kept; copies that end early.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelinePostgres
+import TidelineServer
+import TidelineServerCore
+import TidelineTestKit
+
+@Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+struct DatabaseCopyTests {
+    private static let tables = [
+        TableDefinition(
+            "Thing",
+            columns: [
+                ColumnDefinition("label", .string), ColumnDefinition("pieces", .integer),
+                ColumnDefinition("weight", .number), ColumnDefinition("price", .decimal),
+                ColumnDefinition("fragile", .boolean, nullable: false),
+                ColumnDefinition("sent", .dateTime), ColumnDefinition("day", .date),
+                ColumnDefinition("hour", .time, nullable: false), ColumnDefinition("key", .guid),
+                ColumnDefinition("bytes", .binary), ColumnDefinition("data", .json),
+                ColumnDefinition("grade", .enumeration(["low", "high"])),
+            ],
+            indexes: [["label"]],
+            conflict: .merge
+        ),
+        TableDefinition("Gone", columns: [ColumnDefinition("text", .string)], softDelete: false),
+    ]
+
+    private static let rows = 2500
+    private static let tracking: HTTPFields = ["Prefer": "odata.track-changes"]
+    private static let named: HTTPFields = {
+        let formatter = DateFormatter()
+        formatter.locale = Locale(identifier: "en_US_POSIX")
+        formatter.timeZone = TimeZone(identifier: "GMT")
+        formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+        let first = formatter.string(from: Date(timeIntervalSince1970: 1_800_000_000))
+        return ["Repeatability-Request-ID": "named", "Repeatability-First-Sent": first]
+    }()
+
+    /// What a device has of the database.
+    private struct Device {
+        var links: [String] = []
+        var version = ""
+        var named = ""
+    }
+
+    private static func fill(_ door: Door) async throws -> Device {
+        var device = Device()
+        var random = SeededGenerator(seed: 11)
+        func pick(_ values: [String]) -> String {
+            values[Int(random.next() % UInt64(values.count))]
+        }
+        for start in stride(from: 0, to: rows, by: 500) {
+            let requests = (start..<start + 500).map { number in
+                """
+                {"id":"\(number)","method":"POST","url":"/tables/Thing",\
+                "headers":{"Content-Type":"application/json"},"body":{"id":"t\(number)",\
+                "label":\(pick(["null", #""żółw""#, #""a \" b""#, #""""#])),\
+                "pieces":\(pick(["null", "-5", "9007199254740993"])),\
+                "weight":\(pick(["null", "0.1", "1e300", "7"])),\
+                "price":\(pick(["null", "12.50", "99999999999999999999.01"])),\
+                "fragile":\(pick(["true", "false"])),\
+                "sent":\(pick(["null", #""1969-07-20T20:17:40.123456Z""#])),\
+                "day":\(pick(["null", #""2020-02-29""#])),\
+                "key":\(pick(["null", #""01234567-89ab-cdef-0123-456789abcdef""#])),\
+                "bytes":\(pick(["null", #""AAEC""#])),"data":\(pick(["null", #"{"a":[1,2.50]}"#])),\
+                "grade":\(pick(["null", #""low""#]))}}
+                """
+            }
+            let body = "{\"requests\":[" + requests.joined(separator: ",") + "]}"
+            let answer = await door.send("POST", "/$batch", body)
+            let answers = answer.row["responses"] as? [[String: Any]] ?? []
+            let isDone = answers.allSatisfy { $0["status"] as? Int == 201 }
+            #expect(isDone && answers.count == 500, "\(answer.text.prefix(300))")
+        }
+        for table in ["Thing", "Gone"] {
+            for number in 0..<3 {
+                let members = table == "Thing" ? #""label":"x","hour":"10:00:00""# : #""text":"x""#
+                let body = #"{"id":"x\#(number)",\#(members)}"#
+                #expect(await door.send("POST", "/tables/\(table)", body).status == 201)
+            }
+            var list = await door.send("GET", "/tables/\(table)?$top=2", headers: tracking)
+            while let next = list.row["nextLink"] as? String {
+                list = await door.send("GET", "/tables/\(table)?" + next)
+            }
+            device.links.append(
+                "/tables/\(table)?" + (list.row["@odata.deltaLink"] as? String ?? "")
+            )
+            #expect(await door.send("DELETE", "/tables/\(table)/x1").status == 204)
+        }
+        let row = await door.send("GET", "/tables/Thing/x0")
+        device.version = row.headers["ETag"] ?? ""
+        let changed = await door.send("PATCH", "/tables/Thing/x0", #"{"pieces":1}"#)
+        #expect(changed.status == 200)
+        let first = await door.send(
+            "POST",
+            "/tables/Thing",
+            #"{"label":"named"}"#,
+            headers: named
+        )
+        #expect(first.status == 201)
+        device.named = first.text
+        return device
+    }
+
+    /// All that the server tells of its tables.
+    private static func answers(_ door: Door, _ device: Device) async -> [String] {
+        var texts: [String] = []
+        for table in ["Thing", "Gone"] {
+            var target = "/tables/\(table)?$orderby=id&$count=true&__includeDeleted=true"
+            while true {
+                let page = await door.send("GET", target)
+                texts.append("\(page.status) \(page.text)")
+                texts.append(page.headers["Tideline-Epoch"] ?? "")
+                guard let next = page.row["nextLink"] as? String else { break }
+                target = "/tables/\(table)?" + next
+            }
+            texts.append(await door.send("GET", "/tables/\(table)/$digest").text)
+        }
+        for link in device.links {
+            let changes = await door.send("GET", link)
+            texts.append("\(changes.status) \(changes.text)")
+        }
+        return texts
+    }
+
+    private struct Killed: Error {}
+
+    private static func copy(
+        _ source: ServerConfiguration.Database,
+        _ target: ServerConfiguration.Database
+    ) throws {
+        // Three times it ends in the middle.
+        for count in [1, 2, 4] {
+            var pieces = 0
+            #expect(throws: Killed.self) {
+                try ServerDatabase.copy(from: source, to: target) { _, _ in
+                    pieces += 1
+                    if pieces == count { throw Killed() }
+                }
+            }
+        }
+        try ServerDatabase.copy(from: source, to: target)
+    }
+
+    @Test func aCopyIsTheSameDatabaseToItsDevices() async throws {
+        try await withTemporaryDirectory { directory in
+            let file = directory + "/first.db"
+            var door: Door? = try await Door(Self.tables, path: file)
+            let device = try await Self.fill(try #require(door))
+            let before = await Self.answers(try #require(door), device)
+            #expect(before.count > 20)
+            #expect(before.suffix(2).allSatisfy { $0.hasPrefix("200") && $0.contains("x1") })
+            await door?.store.stop()
+            let url = try PostgresCluster.shared().database()
+            try Self.copy(.sqlite(path: file), .postgres(url: url))
+            door = try await Door(Self.tables, onPostgres: true, database: url)
+            try await expectSame(try #require(door), device, before)
+            await door?.store.stop()
+            let back = directory + "/back.db"
+            try Self.copy(.postgres(url: url), .sqlite(path: back))
+            door = try await Door(Self.tables, path: back)
+            try await expectSame(try #require(door), device, nil)
+            await door?.store.stop()
+        }
+    }
+
+    /// Reads, then writes as the device goes on: a repeat, a merge with a version of before.
+    private func expectSame(_ door: Door, _ device: Device, _ before: [String]?) async throws {
+        let answers = await Self.answers(door, device)
+        if let before {
+            #expect(answers.count == before.count)
+            for (one, other) in zip(answers, before) {
+                #expect(one == other, "\(one.prefix(400)) … \(other.prefix(400))")
+            }
+        }
+        let again = await door.send(
+            "POST",
+            "/tables/Thing",
+            #"{"label":"named"}"#,
+            headers: Self.named
+        )
+        #expect(again.status == 201 && again.text == device.named)
+        var headers = HTTPFields()
+        headers.append("If-Match", device.version)
+        let merged = await door.send(
+            "PATCH",
+            "/tables/Thing/x0",
+            #"{"label":"merged"}"#,
+            headers: headers
+        )
+        #expect(merged.status == 200, "\(merged.text)")
+        #expect(merged.row["pieces"] as? Int == 1 && merged.row["label"] as? String == "merged")
+    }
+
+    @Test func aCopyThatHasNotEndedIsServedByNobody() async throws {
+        try await withTemporaryDirectory { directory in
+            let file = directory + "/first.db"
+            let door = try await Door([Door.todo], path: file)
+            #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+            let url = try PostgresCluster.shared().database()
+            let target = ServerConfiguration.Database.postgres(url: url)
+            let inUse = #expect(throws: DatabaseError.self) {
+                try ServerDatabase.copy(from: .sqlite(path: file), to: target)
+            }
+            #expect(inUse?.code == .inUse)
+            await door.store.stop()
+            #expect(throws: Killed.self) {
+                try ServerDatabase.copy(from: .sqlite(path: file), to: target) { _, _ in
+                    throw Killed()
+                }
+            }
+            await #expect(throws: DatabaseError.self) {
+                _ = try await Door([Door.todo], onPostgres: true, database: url)
+            }
+            let back = ServerConfiguration.Database.sqlite(path: directory + "/back.db")
+            #expect(throws: DatabaseError.self) { try ServerDatabase.copy(from: target, to: back) }
+            // Whoever wrote to the source meanwhile is not in the copy.
+            let other = try await Door([Door.todo], path: file)
+            #expect(await other.send("POST", "/tables/TodoItem", #"{"id":"b"}"#).status == 201)
+            await other.store.stop()
+            #expect(throws: DatabaseError.self) {
+                try ServerDatabase.copy(from: .sqlite(path: file), to: target)
+            }
+        }
+    }
+
+    @Test func nothingIsCopiedOverTablesThatAreThere() async throws {
+        try await withTemporaryDirectory { directory in
+            let file = directory + "/first.db"
+            let door = try await Door([Door.todo], path: file)
+            await door.store.stop()
+            let url = try PostgresCluster.shared().database()
+            let there = try await Door([Door.todo], onPostgres: true, database: url)
+            let error = #expect(throws: DatabaseError.self) {
+                try ServerDatabase.copy(from: .sqlite(path: file), to: .postgres(url: url))
+            }
+            #expect(error?.code == .exists)
+            #expect(await there.send("GET", "/tables/TodoItem").status == 200)
+        }
+    }
+}

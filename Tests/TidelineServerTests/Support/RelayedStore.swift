@@ -1,0 +1,90 @@
+// RelayedStore: a store whose reads a test may change on their way; the rest goes through.
+
+import Synchronization
+import TidelineCore
+import TidelineServerCore
+
+final class RelayedStore: TableStore {
+    private let store: any TableStore
+    private let clockNow = Mutex<TableClock?>(nil)
+    private let clocks = Mutex(0)
+
+    init(_ store: any TableStore) {
+        self.store = store
+    }
+
+    /// What lists, changes and clocks tell from now on in the place of the store's own clock; pages
+    /// bring it with them.
+    var clock: TableClock? {
+        get { clockNow.withLock { $0 } }
+        set { clockNow.withLock { $0 = newValue } }
+    }
+
+    /// How often a clock was asked for by itself.
+    var clocksAsked: Int { clocks.withLock { $0 } }
+
+    func list(_ request: ListRequest, in table: Table) async throws -> ListPage {
+        var page = try await store.list(request, in: table)
+        page.clock = clock
+        return page
+    }
+
+    func clock(of table: Table) async throws -> TableClock {
+        clocks.withLock { $0 += 1 }
+        if let clock { return clock }
+        return try await store.clock(of: table)
+    }
+
+    func changes(_ request: ChangeRequest, in table: Table) async throws -> ChangePage {
+        var page = try await store.changes(request, in: table)
+        if let clock { page.clock = clock }
+        return page
+    }
+
+    func prepare(
+        _ tables: [TableDefinition],
+        filtered: Set<String>,
+        isComplete: Bool
+    ) async throws -> [TableDefinition] {
+        try await store.prepare(tables, filtered: filtered, isComplete: isComplete)
+    }
+
+    func digest(_ request: DigestRequest, in table: Table) async throws -> TableDigest {
+        try await store.digest(request, in: table)
+    }
+
+    func read(
+        _ id: String,
+        view: QueryExpression?,
+        in table: Table,
+        room: RowRoom?
+    ) async throws -> StoredRow? {
+        try await store.read(id, view: view, in: table, room: room)
+    }
+
+    func image(_ id: String, view: QueryExpression?, in table: Table) async throws -> RowImage? {
+        try await store.image(id, view: view, in: table)
+    }
+
+    func write(_ batch: WriteBatch) async throws -> [GroupOutcome] {
+        try await store.write(batch)
+    }
+
+    func isNew(_ key: RepeatKey) async throws -> Bool { try await store.isNew(key) }
+
+    func epoch() async throws -> String { try await store.epoch() }
+
+    func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws {
+        try await store.watch(report)
+    }
+
+    func checkWritable() async throws { try await store.checkWritable() }
+
+    var writeQueueLength: Int { store.writeQueueLength }
+
+    var logBytes: Int { store.logBytes }
+
+    func sizes() async throws -> [StoreSize] { try await store.sizes() }
+
+    func stop() async { await store.stop() }
+}

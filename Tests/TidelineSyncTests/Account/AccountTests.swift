@@ -1,0 +1,228 @@
+// Accounts: operations belong to the account that made them, and so do the positions of pulls
+// (guarantee 10).
+
+import Foundation
+import Synchronization
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestKit
+
+@Suite struct AccountTests {
+    private let transport = ScriptedTransport()
+    private let signIn = SignIn("anna")
+    private let store = MemoryStore()
+
+    private func device() async throws -> Device {
+        try await Device(
+            transport,
+            store: store,
+            authentication: signIn,
+            generation: .datasync
+        )
+    }
+
+    @Test func sealed() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "anna's"))
+        signIn.change(to: nil)
+        try await device.todos().insert(Todo(id: "b", text: "nobody's"))
+        let accounts = try await device.context.pendingOperations().map(\.account)
+        #expect(accounts == ["anna", nil])
+    }
+
+    @Test func otherAccountCannotPush() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "anna's"))
+        signIn.change(to: "ben")
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.isEmpty)
+        try await device.todos().insert(Todo(id: "b", text: "ben's"))
+        transport.add(.json(201, serverRow("b", 1, text: "ben's")))
+        #expect(try await device.context.push().completed == 1)
+        #expect(transport.sent.map(\.bearer) == ["Bearer ben-token-1"])
+        #expect(try await device.queue() == ["insert a"])
+        signIn.change(to: "anna")
+        transport.add(.json(201, serverRow("a", 1, text: "anna's")))
+        #expect(try await device.context.push().completed == 1)
+        #expect(transport.sent.last?.bearer == "Bearer anna-token-1")
+    }
+
+    /// Signing out parks: nothing is sent, and the push says why.
+    @Test func signedOutNothingIsSent() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "anna's"))
+        signIn.change(to: nil)
+        let error = try #require(try await device.push())
+        #expect(error.status == .unauthorized)
+        #expect(error.description.contains("Nobody is signed in"))
+        #expect(transport.sent.isEmpty)
+        // What everybody may read is read all the same.
+        transport.add(page([serverRow("b", 1)]))
+        #expect(try await device.todos().pull(queryID: nil).applied == 1)
+        #expect(transport.sent.map(\.bearer) == [nil])
+    }
+
+    @Test func aRowWithAnothersChangesStays() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "anna's"))
+        signIn.change(to: "ben")
+        for call in [
+            { try await device.todos().update(id: "a") { $0.text = "ben's" } },
+            { try await device.todos().delete(id: "a") },
+            { try await device.todos().update(Todo(id: "a", text: "ben's")) },
+        ] as [@Sendable () async throws -> Void] {
+            #expect(await code(call) == .otherAccount)
+        }
+        #expect(try await device.todos().read(id: "a")?.text == "anna's")
+        #expect(try await device.queue() == ["insert a"])
+    }
+
+    @Test func anothersErrorsAreNotShown() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "anna's"))
+        transport.add(.json(403, #"{"error":"No."}"#))
+        let error = try #require(try await device.push()?.errors.first)
+        signIn.change(to: "ben")
+        #expect(try await device.context.operationErrors().isEmpty)
+        #expect(try await device.push() == nil)
+        #expect(await code { try await error.cancelOperationAndDiscardItem() } == .otherAccount)
+        signIn.change(to: "anna")
+        #expect(try await device.context.operationErrors().count == 1)
+        try await error.cancelOperationAndDiscardItem()
+        #expect(try await device.queue() == [])
+    }
+
+    @Test func adopt() async throws {
+        signIn.change(to: nil)
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "nobody's"))
+        #expect(await code { try await device.context.adopt() } == .unauthorized)
+        signIn.change(to: "anna")
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.isEmpty)
+        #expect(try await device.context.adopt(anonymousWork: true) == 1)
+        #expect(try await device.context.adopt(anonymousWork: true) == 0)
+        transport.add(.json(201, serverRow("a", 1, text: "nobody's")))
+        #expect(try await device.context.push().completed == 1)
+        #expect(transport.sent.map(\.bearer) == ["Bearer anna-token-1"])
+    }
+
+    @Test func anonymousWorkIsDropped() async throws {
+        signIn.change(to: nil)
+        let device = try await device()
+        try await device.seed([localRow("a", 1, text: "server")])
+        try await device.todos().update(id: "a") { $0.text = "nobody's" }
+        try await device.todos().insert(Todo(id: "b", text: "nobody's"))
+        signIn.change(to: "anna")
+        try await device.todos().insert(Todo(id: "c", text: "anna's"))
+        #expect(try await device.context.adopt(anonymousWork: false) == 2)
+        #expect(try await device.queue() == ["insert c"])
+        #expect(try await device.todos().read(id: "a")?.text == "server")
+        #expect(try await device.todos().read(id: "b") == nil)
+    }
+
+    /// Somebody else signs in while a push runs: nothing goes out under the wrong token.
+    @Test func anAccountThatChangesEndsThePush() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "anna's"))
+        try await device.todos().insert(Todo(id: "b", text: "anna's"))
+        let signIn = signIn
+        transport.add(
+            .run { _ in
+                signIn.change(to: "ben")
+                return .json(201, serverRow("a", 1, text: "anna's"))
+            }
+        )
+        let error = try #require(try await device.push())
+        #expect(error.status == .unauthorized)
+        #expect((error.cause as? SyncError)?.code == .otherAccount)
+        #expect(transport.sent.count == 1)
+        signIn.change(to: "anna")
+        #expect(try await device.queue() == ["insert b attempted"])
+    }
+
+    /// Each account reads from where it was itself, and what one may not see any more leaves nobody
+    /// else's queries.
+    @Test func cursorsApart() async throws {
+        let device = try await device()
+        let todos = try device.todos()
+        transport.add(page([serverRow("a", 1), serverRow("b", 1)]))
+        try await todos.pull(queryID: "all")
+        signIn.change(to: "ben")
+        transport.add(page([serverRow("b", 1), serverRow("c", 3)]))
+        try await todos.pull(queryID: "all")
+        #expect(!transport.sent[1].query.contains("updatedAt ge"))
+        #expect(transport.sent[1].bearer == "Bearer ben-token-1")
+        #expect(try await todos.read(sortedBy: [.ascending(\.id)]).map(\.id) == ["a", "b", "c"])
+        signIn.change(to: "anna")
+        transport.add(page([]))
+        try await todos.pull(queryID: "all")
+        #expect(transport.sent[2].query.contains("updatedAt ge"))
+        #expect(transport.sent[2].query.contains(stamp(1)))
+    }
+
+    /// A pull of everything removes what the account cannot see, but for what another one's query
+    /// holds: its position is behind those rows.
+    @Test func aPullOfEverythingLeavesAnothersRows() async throws {
+        let device = try await device()
+        let todos = try device.todos()
+        transport.add(page([serverRow("a", 1)]))
+        try await todos.pull(queryID: "all")
+        signIn.change(to: "ben")
+        transport.add(page([serverRow("b", 1)]), page([]))
+        try await todos.pull(queryID: nil)
+        #expect(try await todos.count() == 2)
+        try await todos.pull(queryID: nil)
+        #expect(try await todos.read().map(\.id) == ["a"])
+    }
+
+    /// A purge by force drops the work of whoever is signed in, and nobody else's.
+    @Test func aPurgeLeavesAnothersWork() async throws {
+        let device = try await device()
+        let todos = try device.todos()
+        try await device.seed([localRow("c", 1)])
+        try await todos.insert(Todo(id: "a", text: "anna's"))
+        signIn.change(to: "ben")
+        try await todos.insert(Todo(id: "b", text: "ben's"))
+        #expect(await code { try await todos.purge() } == .pendingOperations)
+        try await todos.purge(force: true)
+        #expect(try await todos.read().map(\.id) == ["a"])
+        #expect(try await device.queue() == ["insert a"])
+        try await todos.purge()
+    }
+
+    @Test func purgeAccount() async throws {
+        let device = try await device()
+        let todos = try device.todos()
+        transport.add(page([serverRow("a", 1), serverRow("b", 1)]))
+        try await todos.pull(queryID: "all")
+        signIn.change(to: "ben")
+        transport.add(page([serverRow("b", 1), serverRow("c", 3)]))
+        try await todos.pull(queryID: "all")
+        try await todos.insert(Todo(id: "d", text: "ben's"))
+        signIn.change(to: "anna")
+        try await todos.update(id: "a") { $0.text = "anna's" }
+        signIn.change(to: "ben")
+        let isRefused = await code { try await device.context.purge(account: "anna") }
+        #expect(isRefused == .pendingOperations)
+        #expect(try await todos.count() == 4)
+        try await device.context.purge(account: "anna", force: true)
+        #expect(try await todos.read(sortedBy: [.ascending(\.id)]).map(\.id) == ["b", "c", "d"])
+        #expect(try await device.queue() == ["insert d"])
+        // She reads from the start when she comes back.
+        signIn.change(to: "anna")
+        transport.add(page([]))
+        try await todos.pull(queryID: "all")
+        #expect(!(transport.sent.last?.query.contains("updatedAt ge") ?? true))
+    }
+
+    /// An app without authentication is as it was: its operations belong to nobody, and are sent.
+    @Test func withoutAuthenticationNothingChanges() async throws {
+        let device = try await Device(transport, store: store)
+        try await device.todos().insert(Todo(id: "a", text: "mine"))
+        transport.add(.json(201, serverRow("a", 1, text: "mine")))
+        #expect(try await device.push() == nil)
+        #expect(await code { try await device.context.adopt() } == .unauthorized)
+    }
+}

@@ -1,0 +1,285 @@
+// The conflict policy `merge` through the whole client: who has which column of a row that two
+// devices changed.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineServerCore
+import TidelineTestKit
+
+@Suite struct MergePolicyTests {
+    private let transport = ScriptedTransport()
+
+    private func device(_ policy: ConflictPolicy = .merge) async throws -> Device {
+        let device = try await Device(transport, conflicts: policy)
+        try await device.seed([localRow("a", 1, text: "old", rank: 1)])
+        return device
+    }
+
+    @Test func columnsOfOneSideAreJoined() async throws {
+        let device = try await device()
+        try await device.todos().update(id: "a") { $0.rank = 7 }
+        transport.add(
+            .json(412, serverRow("a", 2, text: "theirs", rank: 1)),
+            .json(200, serverRow("a", 3, text: "theirs", rank: 7))
+        )
+        #expect(try await device.push() == nil)
+        #expect(transport.sent[1].description == "PATCH /tables/Todo/a \"v2\" {\"rank\":7}")
+        #expect(try await device.rows() == [localRow("a", 3, text: "theirs", rank: 7)])
+        #expect(try await device.queue() == [])
+    }
+
+    /// What the server has already is not sent: both changed the column to the same value.
+    @Test func whatBothDidIsDone() async throws {
+        let device = try await device()
+        try await device.todos().update(id: "a") { ($0.rank, $0.text) = (7, "both") }
+        transport.add(
+            .json(412, serverRow("a", 2, text: "both", rank: 1)),
+            .json(200, serverRow("a", 3, text: "both", rank: 7))
+        )
+        #expect(try await device.push() == nil)
+        #expect(transport.sent[1].description == "PATCH /tables/Todo/a \"v2\" {\"rank\":7}")
+    }
+
+    @Test func contestedColumnsAreNamed() async throws {
+        let device = try await device()
+        try await device.todos().update(id: "a") { ($0.rank, $0.text) = (7, "mine") }
+        transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 1)))
+        let error = try #require(try await device.push()?.errors.first)
+        #expect(error.message.contains("of the same columns: text."))
+        #expect(!error.message.contains("mine") && !error.message.contains("theirs"))
+        #expect(error.base == localRow("a", 1, text: "old", rank: 1))
+        #expect(error.differingColumns == ["text", "rank"])
+        #expect(try await device.queue() == ["update a attempted parked"])
+        try await error.updateOperationAndRetry(with: Todo(id: "a", text: "settled", rank: 7))
+        transport.add(.json(200, serverRow("a", 3, text: "settled", rank: 7)))
+        #expect(try await device.push() == nil)
+        #expect(transport.sent[1].ifMatch == "\"v2\"")
+    }
+
+    /// Base and columns are those of the store, also for the app's next run.
+    @Test func anErrorOfAnEarlierRunShowsTheBase() async throws {
+        let device = try await device(.fail)
+        try await device.todos().update(id: "a") { $0.rank = 7 }
+        transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 1)))
+        _ = try await device.push()
+        let again = try await Device(transport, store: device.store)
+        let error = try #require(try await again.context.operationErrors().first)
+        #expect(error.base == localRow("a", 1, text: "old", rank: 1))
+        #expect(error.item?["rank"] == 7)
+        #expect(error.differingColumns == ["text", "rank"])
+    }
+
+    @Test func rulesDecide() async throws {
+        let device = try await device(.merge(["rank": .max, "text": .append]))
+        try await device.todos().update(id: "a") { ($0.rank, $0.text) = (3, "old, mine") }
+        transport.add(
+            .json(412, serverRow("a", 2, text: "old, theirs", rank: 9)),
+            .json(200, serverRow("a", 3, text: "old, theirs, mine", rank: 9))
+        )
+        #expect(try await device.push() == nil)
+        let sent = #"PATCH /tables/Todo/a "v2" {"text":"old, theirs, mine"}"#
+        #expect(transport.sent[1].description == sent)
+        let row = localRow("a", 3, text: "old, theirs, mine", rank: 9)
+        #expect(try await device.rows() == [row])
+    }
+
+    /// Nothing is left to be sent where the rules take the server's side.
+    @Test func aMergeThatIsTheServersRowIsDone() async throws {
+        let device = try await device(.merge(["rank": .max]))
+        try await device.todos().update(id: "a") { $0.rank = 3 }
+        transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 9)))
+        #expect(try await device.context.push().completed == 1)
+        #expect(try await device.rows() == [localRow("a", 2, text: "theirs", rank: 9)])
+    }
+
+    /// A closure that gives what no table holds makes a conflict.
+    @Test func aValueThatDoesNotFitIsAConflict() async throws {
+        let device = try await device(.merge(["text": .custom { _, _, _ in "\0" }]))
+        try await device.todos().update(id: "a") { $0.text = "mine" }
+        transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 1)))
+        #expect(try await device.push()?.errors.count == 1)
+    }
+
+    /// Guarantee 7, in the merged row too.
+    @Test func editsDuringTheMergeStay() async throws {
+        let device = try await device()
+        let todos = try device.todos()
+        try await todos.update(id: "a") { $0.rank = 7 }
+        transport.add(
+            .run { _ in
+                try await todos.update(id: "a") { ($0.rank, $0.complete) = (8, true) }
+                return .json(412, serverRow("a", 2, text: "theirs", rank: 1))
+            },
+            .json(200, serverRow("a", 3, text: "theirs", rank: 8))
+        )
+        #expect(try await device.push() == nil)
+        #expect(transport.sent[1].ifMatch == "\"v2\"")
+        #expect(transport.sent[1].body == #"{"complete":true,"rank":8}"#)
+        #expect(try await device.queue() == [])
+    }
+
+    @Test func aDeleteDuringTheMergeIsSent() async throws {
+        let device = try await device()
+        let todos = try device.todos()
+        try await todos.update(id: "a") { $0.rank = 7 }
+        transport.add(
+            .run { _ in
+                try await todos.delete(id: "a")
+                return .json(412, serverRow("a", 2, text: "theirs", rank: 1))
+            },
+            .status(204)
+        )
+        #expect(try await device.push() == nil)
+        #expect(transport.sent[1].description == "DELETE /tables/Todo/a \"v2\" -")
+        #expect(try await device.rows() == [])
+    }
+
+    @Test func deleteAgainstEditParksBothWays() async throws {
+        let device = try await device()
+        try await device.seed([localRow("b", 1)])
+        try await device.todos().update(id: "a") { $0.rank = 7 }
+        try await device.todos().delete(id: "b")
+        transport.add(
+            .json(410, serverRow("a", 2, deleted: true)),
+            .json(412, serverRow("b", 2, text: "theirs"))
+        )
+        let errors = try #require(try await device.push()).errors
+        #expect(errors.map(\.itemID) == ["a", "b"])
+        #expect(errors[0].serverCopy == .deleted)
+        #expect(errors[1].serverItem?["text"] == "theirs")
+    }
+
+    @Test func insertMeetsInsert() async throws {
+        let device = try await device(.merge(["text": .union]))
+        try await device.todos().insert(Todo(id: "b", text: "mine", rank: 4))
+        transport.add(
+            .json(409, serverRow("b", 1, text: "theirs", rank: 4)),
+            .json(200, serverRow("b", 2, text: "theirs\\nmine", rank: 4))
+        )
+        #expect(try await device.push() == nil)
+        let sent = #"PATCH /tables/Todo/b "v1" {"text":"theirs\nmine"}"#
+        #expect(transport.sent[1].description == sent)
+    }
+
+    @Test func insertsWithoutARuleAreAConflict() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "b", text: "mine"))
+        transport.add(.json(409, serverRow("b", 1, text: "theirs")))
+        let error = try #require(try await device.push()?.errors.first)
+        #expect(error.base == nil)
+        #expect(error.differingColumns == ["text"])
+    }
+
+    /// The state that the edit began at is not kept: merging by another one would invent edits.
+    @Test func olderCopyIsNoBase() async throws {
+        let device = try await device()
+        var screen = try #require(try await device.todos().read(id: "a"))
+        transport.add(page([serverRow("a", 2, text: "new", rank: 2)]))
+        try await device.todos().pull(queryID: nil)
+        screen.complete = true
+        try await device.todos().update(screen)
+        transport.add(.json(412, serverRow("a", 2, text: "new", rank: 2)))
+        let error = try #require(try await device.push()?.errors.first)
+        #expect(error.base == nil)
+        #expect(error.serverItem?["text"] == "new")
+    }
+
+    /// The first attempt may have arrived, and somebody may have taken it back since.
+    @Test func anUnknownOutcomeIsNotMerged() async throws {
+        let device = try await device()
+        try await device.todos().update(id: "a") { $0.rank = 7 }
+        transport.add(.lost)
+        #expect(try await device.push()?.status == .networkFailure)
+        transport.add(.json(412, serverRow("a", 3, text: "theirs", rank: 1)))
+        #expect(try await device.push()?.errors.count == 1)
+    }
+
+    /// A server that knows repeats would have told.
+    @Test func aServerThatKnowsRepeatsTellsTheOutcome() async throws {
+        let device = try await device()
+        try await device.todos().update(id: "a") { $0.rank = 7 }
+        transport.add(.lost)
+        #expect(try await device.push()?.status == .networkFailure)
+        let answer = serverRow("a", 3, text: "theirs", rank: 1)
+        transport.add(
+            .json(412, answer, ["Repeatability-Result": "accepted"]),
+            .json(200, serverRow("a", 4, text: "theirs", rank: 7))
+        )
+        #expect(try await device.push() == nil)
+    }
+
+    @Test func itGivesUpInTheEnd() async throws {
+        let device = try await device()
+        try await device.todos().update(id: "a") { $0.rank = 7 }
+        for version in 2..<20 {
+            transport.add(.json(412, serverRow("a", version, text: "\(version)", rank: 1)))
+        }
+        #expect(try await device.push()?.status == .operationErrors)
+        #expect(transport.sent.count == 9)
+    }
+
+    @Test func aRuleOfNoColumnIsRefused() async throws {
+        let client = SyncClient(endpoint: Device.endpoint, transport: transport)
+        let error = await #expect(throws: SyncError.self) {
+            try await client.syncContext.initialize(
+                store: MemoryStore(),
+                tables: [Todo.self],
+                tableConflicts: ["todo": .merge(["rang": .max, "rank": .max])]
+            )
+        }
+        #expect(error?.code == .invalidModel)
+        #expect(error?.message.contains("rang.") == true)
+    }
+
+    /// Server and client merge by one piece of code: whoever does it, the row is the same, and so is
+    /// what cannot be merged.
+    @Test(arguments: UInt64(0)..<60)
+    func agreesWithTheServersMerge(seed: UInt64) async throws {
+        var results: [[String]] = []
+        for rule in [ConflictRule.merge, .reject] {
+            var draw = SeededGenerator(seed: seed)
+            let server = try await InProcessServer(
+                tables: [
+                    TableDefinition(
+                        "Todo",
+                        columns: [
+                            ColumnDefinition("text", .string),
+                            ColumnDefinition("complete", .boolean),
+                            ColumnDefinition("rank", .integer),
+                        ],
+                        conflict: rule
+                    )
+                ]
+            )
+            var devices: [Device] = []
+            for _ in 0..<2 {
+                devices.append(
+                    try await Device(server.transport, conflicts: .merge, tables: [Todo.self])
+                )
+            }
+            try await devices[0].todos().insert(Todo(id: "a", text: "x", rank: 1))
+            try await devices[0].context.push()
+            try await devices[1].todos().pull(queryID: "all")
+            for device in devices {
+                let (text, rank) = (draw.chance(50), draw.chance(50))
+                let (complete, same) = (draw.chance(50), draw.chance(30))
+                let name = same ? "both" : "\(draw.next())"
+                try await device.todos().update(id: "a") { todo in
+                    if text { todo.text = name }
+                    if rank { todo.rank = same ? nil : Int(name.prefix(3)) }
+                    if complete { todo.complete = true }
+                }
+            }
+            _ = try await devices[0].push()
+            let isContested = try await devices[1].push() != nil
+            let truth = try await devices[0].client.table(Todo.self).read(id: "a")
+            let row = try #require(truth)
+            results.append(
+                ["\(isContested)", row.text, "\(row.complete)", "\(row.rank ?? -1)"]
+            )
+        }
+        #expect(results[0] == results[1])
+    }
+}

@@ -1,0 +1,96 @@
+// The log: what it is told of a sync, and what it is never told.
+
+import Foundation
+import Synchronization
+import Testing
+import Tideline
+import TidelineCore
+
+@Suite struct LogTests {
+    private final class Recorder: SyncLog {
+        struct Entry: Sendable {
+            var level: SyncLogLevel
+            var message: String
+            var metadata: [String: String]
+        }
+
+        private let state = Mutex<[Entry]>([])
+
+        var entries: [Entry] { state.withLock { $0 } }
+
+        func log(level: SyncLogLevel, message: StaticString, metadata: [String: String]) {
+            let entry = Entry(level: level, message: "\(message)", metadata: metadata)
+            state.withLock { $0.append(entry) }
+        }
+    }
+
+    private struct SignedIn: Authentication {
+        let accountID: String? = "somebody"
+
+        func token(refreshing: Bool) async throws -> String { "token-of-somebody" }
+    }
+
+    private func client(_ transport: ScriptedTransport, _ log: Recorder) async throws -> SyncClient
+    {
+        let client = SyncClient(
+            endpoint: Device.endpoint,
+            transport: transport,
+            authentication: SignedIn(),
+            log: log,
+            environment: Waits().environment
+        )
+        try await client.syncContext.initialize(
+            store: SQLiteStore(path: ":memory:", inline: true),
+            tables: [Todo.self]
+        )
+        return client
+    }
+
+    @Test func aSyncIsToldAndNothingOfItsContents() async throws {
+        let log = Recorder()
+        let transport = ScriptedTransport([
+            .json(201, serverRow("a", 1, text: "contents")), .json(422, #"{"error":"contents"}"#),
+            page([serverRow("c", 2, text: "contents")]), .status(403),
+        ])
+        let client = try await client(transport, log)
+        let todos = try client.syncTable(Todo.self)
+        try await todos.insert(Todo(id: "a", text: "contents"))
+        try await todos.insert(Todo(id: "b", text: "contents"))
+        await #expect(throws: PushError.self) { try await client.syncContext.push() }
+        try await todos.pull(queryID: "all", where: { $0.text == "contents" })
+        await #expect(throws: SyncError.self) { try await todos.pull(queryID: nil) }
+
+        let entries = log.entries
+        let told = entries.filter { $0.level > .trace }.map { "\($0.level): \($0.message)" }
+        #expect(told.contains("debug: A push begins."))
+        #expect(told.contains("warning: An operation waits for the app."))
+        #expect(told.contains("debug: A pull ended."))
+        #expect(told.last == "warning: A pull failed.")
+        let parked = try #require(entries.first { $0.level == .warning })
+        #expect(parked.metadata == ["table": "Todo", "id": "b", "operation": "insert"])
+        #expect(entries.last?.metadata["code"] == "forbidden")
+        let requests = entries.filter { $0.message == "The server answered a request." }
+        #expect(requests.contains { $0.metadata["path"] == "/tables/Todo" })
+        #expect(requests.contains { $0.metadata["outcome"] == "422" })
+        for secret in ["contents", "token-of-somebody"] {
+            #expect(!entries.contains { "\($0)".contains(secret) })
+        }
+    }
+
+    @Test func aPushWithoutNetworkIsNoAlarm() async throws {
+        let log = Recorder()
+        let client = try await client(ScriptedTransport([.lost]), log)
+        try await client.syncTable(Todo.self).insert(Todo(id: "a"))
+        await #expect(throws: PushError.self) { try await client.syncContext.push() }
+        #expect(log.entries.allSatisfy { $0.level <= .info })
+        let early = try #require(log.entries.first { $0.level == .info })
+        #expect(early.metadata == ["reason": "network", "completed": "0"])
+        #expect(log.entries.contains { $0.message == "A request had no answer." })
+    }
+
+    @Test func levelsAreThoseOfSwiftLog() {
+        let names = ["trace", "debug", "info", "notice", "warning", "error", "critical"]
+        #expect(SyncLogLevel.allCases.map(\.rawValue) == names)
+        #expect(SyncLogLevel.allCases.sorted() == SyncLogLevel.allCases)
+    }
+}

@@ -1,0 +1,73 @@
+// BatchTap: looks at the batches on their way to a server, and loses or refuses some.
+
+import Foundation
+import Synchronization
+import Tideline
+import TidelineCore
+
+/// Passes requests on; what happens to batches comes from a list.
+final class BatchTap: Transport {
+    enum Fate: Sendable {
+        case deliver
+        case dropRequest
+        case dropAnswer
+        case answer(Int)
+        /// Something that happens before the batch is delivered.
+        case first(@Sendable () async throws -> Void)
+    }
+
+    private let inner: any Transport
+    private let state: Mutex<(fates: [Fate], bodies: [String], singles: [String])>
+
+    init(_ inner: any Transport, _ fates: [Fate] = []) {
+        self.inner = inner
+        state = Mutex((fates, [], []))
+    }
+
+    /// The bodies of the batches.
+    var bodies: [String] { state.withLock { $0.bodies } }
+
+    /// The single writes, by method and path.
+    var singles: [String] { state.withLock { $0.singles } }
+
+    /// The names of the groups of each batch, in the order of its requests; `-` without one.
+    var groups: [[String]] {
+        bodies.map { body in
+            let json = try? JSONSerialization.jsonObject(with: Data(body.utf8)) as? [String: Any]
+            let requests = json?["requests"] as? [[String: Any]] ?? []
+            return requests.map { $0["atomicityGroup"] as? String ?? "-" }
+        }
+    }
+
+    func add(_ fates: Fate...) { state.withLock { $0.fates += fates } }
+
+    func send(_ request: TransportRequest) async throws -> TransportResponse {
+        guard request.url.path().hasSuffix("/$batch") else {
+            if request.method != "GET" {
+                state.withLock { $0.singles.append("\(request.method) \(request.url.path())") }
+            }
+            return try await inner.send(request)
+        }
+        let fate = state.withLock { state in
+            state.bodies.append(String(decoding: request.body ?? [], as: UTF8.self))
+            return state.fates.isEmpty ? .deliver : state.fates.removeFirst()
+        }
+        switch fate {
+        case .deliver: return try await inner.send(request)
+        case .dropRequest: throw Self.lost
+        case .dropAnswer:
+            _ = try await inner.send(request)
+            throw Self.lost
+        case .answer(let status): return TransportResponse(status: status)
+        case .first(let body):
+            try await body()
+            return try await inner.send(request)
+        }
+    }
+
+    private static let lost = TransportError(
+        .connectionLost,
+        "Lost.",
+        outcomeIsUnknown: true
+    )
+}

@@ -1,0 +1,128 @@
+// The forms that take a whole Query or one id, and opening a client in one step.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestKit
+
+@Suite(.timeLimit(.minutes(10))) struct QueryFormsTests {
+    private let transport = ScriptedTransport()
+
+    private struct Measured: SyncRecord {
+        static let tableName = "Todo"
+        var id = ""
+        var text = ""
+        var isLong: Bool { text.count > 3 }
+    }
+
+    @Test func aQueryIsObserved() async throws {
+        let device = try await Device(transport)
+        let todos = try device.todos()
+        let query = try Query<Todo>(where: { $0.rank > 1 })
+            .sorted(by: .descending(\.rank)).limited(to: 2)
+        var lists = todos.observe(query).makeAsyncIterator()
+        #expect(try await lists.next()?.isEmpty == true)
+        try await todos.insert([1, 2, 3, 4].map { (rank: Int) in Todo(id: "\(rank)", rank: rank) })
+        #expect(try await lists.next()?.map(\.id) == ["4", "3"])
+    }
+
+    @Test func oneRecordIsObserved() async throws {
+        let device = try await Device(transport)
+        let todos = try device.todos()
+        var states = todos.observe(id: "a").makeAsyncIterator()
+        #expect(try await states.next() == .some(nil))
+        try await todos.insert(Todo(id: "b"))
+        try await todos.insert(Todo(id: "a", text: "one"))
+        #expect(try await states.next()??.text == "one")
+        try await todos.update(id: "b") { $0.text = "other" }
+        try await todos.update(id: "a") { $0.text = "two" }
+        #expect(try await states.next()??.text == "two")
+        try await todos.delete(id: "a")
+        #expect(try await states.next() == .some(nil))
+    }
+
+    @Test func countsAreObserved() async throws {
+        let device = try await Device(transport)
+        let todos = try device.todos()
+        let rows = try device.client.syncTable(named: "Todo")
+        var all = todos.observeCount().makeAsyncIterator()
+        var open = todos.observeCount(where: { !$0.complete }).makeAsyncIterator()
+        var done = todos.observeCount(where: #Predicate { $0.complete }).makeAsyncIterator()
+        var untyped = rows.observeCount(where: { $0["complete"] == true }).makeAsyncIterator()
+        #expect(try await all.next() == 0)
+        #expect(try await open.next() == 0)
+        #expect(try await done.next() == 0)
+        #expect(try await untyped.next() == 0)
+        try await todos.insert([Todo(id: "a"), Todo(id: "b", complete: true)])
+        try await todos.update(id: "a") { $0.text = "no other number" }
+        try await todos.insert([Todo(id: "c"), Todo(id: "d")])
+        var (last, lastOpen) = (0, 0)
+        while last < 4, let next = try await all.next() {
+            #expect(next > last)
+            last = next
+        }
+        while lastOpen < 3, let next = try await open.next() { lastOpen = next }
+        #expect(try await done.next() == 1)
+        #expect(try await untyped.next() == 1)
+    }
+
+    /// A filter that cannot be made is told by the sequence.
+    @Test func aCountThatCannotBeMadeThrows() async throws {
+        let device = try await Device(transport, tables: [Measured.self])
+        let table = try device.client.syncTable(Measured.self)
+        var counts = table.observeCount(where: { $0.isLong }).makeAsyncIterator()
+        await #expect(throws: SyncError.self) { try await counts.next() }
+    }
+
+    @Test func descriptorsOrderWhatIsObserved() async throws {
+        let device = try await Device(transport)
+        let todos = try device.todos()
+        try await todos.insert([Todo(id: "a", text: "x"), Todo(id: "b", text: "y")])
+        let order = [SortDescriptor(\Todo.text, order: .reverse)]
+        var lists = todos.observe(sortedBy: order, limit: 1).makeAsyncIterator()
+        #expect(try await lists.next()?.map(\.id) == ["b"])
+    }
+
+    @Test func aQueryIsPurged() async throws {
+        let device = try await Device(transport)
+        let todos = try device.todos()
+        try await device.seed([localRow("a", 1, rank: 1), localRow("b", 1, rank: 2)])
+        let low = try Query<Todo>(where: { $0.rank == 1 })
+        for query in [low.limited(to: 1), try low.sorted(by: .ascending(\.text))] {
+            #expect(await code { try await todos.purge(query) } == .unsupportedQuery)
+        }
+        try await todos.purge(low)
+        #expect(try await todos.read().map(\.id) == ["b"])
+    }
+
+    @Test func caughtUpTakesEveryForm() async throws {
+        let device = try await Device(transport)
+        let rows = try device.client.syncTable(named: "Todo")
+        transport.add(page([serverRow("a", 1)]), page([]))
+        try await rows.caughtUp(queryID: nil, where: { $0["complete"] == false })
+        try await device.todos().caughtUp(queryID: nil, where: #Predicate { $0.complete })
+        #expect(transport.sent[0].query.contains("complete eq false"))
+        #expect(transport.sent[1].query.contains("complete"))
+    }
+
+    @Test func openIsOneStep() async throws {
+        let client = try await SyncClient.open(
+            endpoint: Device.endpoint,
+            store: MemoryStore(),
+            tables: [Todo.self],
+            transport: transport
+        )
+        try await client.syncTable(Todo.self).insert(Todo(id: "a"))
+        #expect(try await client.syncContext.pendingOperationCount == 1)
+        let broken = await code {
+            _ = try await SyncClient.open(
+                endpoint: Device.endpoint,
+                store: MemoryStore(),
+                tables: [Todo.self],
+                tableConflicts: ["missing": .serverWins]
+            )
+        }
+        #expect(broken == .unknownTable)
+    }
+}

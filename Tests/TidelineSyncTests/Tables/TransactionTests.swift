@@ -1,0 +1,149 @@
+// Transactions of an app: several changes as one on the device.
+
+import Foundation
+import Synchronization
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestKit
+
+@Suite struct TransactionTests {
+    private let transport = ScriptedTransport()
+
+    private struct Odd: Error {}
+
+    @Test(arguments: StoreKind.allCases)
+    func severalTables(kind: StoreKind) async throws {
+        try await withTemporaryFile { path in
+            let device = try await Device(transport, store: kind.stores(in: path)("one"))
+            let text = try await device.context.transaction { transaction in
+                let todos = try transaction.table(Todo.self)
+                let notes = try transaction.table(named: "note")
+                let todo = try todos.insert(Todo(id: "a", text: "todo"))
+                try notes.insert(["id": "n", "body": .string(todo.text)])
+                try todos.update(id: "a") { $0.rank = 4 }
+                #expect(try todos.read(where: { $0.rank == 4 }).map(\.id) == ["a"])
+                #expect(try todos.count() == 1)
+                #expect(try todos.count(where: { $0.complete }) == 0)
+                #expect(try notes.read(id: "n")?["body"] == "todo")
+                #expect(try notes.count(where: { $0["body"] == "other" }) == 0)
+                return todo.text
+            }
+            #expect(text == "todo")
+            #expect(try await device.queue() == ["insert a", "insert n"])
+            #expect(try await device.todos().read(id: "a")?.rank == 4)
+        }
+    }
+
+    /// What the app throws is passed on as it is, and nothing has happened.
+    @Test(arguments: StoreKind.allCases)
+    func allOrNothing(kind: StoreKind) async throws {
+        try await withTemporaryFile { path in
+            let device = try await Device(transport, store: kind.stores(in: path)("one"))
+            try await device.todos().insert(Todo(id: "b", text: "here"))
+            await #expect(throws: Odd.self) {
+                try await device.context.transaction { transaction in
+                    let todos = try transaction.table(Todo.self)
+                    try todos.insert(Todo(id: "a", text: "never"))
+                    try todos.update(id: "b") { $0.text = "never" }
+                    try todos.delete(id: "b")
+                    throw Odd()
+                }
+            }
+            let exists = await code {
+                try await device.context.transaction { transaction in
+                    let todos = try transaction.table(Todo.self)
+                    try todos.insert(Todo(id: "a", text: "never"))
+                    try todos.insert(Todo(id: "b", text: "never"))
+                }
+            }
+            #expect(exists == .alreadyExists)
+            #expect(try await device.todos().read().map(\.text) == ["here"])
+            #expect(try await device.queue() == ["insert b"])
+        }
+    }
+
+    @Test func endedTransactionThrows() async throws {
+        let device = try await Device(transport)
+        // Written once, by the closure that is awaited.
+        nonisolated(unsafe) var kept: TransactionTable<Todo>?
+        try await device.context.transaction { kept = try $0.table(Todo.self) }
+        let table = try #require(kept)
+        #expect(await code { _ = try table.insert(Todo(id: "a")) } == .transactionEnded)
+        #expect(await code { _ = try table.read(id: "a") } == .transactionEnded)
+        #expect(try await device.queue() == [])
+    }
+
+    @Test func unknownTablesAreNamed() async throws {
+        let device = try await Device(transport, tables: [Note.self])
+        let unknown = await code {
+            try await device.context.transaction { _ = try $0.table(Todo.self) }
+        }
+        #expect(unknown == .unknownTable)
+        let client = SyncClient(endpoint: Device.endpoint, transport: transport)
+        let closed = await code { try await client.syncContext.transaction { _ in } }
+        #expect(closed == .storeNotInitialized)
+    }
+
+    /// Listeners see one change, of all of it.
+    @Test func observersSeeTheWholeOfIt() async throws {
+        let device = try await Device(transport)
+        var lists = try device.todos().observe(sortedBy: [.ascending(\.id)]).makeAsyncIterator()
+        #expect(try await lists.next()?.count == 0)
+        try await device.context.transaction { transaction in
+            let todos = try transaction.table(Todo.self)
+            for id in ["a", "b", "c"] { try todos.insert(Todo(id: id)) }
+            try todos.delete(id: "b")
+        }
+        #expect(try await lists.next()?.map(\.id) == ["a", "c"])
+    }
+
+    /// A record that a transaction handed out is measured against like one of a read.
+    @Test func copiesThatWereHandedOutOverwriteNothing() async throws {
+        let device = try await Device(transport, tables: [Plain.self])
+        try await device.seed([localRow("a", 1, text: "old", rank: 1)])
+        let plain = try device.client.syncTable(Plain.self)
+        var screen = try await device.context.transaction { transaction in
+            try transaction.table(Plain.self).read().items[0]
+        }
+        transport.add(page([serverRow("a", 2, text: "new", rank: 2)]))
+        try await plain.pull(queryID: nil)
+        screen.complete = true
+        let result = try await plain.update(screen)
+        #expect(result == Plain(id: "a", text: "new", complete: true, rank: 2))
+    }
+
+    @Test func arraysAreOneTransaction() async throws {
+        let device = try await Device(transport)
+        let todos = try device.todos()
+        var items = try await todos.insert((1...4).map { Todo(id: "\($0)", text: "one") })
+        for index in items.indices { items[index].text = "two" }
+        #expect(try await todos.update(items).map(\.text) == ["two", "two", "two", "two"])
+        items.append(Todo(id: "missing"))
+        for index in items.indices { items[index].text = "three" }
+        let changed = items
+        #expect(await code { try await todos.update(changed) } == .notFound)
+        #expect(try await todos.read(where: { $0.text == "two" }).count == 4)
+        try await todos.delete(Array(changed.prefix(2)))
+        try await todos.delete(ids: ["3", "missing"])
+        #expect(try await todos.read().map(\.id) == ["4"])
+        #expect(try await device.queue() == ["insert 4"])
+        try await todos.delete([])
+        #expect(try await todos.insert([]).isEmpty)
+    }
+
+    /// In the order of the transaction, over all tables.
+    @Test func pushedInOrder() async throws {
+        let device = try await Device(transport)
+        try await device.context.transaction { transaction in
+            try transaction.table(Note.self).insert(Note(id: "n"))
+            try transaction.table(Todo.self).insert(Todo(id: "a"))
+        }
+        transport.add(
+            .json(201, #"{"id":"n","body":"","version":"v1"}"#),
+            .json(201, serverRow("a", 1, text: ""))
+        )
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.map(\.target) == ["/tables/Note", "/tables/Todo"])
+    }
+}

@@ -1,0 +1,80 @@
+// What the examples in doc comments of Sources/Tideline take for granted: scripts/docs compiles them
+// behind this file. Nothing of it runs.
+
+import Foundation
+import Tideline
+
+struct TodoItem: SyncRecord {
+    var id = UUID().uuidString.lowercased()
+    var text: String
+    var complete = false
+    var rank = 0
+    var state = ""
+    var priority = ""
+    var list: String?
+    var updatedAt: Date?
+}
+
+struct TodoList: SyncRecord {
+    var id = ""
+    var name: String
+}
+
+struct Session {
+    var userID: String
+    var token: String
+}
+
+struct SignedOut: Error {}
+
+func given<T>() -> T { preconditionFailure("Examples are compiled and never run.") }
+func show<T>(_ value: T) {}
+func signIn() async throws {}
+func renew(_ session: Session?) async throws -> Session { given() }
+
+let url: URL = given()
+let client: SyncClient = given()
+let store: SQLiteStore = given()
+let todos: SyncTable<TodoItem> = given()
+let rows: SyncTable<Row> = given()
+let milk: TodoItem = given()
+let row: Row = given()
+let lines: [String] = given()
+let all: [Row] = given()
+let query: TableQuery = given()
+let schema: TableSchema = given()
+
+// Stand-ins for SwiftUI. A body that says `return` is no builder's.
+
+@MainActor protocol View {
+    associatedtype Body: View
+    @ViewBuilder var body: Body { get }
+}
+
+extension Never: View {
+    var body: Never { return given() }
+}
+
+extension Optional: View where Wrapped: View {
+    var body: Never { return given() }
+}
+
+struct Text: View {
+    init(_ text: String) {}
+    var body: Never { return given() }
+}
+
+struct List<Data: RandomAccessCollection, Row: View>: View {
+    init(_ data: Data, @ViewBuilder row: @escaping (Data.Element) -> Row) {}
+    var body: Never { return given() }
+}
+
+@resultBuilder enum ViewBuilder {
+    static func buildBlock<Part: View>(_ part: Part) -> Part { part }
+    static func buildOptional<Part: View>(_ part: Part?) -> Part? { part }
+}
+
+@propertyWrapper @MainActor struct State<Value> {
+    var wrappedValue: Value
+    init(initialValue: Value) { wrappedValue = initialValue }
+}
