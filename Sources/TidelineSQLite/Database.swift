@@ -50,7 +50,7 @@ package final class Database: @unchecked Sendable {
         // Not in the designated phase any more: a throw below runs deinit, which closes.
         try execute("SELECT count(*) FROM sqlite_master")
         if mode == .readWrite {
-            let journal = try text("PRAGMA journal_mode = WAL")
+            let journal = try turnIntoWAL(busyMilliseconds)
             guard journal == "wal" || journal == "memory" else {
                 throw SQLiteError.unexpected(
                     "the file cannot have a write-ahead log; its journal mode stays \(journal)"
@@ -85,6 +85,24 @@ package final class Database: @unchecked Sendable {
     package func foldLog() throws {
         try execute("PRAGMA wal_checkpoint(TRUNCATE)")
     }
+
+    /// Turns the file into WAL mode; returns the mode that it has then.
+    ///
+    /// SQLite does not wait here for others, such as a process that opens the same file for the first time at the same
+    /// moment (`sqlite3BtreeSetVersion` asks for the lock while it holds one): so it is asked again.
+    private func turnIntoWAL(_ busyMilliseconds: Int32) throws -> String {
+        for _ in 0..<(busyMilliseconds / Self.busyStep) {
+            do {
+                return try text("PRAGMA journal_mode = WAL")
+            } catch let error as SQLiteError where error.isBusy {
+                sqlite3_sleep(Self.busyStep)
+            }
+        }
+        return try text("PRAGMA journal_mode = WAL")
+    }
+
+    /// Milliseconds until a lock is asked for again.
+    private static let busyStep: Int32 = 10
 
     /// The first column of the first row, as text.
     private func text(_ sql: String) throws -> String {

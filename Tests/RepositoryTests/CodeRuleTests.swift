@@ -31,6 +31,8 @@ struct CodeRuleTests {
             "Bounds the time that a caller waits for a look at a locked database.",
         "Sources/TidelineServerPostgres/Threads/Uptime.swift":
             "Bounds the time of statements, and how soon a database is looked at again.",
+        "Sources/TidelineTestKit/Postgres/ChildProgram.swift":
+            "Names the files that a program's output goes to.",
         "Sources/TidelineTestKit/Postgres/PostgresCluster.swift":
             "Names the temporary directory of a PostgreSQL, and waits until it answers.",
         "Sources/TidelineTestKit/Postgres/PostgresPooler.swift":

@@ -28,17 +28,27 @@ package enum ChildProgram {
         return try String(contentsOfFile: output, encoding: .utf8)
     }
 
-    /// A program that reads a pipe and is to end when the pipe does.
+    /// A script that reads a pipe and is to end when the pipe does.
     package final class Guarded: Sendable {
+        // What tests have open is theirs: a server that had their sockets would keep them.
+        private static let closing = """
+            for file in /dev/fd/*; do ((${file##*/} < 3)) || eval "exec ${file##*/}>&-"; done 2>/dev/null
+
+            """
         private let lifeline: Int32
 
         /// Starts one; it says nothing.
-        package init(_ command: [String]) throws {
+        ///
+        /// - Parameters:
+        ///   - script: What bash runs.
+        ///   - arguments: Its `$1` and following.
+        package init(script: String, _ arguments: [String]) throws {
             var ends: [Int32] = [0, 0]
             guard pipe(&ends) == 0 else { throw fault("pipe", errno) }
             lifeline = ends[1]
             _ = fcntl(lifeline, F_SETFD, FD_CLOEXEC)
             defer { close(ends[0]) }
+            let command = ["bash", "-c", Self.closing + script, "bash"] + arguments
             _ = try spawn(command, input: ends[0], output: "/dev/null", errors: "/dev/null")
         }
 
@@ -71,10 +81,6 @@ package enum ChildProgram {
             let mode = O_WRONLY | O_CREAT | O_TRUNC
             posix_spawn_file_actions_addopen(&actions, number, file, mode, 0o600)
         }
-        #if os(Linux)
-        // What tests have open is theirs: a server that had their sockets would keep them.
-        posix_spawn_file_actions_addclosefrom_np(&actions, 3)
-        #endif
         var arguments: [UnsafeMutablePointer<CChar>?] = command.map { strdup($0) } + [nil]
         let values = ProcessInfo.processInfo.environment.map { "\($0.key)=\($0.value)" }
         var environment: [UnsafeMutablePointer<CChar>?] = values.map { strdup($0) } + [nil]

@@ -112,7 +112,7 @@ package final class PostgresCluster: Sendable {
             done
             kill -QUIT "$server" 2>/dev/null; wait "$server"; rm -rf "$directory"
             """
-        let guardian = try ChildProgram.Guarded(["bash", "-c", script, "bash", directory] + server)
+        let guardian = try ChildProgram.Guarded(script: script, [directory] + server)
         lifeline.withLock { $0 = guardian }
     }
 

@@ -51,7 +51,7 @@ package final class PostgresPooler: Sendable {
             kill -KILL "$pooler"; wait "$pooler"
             """
         let pooler = cluster.asServer([program, directory + "/pool.ini"])
-        lifeline = try ChildProgram.Guarded(["bash", "-c", script, "bash", directory] + pooler)
+        lifeline = try ChildProgram.Guarded(script: script, [directory] + pooler)
         for _ in 0..<200 where !FileManager.default.fileExists(atPath: socket) {
             Thread.sleep(forTimeInterval: 0.05)
         }

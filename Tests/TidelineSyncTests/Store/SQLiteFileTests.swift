@@ -40,6 +40,19 @@ import TidelineSQLite
         }
     }
 
+    /// Programs that open one file for the first time together: SQLite waits for nobody there by itself.
+    @Test func aFileThatSomebodyElseIsMakingIsWaitedFor() async throws {
+        try await withTemporaryFile { path in
+            try Data().write(to: URL(filePath: path))
+            let other = try Database(path: path, mode: .existing)
+            try other.execute("BEGIN IMMEDIATE")
+            let opened = Task.detached { _ = try SQLiteStore(path: path) }
+            try await Task.sleep(for: .milliseconds(200))
+            try other.execute("ROLLBACK")
+            try await opened.value
+        }
+    }
+
     /// Databases of other programs, with a mark of their own or none.
     @Test(arguments: [
         "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)",
