@@ -68,8 +68,8 @@ package struct PushMachine: Sendable {
     private var closed: Set<RowKey> = []
     /// Rows with an entry that cannot be read.
     private var blocked: Set<RowKey> = []
-    /// Groups that were taken up again already.
-    private var heldGroups: Set<String> = []
+    /// Rows whose groups were taken up again already.
+    private var heldRows: Set<RowKey> = []
     /// Of the answers at hand: what is still to be asked, what failed, and why the push ends.
     private var looks: [(operation: QueuedOperation, look: PushLook)] = []
     /// The answers that did not tell enough, by their operations.
@@ -77,6 +77,9 @@ package struct PushMachine: Sendable {
     private var failures: [(operation: QueuedOperation, answer: PushAnswer)] = []
     private var stop: Stop?
     private var hasMoved = false
+    /// Whether operations wait for others of their rows, and whether anything has moved since.
+    private var isWaiting = false
+    private var hasMovedSince = false
     /// Whether operations were put behind the others and nothing has moved since.
     private var isProbing = false
     private var lostBatches = 0
@@ -99,8 +102,11 @@ package struct PushMachine: Sendable {
     private mutating func next() -> Action {
         if let stop { return finish(stop) }
         if first.isEmpty, isAtEnd {
-            guard !behind.isEmpty else { return finish(nil) }
-            return retryBehind()
+            guard behind.isEmpty else { return retryBehind() }
+            // What waited for others of its rows was passed over, and these may be done.
+            guard isWaiting, hasMovedSince else { return finish(nil) }
+            (isWaiting, hasMovedSince) = (false, false)
+            startOver()
         }
         let slice = PushSlice(
             first: Array(first.prefix(budget.rows)),
@@ -111,7 +117,7 @@ package struct PushMachine: Sendable {
             blocked: blocked,
             refused: refused,
             groups: budget.groups,
-            heldGroups: heldGroups
+            heldRows: heldRows
         )
         state = .preparing(slice)
         return .prepare(slice)
@@ -128,6 +134,8 @@ package struct PushMachine: Sendable {
             preconditionFailure("prepared(_:) while not preparing")
         }
         completed += slice.skipped
+        if slice.skipped > 0 { hasMovedSince = true }
+        if slice.isWaiting { isWaiting = true }
         if asked.after != nil {
             cursor = slice.after
             isAtEnd = slice.isAtEnd
@@ -178,8 +186,8 @@ package struct PushMachine: Sendable {
     private mutating func takeUpAgain(_ operation: QueuedOperation, _ again: inout [Int64]) {
         if closed.insert(operation.row).inserted {
             again.append(operation.id)
-        } else if let group = operation.group {
-            heldGroups.insert(group)
+        } else if operation.group != nil {
+            heldRows.insert(operation.row)
         }
     }
 
@@ -329,7 +337,7 @@ package struct PushMachine: Sendable {
         guard case .settling(let settlings) = state else {
             preconditionFailure("settled() with nothing to settle")
         }
-        hasMoved = true
+        (hasMoved, hasMovedSince) = (true, true)
         // The app may have changed something meanwhile.
         isAtEnd = false
         var again: [Int64] = []
@@ -418,10 +426,14 @@ package struct PushMachine: Sendable {
         first = behind.map(\.id)
         behind = []
         // What stood behind them in their rows was passed over.
-        cursor = QueueReader.start
-        isAtEnd = false
+        startOver()
         state = .waiting
         return .wait(Backoff.delay(after: max(1, tries), asked: nil, limits))
+    }
+
+    private mutating func startOver() {
+        cursor = QueueReader.start
+        isAtEnd = false
     }
 
     package mutating func waited() -> Action {
