@@ -12,27 +12,6 @@
 import TidelineCore
 
 package struct PushMachine: Sendable {
-    /// Why a push ended before the end of the queue.
-    package enum Stop: Sendable, Hashable {
-        case network
-        case unauthorized
-        case cancelled
-    }
-
-    package enum Action: Sendable, Hashable {
-        /// Freeze the operations of a slice.
-        case prepare(PushSlice)
-        /// In one request, or each in its own.
-        case send([QueuedOperation], inBatch: Bool)
-        /// Ask the server what an answer did not say.
-        case look(QueuedOperation, PushLook)
-        /// Store what came of the answers, in one transaction.
-        case settle([PushSettling])
-        case wait(Duration)
-        /// nil: the end of the queue.
-        case finish(Stop?)
-    }
-
     private enum State: Sendable {
         case idle
         case preparing(PushSlice)
@@ -62,6 +41,8 @@ package struct PushMachine: Sendable {
     private var refused: Set<Int64> = []
     /// How often an operation was tried in vain.
     private var attempts: [Int64: Int] = [:]
+    /// How often there was no room for the answers to a group alone, by its first operation.
+    private var answersTooLarge: [Int64: Int] = [:]
     /// Operations above this one were made during the push.
     private var lastID: Int64 = 0
     /// Rows that were taken up again, which happens once for each.
@@ -200,6 +181,9 @@ package struct PushMachine: Sendable {
         }
         precondition(replies.count == operations.count, "one reply for each operation")
         let replies = inBatch ? PushGroups.replies(replies, to: operations) : replies
+        if inBatch, let answer = answerBeyondBatch(replies, to: operations) {
+            return settle(operations.map { PushSettling($0, .rejected, answer) })
+        }
         var settlings: [PushSettling] = []
         var notReached: [Int64] = []
         // A server that never comes to any has failed.
@@ -216,7 +200,9 @@ package struct PushMachine: Sendable {
                 judge(operation, answer, &settlings)
             }
         }
-        if notReached.isEmpty {
+        if !isPartly, PushGroups.hasAny(operations), replies.contains(where: \.isNotReached) {
+            budget.shrink()
+        } else if notReached.isEmpty {
             budget.succeeded(inBatch: inBatch)
         } else {
             budget.shrink(to: operations.count - notReached.count)
@@ -224,6 +210,18 @@ package struct PushMachine: Sendable {
             first = notReached + first
         }
         return settle(settlings)
+    }
+
+    /// What the server said of a group alone for whose answers it never has room: another attempt
+    /// will not do it either, and the others must not wait for it.
+    private mutating func answerBeyondBatch(
+        _ replies: [PushReply],
+        to operations: [QueuedOperation]
+    ) -> PushAnswer? {
+        guard isOneGroup(operations), case .notReached(let answer) = replies[0] else { return nil }
+        let id = operations[0].id
+        answersTooLarge[id, default: 0] += 1
+        return answersTooLarge[id, default: 0] < limits.attemptsMax ? nil : answer
     }
 
     /// The batch as a whole was not answered as one; `answer` is what came instead.
