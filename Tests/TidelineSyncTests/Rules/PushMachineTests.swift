@@ -417,10 +417,10 @@ import TidelineCore
         _ = machine.answered([failed(422), stopped])
         let second = slice(machine.settled([.released]))
         #expect(second?.first == [1, 2])
-        #expect(second?.heldGroups == [])
+        #expect(second?.heldRows == [])
         _ = machine.prepared(prepared(one, two))
         _ = machine.answered([failed(422), stopped])
-        #expect(slice(machine.settled([.released]))?.heldGroups == ["g"])
+        #expect(slice(machine.settled([.released]))?.heldRows == [one.row])
     }
 
     @Test func theBudgetGrowsAndShrinks() {

@@ -14,6 +14,8 @@ final class BatchTap: Transport {
         case answer(Int)
         /// Something that happens before the batch is delivered.
         case first(@Sendable () async throws -> Void)
+        /// Something that happens, and then this answer in place of the server's.
+        case say(String, first: @Sendable () async throws -> Void)
     }
 
     private let inner: any Transport
@@ -62,6 +64,9 @@ final class BatchTap: Transport {
         case .first(let body):
             try await body()
             return try await inner.send(request)
+        case .say(let answer, let body):
+            try await body()
+            return TransportResponse(status: 200, body: Array(answer.utf8))
         }
     }
 

@@ -1,6 +1,7 @@
 // Whether the server takes batches, and how large they may be: what a push leaves to the next one.
 //
-// That a server took no batch is kept for its endpoint, with a time at which it is asked again.
+// That a server took no batch is kept for its endpoint, with a time at which it is asked again; that
+// it took one is kept for good.
 
 import Foundation
 import Synchronization
@@ -18,26 +19,31 @@ extension SyncEngine {
         let endpoint = remote.endpoint.key
         let (known, now) = (budget.withLock { $0 }, environment.now())
         if let known, known.usesBatches { return known }
-        let until = try await read { try $0.batchesRefused(endpoint) }
+        let (until, hasTakenBatch) = try await read {
+            (try $0.batchesRefused(endpoint), try $0.hasTakenBatch(endpoint))
+        }
         let seconds = Double(limits.batchRetryTime.components.seconds)
         // A clock that was wrong when it was noted must not keep batches away for ever.
         let isRefused = until.map { (now...now.addingTimeInterval(seconds)).contains($0) } ?? false
         return PushBudget(
             limits: limits,
             usesBatches: !isRefused,
-            hasTakenBatch: known?.hasTakenBatch ?? false
+            hasTakenBatch: known?.hasTakenBatch ?? false || hasTakenBatch
         )
     }
 
     /// Keeps what a push learned; a store that fails here makes the next push learn it again.
     func keep(_ learned: PushBudget, before: PushBudget) async {
         budget.withLock { $0 = learned }
-        guard before.usesBatches, !learned.usesBatches,
-            let endpoint = try? remote.get().endpoint.key
-        else { return }
+        let isFirst = learned.hasTakenBatch && !before.hasTakenBatch
+        let isRefused = before.usesBatches && !learned.usesBatches
+        guard isFirst || isRefused, let endpoint = try? remote.get().endpoint.key else { return }
         let seconds = Double(limits.batchRetryTime.components.seconds)
         let until = environment.now().addingTimeInterval(seconds)
-        try? await transaction { try $0.setBatchesRefused(endpoint, until: until) }
+        try? await transaction { queue in
+            if isFirst { try queue.setHasTakenBatch(endpoint) }
+            if isRefused { try queue.setBatchesRefused(endpoint, until: until) }
+        }
     }
 }
 
@@ -47,6 +53,12 @@ extension QueueReader {
         try store.row(id: .string("batch|\(endpoint)"), in: SystemTables.config)?["value"]?.text
             .flatMap { Timestamp($0)?.date }
     }
+
+    /// Whether the server behind an endpoint ever answered a batch as one: whatever says later that
+    /// there is no such path is something in between.
+    fileprivate func hasTakenBatch(_ endpoint: String) throws -> Bool {
+        try store.row(id: .string("batchTaken|\(endpoint)"), in: SystemTables.config) != nil
+    }
 }
 
 extension QueueTransaction {
@@ -54,6 +66,14 @@ extension QueueTransaction {
         let row: Row = [
             "id": .string("batch|\(endpoint)"), "key": "batch", "keyType": 3, "table": "",
             "value": .string(Timestamp(until).text),
+        ]
+        try store.put([row], in: SystemTables.config)
+    }
+
+    fileprivate func setHasTakenBatch(_ endpoint: String) throws {
+        let row: Row = [
+            "id": .string("batchTaken|\(endpoint)"), "key": "batchTaken", "keyType": 3,
+            "table": "", "value": "true",
         ]
         try store.put([row], in: SystemTables.config)
     }

@@ -167,6 +167,8 @@ package enum PushReply: Sendable, Hashable {
     case withGroup
     /// No answer came.
     case lost
+
+    var isNotReached: Bool { if case .notReached = self { true } else { false } }
 }
 
 /// An answered operation whose outcome is to be stored.

@@ -12,27 +12,6 @@
 import TidelineCore
 
 package struct PushMachine: Sendable {
-    /// Why a push ended before the end of the queue.
-    package enum Stop: Sendable, Hashable {
-        case network
-        case unauthorized
-        case cancelled
-    }
-
-    package enum Action: Sendable, Hashable {
-        /// Freeze the operations of a slice.
-        case prepare(PushSlice)
-        /// In one request, or each in its own.
-        case send([QueuedOperation], inBatch: Bool)
-        /// Ask the server what an answer did not say.
-        case look(QueuedOperation, PushLook)
-        /// Store what came of the answers, in one transaction.
-        case settle([PushSettling])
-        case wait(Duration)
-        /// nil: the end of the queue.
-        case finish(Stop?)
-    }
-
     private enum State: Sendable {
         case idle
         case preparing(PushSlice)
@@ -62,14 +41,16 @@ package struct PushMachine: Sendable {
     private var refused: Set<Int64> = []
     /// How often an operation was tried in vain.
     private var attempts: [Int64: Int] = [:]
+    /// How often there was no room for the answers to a group alone, by its first operation.
+    private var answersTooLarge: [Int64: Int] = [:]
     /// Operations above this one were made during the push.
     private var lastID: Int64 = 0
     /// Rows that were taken up again, which happens once for each.
     private var closed: Set<RowKey> = []
     /// Rows with an entry that cannot be read.
     private var blocked: Set<RowKey> = []
-    /// Groups that were taken up again already.
-    private var heldGroups: Set<String> = []
+    /// Rows whose groups were taken up again already.
+    private var heldRows: Set<RowKey> = []
     /// Of the answers at hand: what is still to be asked, what failed, and why the push ends.
     private var looks: [(operation: QueuedOperation, look: PushLook)] = []
     /// The answers that did not tell enough, by their operations.
@@ -77,6 +58,9 @@ package struct PushMachine: Sendable {
     private var failures: [(operation: QueuedOperation, answer: PushAnswer)] = []
     private var stop: Stop?
     private var hasMoved = false
+    /// Whether operations wait for others of their rows, and whether anything has moved since.
+    private var isWaiting = false
+    private var hasMovedSince = false
     /// Whether operations were put behind the others and nothing has moved since.
     private var isProbing = false
     private var lostBatches = 0
@@ -99,8 +83,11 @@ package struct PushMachine: Sendable {
     private mutating func next() -> Action {
         if let stop { return finish(stop) }
         if first.isEmpty, isAtEnd {
-            guard !behind.isEmpty else { return finish(nil) }
-            return retryBehind()
+            guard behind.isEmpty else { return retryBehind() }
+            // What waited for others of its rows was passed over, and these may be done.
+            guard isWaiting, hasMovedSince else { return finish(nil) }
+            (isWaiting, hasMovedSince) = (false, false)
+            startOver()
         }
         let slice = PushSlice(
             first: Array(first.prefix(budget.rows)),
@@ -111,7 +98,7 @@ package struct PushMachine: Sendable {
             blocked: blocked,
             refused: refused,
             groups: budget.groups,
-            heldGroups: heldGroups
+            heldRows: heldRows
         )
         state = .preparing(slice)
         return .prepare(slice)
@@ -128,6 +115,8 @@ package struct PushMachine: Sendable {
             preconditionFailure("prepared(_:) while not preparing")
         }
         completed += slice.skipped
+        if slice.skipped > 0 { hasMovedSince = true }
+        if slice.isWaiting { isWaiting = true }
         if asked.after != nil {
             cursor = slice.after
             isAtEnd = slice.isAtEnd
@@ -178,8 +167,8 @@ package struct PushMachine: Sendable {
     private mutating func takeUpAgain(_ operation: QueuedOperation, _ again: inout [Int64]) {
         if closed.insert(operation.row).inserted {
             again.append(operation.id)
-        } else if let group = operation.group {
-            heldGroups.insert(group)
+        } else if operation.group != nil {
+            heldRows.insert(operation.row)
         }
     }
 
@@ -192,6 +181,9 @@ package struct PushMachine: Sendable {
         }
         precondition(replies.count == operations.count, "one reply for each operation")
         let replies = inBatch ? PushGroups.replies(replies, to: operations) : replies
+        if inBatch, let answer = answerBeyondBatch(replies, to: operations) {
+            return settle(operations.map { PushSettling($0, .rejected, answer) })
+        }
         var settlings: [PushSettling] = []
         var notReached: [Int64] = []
         // A server that never comes to any has failed.
@@ -208,7 +200,9 @@ package struct PushMachine: Sendable {
                 judge(operation, answer, &settlings)
             }
         }
-        if notReached.isEmpty {
+        if !isPartly, PushGroups.hasAny(operations), replies.contains(where: \.isNotReached) {
+            budget.shrink()
+        } else if notReached.isEmpty {
             budget.succeeded(inBatch: inBatch)
         } else {
             budget.shrink(to: operations.count - notReached.count)
@@ -216,6 +210,18 @@ package struct PushMachine: Sendable {
             first = notReached + first
         }
         return settle(settlings)
+    }
+
+    /// What the server said of a group alone for whose answers it never has room: another attempt
+    /// will not do it either, and the others must not wait for it.
+    private mutating func answerBeyondBatch(
+        _ replies: [PushReply],
+        to operations: [QueuedOperation]
+    ) -> PushAnswer? {
+        guard isOneGroup(operations), case .notReached(let answer) = replies[0] else { return nil }
+        let id = operations[0].id
+        answersTooLarge[id, default: 0] += 1
+        return answersTooLarge[id, default: 0] < limits.attemptsMax ? nil : answer
     }
 
     /// The batch as a whole was not answered as one; `answer` is what came instead.
@@ -329,7 +335,7 @@ package struct PushMachine: Sendable {
         guard case .settling(let settlings) = state else {
             preconditionFailure("settled() with nothing to settle")
         }
-        hasMoved = true
+        (hasMoved, hasMovedSince) = (true, true)
         // The app may have changed something meanwhile.
         isAtEnd = false
         var again: [Int64] = []
@@ -418,10 +424,14 @@ package struct PushMachine: Sendable {
         first = behind.map(\.id)
         behind = []
         // What stood behind them in their rows was passed over.
-        cursor = QueueReader.start
-        isAtEnd = false
+        startOver()
         state = .waiting
         return .wait(Backoff.delay(after: max(1, tries), asked: nil, limits))
+    }
+
+    private mutating func startOver() {
+        cursor = QueueReader.start
+        isAtEnd = false
     }
 
     package mutating func waited() -> Action {

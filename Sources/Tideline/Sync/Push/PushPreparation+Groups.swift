@@ -5,38 +5,122 @@ import TidelineCore
 extension PushPreparation {
     /// Freezes a group.
     ///
-    /// Where one of it waits, all do; where one of it is parked, all are.
+    /// Where one of it waits, all do; where one of it is parked, or cannot be read, all are. It is
+    /// looked at anew whenever it became another set.
     func take(
         _ members: [QueuedOperation],
         of group: String,
         isFirst: Bool,
         _ work: inout Work
     ) throws -> Step {
-        let closed = isFirst ? [] : work.slice.closed
-        guard !work.slice.heldGroups.contains(group),
-            members.allSatisfy({ mayGo($0, work) && !closed.contains($0.row) })
-        else { return .passed }
-        if let cause = members.first(where: { $0.state == .parked }) {
-            try park(members, because: cause, &work)
+        var members = members
+        while true {
+            if let step = try step(members, of: group, isFirst: isFirst, &work) { return step }
+            members = try queue.reader.members(of: group)
+        }
+    }
+
+    /// nil: the group became another one.
+    private func step(
+        _ members: [QueuedOperation],
+        of group: String,
+        isFirst: Bool,
+        _ work: inout Work
+    ) throws -> Step? {
+        let waits = members.contains { member in
+            work.slice.heldRows.contains(member.row)
+                || !isFirst && work.slice.closed.contains(member.row)
+        }
+        if waits { return .passed }
+        let cannotBeRead = members.filter { $0.damage != nil && queue.account.owns($0) }
+        for member in cannotBeRead where member.state != .parked {
+            try parkDamaged(member, &work)
+        }
+        guard members.allSatisfy(isOurs) else { return .passed }
+        if let cause = cannotBeRead.first ?? members.first(where: { $0.state == .parked }) {
+            try park(members.filter { $0.damage == nil }, because: cause, &work)
             return .passed
         }
+        guard members.allSatisfy({ mayGo($0, work) }) else { return .passed }
         guard !work.isClosed, members.allSatisfy({ !work.rows.contains($0.row) }) else {
             return .full
         }
         let queued = try queue.reader.operations(ofRowsOf: members)
+        var others: Set<String> = []
+        var isWaiting = false
+        var isChanged = false
         for member in members {
             guard let earlier = queued[member.row]?.first, earlier.id != member.id else { continue }
+            if earlier.group == group {
+                // Two groups became one when one of them was refused.
+                _ = try Settlement(queue: queue).collapse(unsure(earlier, work), member)
+                isChanged = true
+            } else {
+                isWaiting = true
+                if let other = earlier.group { others.insert(other) }
+            }
+        }
+        if isChanged { return nil }
+        if isWaiting {
             // What stands before one of them in its row goes first: the group is met again there.
-            guard earlier.group == group else { return .passed }
-            // Two groups became one when one of them was refused, so nothing of it was done.
-            _ = try Settlement(queue: queue).collapse(earlier, member)
-            let rest = try queue.reader.members(of: group)
-            return try take(rest, of: group, isFirst: isFirst, &work)
+            let circle = try circle(of: group, from: others)
+            if circle.isEmpty {
+                work.result.isWaiting = true
+                return .passed
+            }
+            for other in circle.sorted() { try queue.rename(other, to: group) }
+            return nil
         }
         guard work.result.operations.isEmpty || work.slice.groups == .together,
             work.hasRoom(for: members.count, bytes: 0)
         else { return .full }
         return try freeze(members, &work)
+    }
+
+    private func isOurs(_ operation: QueuedOperation) -> Bool {
+        queue.catalog.names(tableOf: operation) && queue.account.maySend(operation)
+    }
+
+    /// The operation, which is taken back from being sent: whether an attempt arrived stays unknown
+    /// where no answer told.
+    private func unsure(_ operation: QueuedOperation, _ work: Work) -> QueuedOperation {
+        guard operation.isAttempted, !work.slice.refused.contains(operation.id) else {
+            return operation
+        }
+        var unsure = operation
+        unsure.outcomeUnknown = true
+        return unsure
+    }
+
+    /// The groups that a group waits for and that wait for it, so that none of them would ever go.
+    ///
+    /// `others`: those of which an operation stands before one of the group.
+    private func circle(of group: String, from others: Set<String>) throws -> Set<String> {
+        var waits: [String: Set<String>] = [group: others]
+        var open = Array(others)
+        while let name = open.popLast() {
+            guard waits[name] == nil else { continue }
+            let members = try queue.reader.members(of: name)
+            let queued = try queue.reader.operations(ofRowsOf: members)
+            var before: Set<String> = []
+            for member in members {
+                guard let earlier = queued[member.row]?.first, earlier.id != member.id,
+                    let other = earlier.group, other != name
+                else { continue }
+                before.insert(other)
+            }
+            waits[name] = before
+            open += before
+        }
+        var circle: Set = [group]
+        var count = 0
+        while circle.count > count {
+            count = circle.count
+            for (name, before) in waits where !before.isDisjoint(with: circle) {
+                circle.insert(name)
+            }
+        }
+        return circle.subtracting([group])
     }
 
     private func freeze(_ members: [QueuedOperation], _ work: inout Work) throws -> Step {
@@ -73,22 +157,25 @@ extension PushPreparation {
         let queued = try queue.reader.operations(ofRowsOf: members)
         let status = try queue.reader.status(ofErrorOf: cause)
         var released: [QueuedOperation] = []
-        for member in members where member.state != .parked {
+        var gone: Set<Int64> = []
+        for member in members where member.state != .parked && !gone.contains(member.id) {
             let text = ParkText(
                 errorID: environment.makeID(),
                 status: status == nil ? nil : Self.failedDependency,
                 message: SyncError.stoppedWithGroup(member, because: cause)
             )
-            let later = queued[member.row]?.first { $0.id > member.id }
-            let settled = try Settlement(queue: queue).park(member, later, nil, text)
+            let later = queued[member.row]?.first { $0.id > member.id && $0.damage == nil }
+            let settled = try Settlement(queue: queue)
+                .park(unsure(member, work), later, nil, text)
             if settled == .parked {
                 work.result.stopped.append(member)
             } else {
                 released.append(member)
+                if let later { gone.insert(later.id) }
             }
         }
         // It is taken up in another slice, if at all.
-        if let group = cause.group { work.slice.heldGroups.insert(group) }
+        work.slice.heldRows.insert(cause.row)
         guard let edited = released.first else { return }
         try queue.release(with: edited)
         work.result.stopped = work.result.stopped.filter { $0.group != edited.group }

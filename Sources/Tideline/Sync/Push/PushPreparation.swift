@@ -26,6 +26,10 @@ struct PushPreparation {
         var ids: Set<Int64> = []
         /// Whether a group has the slice for itself.
         var isClosed = false
+        /// Whether a group was looked at since the queue was read: others may be gone or changed.
+        var hasMetGroup = false
+        /// Whether the queue has groups at all, once that was asked.
+        var hasGroups: Bool?
 
         init(_ slice: PushSlice) {
             self.slice = slice
@@ -68,16 +72,29 @@ struct PushPreparation {
                 limit: max(1, slice.rows - work.result.operations.count)
             )
             if found.isEmpty { work.result.isAtEnd = true }
-            for operation in found {
-                let isClosed =
-                    ahead.contains(operation.id) || slice.closed.contains(operation.row)
-                if !isClosed, try take(operation, isFirst: false, &work) == .full { break scan }
-                place = operation.id
+            work.hasMetGroup = false
+            for entry in found {
+                let isClosed = ahead.contains(entry.id) || slice.closed.contains(entry.row)
+                if !isClosed, let operation = try current(entry, work),
+                    try take(operation, isFirst: false, &work) == .full
+                {
+                    break scan
+                }
+                place = entry.id
                 work.result.after = place
             }
             if found.isEmpty { break }
         }
         return try checked(work.result, mayBeSent)
+    }
+
+    /// The entry as it is now; nil when nothing is left to be done with it.
+    private func current(_ entry: QueuedOperation, _ work: Work) throws -> QueuedOperation? {
+        guard work.hasMetGroup else { return entry }
+        guard !work.ids.contains(entry.id), let operation = try queue.reader.operation(entry.id),
+            operation.state != .parked
+        else { return nil }
+        return operation
     }
 
     private func checked(
@@ -94,21 +111,25 @@ struct PushPreparation {
         _ work: inout Work
     ) throws -> Step {
         if work.ids.contains(operation.id) { return .passed }
-        if operation.damage != nil, queue.account.owns(operation) {
-            work.slice.blocked.insert(operation.row)
-            try park(operation, &work.result)
-            return .passed
-        }
         if work.slice.groups != .split, let group = operation.group {
+            work.hasMetGroup = true
             let members = try queue.reader.members(of: group)
             if members.count > 1 {
                 return try take(members, of: group, isFirst: isFirst, &work)
             }
         }
+        if operation.damage != nil, queue.account.owns(operation) {
+            try parkDamaged(operation, &work)
+            return .passed
+        }
         guard mayGo(operation, work) else { return .passed }
         guard work.result.operations.count < work.slice.rows, !work.isClosed,
             !work.rows.contains(operation.row)
         else { return .full }
+        if try isBehindGroup(operation, &work) {
+            work.result.isWaiting = true
+            return .passed
+        }
         guard let frozen = try frozen(operation, work.slice, &work.result) else { return .passed }
         guard work.hasRoom(for: 1, bytes: frozen.frozen?.body?.utf8.count ?? 0) else {
             return .full
@@ -125,6 +146,19 @@ struct PushPreparation {
     func mayGo(_ operation: QueuedOperation, _ work: Work) -> Bool {
         !work.slice.blocked.contains(operation.row) && queue.catalog.names(tableOf: operation)
             && queue.account.maySend(operation)
+    }
+
+    /// Whether an operation of a group, which waits, stands before it in its row.
+    private func isBehindGroup(
+        _ operation: QueuedOperation,
+        _ work: inout Work
+    ) throws -> Bool {
+        guard operation.frozen == nil else { return false }
+        let hasGroups = try work.hasGroups ?? queue.reader.hasGroups()
+        work.hasGroups = hasGroups
+        guard hasGroups else { return false }
+        let first = try queue.reader.operations(operation.table, operation.itemID).first
+        return first.map { $0.id != operation.id && $0.group != nil } ?? false
     }
 
     /// The operation as it is sent; nil when there is nothing to send.
@@ -179,6 +213,12 @@ struct PushPreparation {
             return nil
         }
         return operation
+    }
+
+    /// An entry that cannot be read: what stands behind it in its row waits, too.
+    func parkDamaged(_ operation: QueuedOperation, _ work: inout Work) throws {
+        work.slice.blocked.insert(operation.row)
+        try park(operation, &work.result)
     }
 
     /// An operation that cannot be sent waits for the app, with an error that says why.

@@ -21,8 +21,8 @@ package struct PushSlice: Sendable, Hashable {
     package var refused: Set<Int64> = []
     /// How groups are taken.
     package var groups = Groups.together
-    /// Groups of which nothing is sent now, also if they were to go first.
-    package var heldGroups: Set<String> = []
+    /// Rows whose groups wait, also if they were to go first: a group may have got another name.
+    package var heldRows: Set<RowKey> = []
 
     /// What becomes of operations that one transaction of the app made.
     package enum Groups: Sendable, Hashable {
@@ -54,6 +54,9 @@ package struct PreparedSlice: Sendable, Hashable {
     package var bytes = 0
     /// Operations that were edited since their group was refused, which releases that.
     package var released: [QueuedOperation] = []
+
+    /// Whether some were passed over that go behind other ones of their rows.
+    package var isWaiting = false
 
     package init(after: Int64) { self.after = after }
 }

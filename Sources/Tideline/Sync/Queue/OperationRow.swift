@@ -72,6 +72,7 @@ extension QueuedOperation {
         if state == nil { reader.damaged = "state" }
         reader.schema = schema(table)
         group = reader.text("group")
+        if group == nil, let stored = row["group"], !stored.isNull { reader.damaged = "group" }
         account = reader.text("account")
         basisVersion = reader.text("basisVersion")
         sendsWholeRow = reader.flag("sendsWholeRow")

@@ -64,6 +64,14 @@ struct QueueReader {
         try store.count(.equal("group", .string(group)), in: SystemTables.operations)
     }
 
+    /// Whether any operation is of a group.
+    func hasGroups() throws -> Bool {
+        var query = TableQuery(filter: .greater("group", ""))
+        query.select = ["id"]
+        query.limit = 1
+        return try !store.rows(query, in: SystemTables.operations).isEmpty
+    }
+
     /// The status that the server answered a parked operation with.
     func status(ofErrorOf operation: QueuedOperation) throws -> Int? {
         let query = TableQuery(filter: .equal("operationId", .integer(operation.id)))

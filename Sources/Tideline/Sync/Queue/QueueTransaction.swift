@@ -73,7 +73,8 @@ struct QueueTransaction {
         return operation
     }
 
-    private func rename(_ former: String, to group: String, but id: Int64) throws {
+    /// A group becomes part of another one, but for an operation that is written otherwise.
+    func rename(_ former: String, to group: String, but id: Int64? = nil) throws {
         guard former != group else { return }
         for var member in try reader.members(of: former) where member.id != id {
             member.group = group

@@ -98,6 +98,12 @@ extension SyncError {
             return """
                 \(what) met a deleted row on the server (\(answer.status)). Discard it or retry it.
                 """
+        case nil where answer.status == 503:
+            return """
+                \(what) was not done: the server has no room for the answers to its transaction \
+                (503, 'limits.batchAnswerBytes' of the server). Give the server more room and retry \
+                it, or discard rows of it and change them in smaller transactions.
+                """
         case nil:
             let reason = answer.message.map { ": \($0)" } ?? ""
             let end = reason.hasSuffix(".") ? "" : "."

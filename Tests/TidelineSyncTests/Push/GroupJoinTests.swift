@@ -1,0 +1,213 @@
+// Transactions that become one, that wait for each other, and that hold what cannot be sent.
+
+import Testing
+import Tideline
+import TidelineCore
+import TidelineSQLite
+import TidelineTestKit
+
+@Suite struct GroupJoinTests {
+    private typealias Scene = GroupScene
+
+    /// What a group did to the queue is seen by those behind it: each member is counted once.
+    @Test func aGroupThatChangesNothingIsDoneOnce() async throws {
+        let scene = try await Scene(rows: ["a", "b", "c"])
+        try await scene.set("a", "b", "c", to: "mine")
+        for id in ["a", "b", "c"] {
+            try await scene.device.todos().update(id: id) { $0.text = "first" }
+        }
+        try await scene.device.todos().insert(Todo(id: "d"))
+        #expect(try await scene.device.context.push().completed == 4)
+        #expect(scene.tap.bodies.isEmpty)
+        #expect(try await scene.device.queue().isEmpty)
+    }
+
+    /// Each of two refused transactions got a row behind one of the other.
+    @Test(arguments: [ConflictPolicy.fail, .clientWins])
+    func groupsThatWaitForEachOtherBecomeOne(policy: ConflictPolicy) async throws {
+        let scene = try await Scene(rows: ["a", "b", "x", "y"], conflicts: policy)
+        try await scene.interfere("x")
+        try await scene.interfere("y")
+        try await scene.set("a", "x", to: "one")
+        try await scene.set("b", "y", to: "two")
+        scene.tap.add(
+            .first {
+                try await scene.set("x", "b", to: "three")
+                try await scene.set("y", "a", to: "four")
+            }
+        )
+        let error = try await scene.device.push()
+        #expect(
+            scene.tap.groups == [["g1", "g1", "g3", "g3"], ["g1", "g1", "g1", "g1"]]
+        )
+        if policy == .fail {
+            #expect(error?.errors.map(\.itemID) == ["a", "x", "b", "y"])
+            #expect(Set(error?.errors.map(\.groupID) ?? []).count == 1)
+            #expect(
+                try await scene.truth() == ["a first", "b first", "x theirs", "y theirs"]
+            )
+        } else {
+            #expect(error == nil)
+            #expect(try await scene.device.queue().isEmpty)
+            #expect(try await scene.truth() == ["a four", "b three", "x three", "y four"])
+        }
+    }
+
+    /// Three transactions in a circle, behind each other's rows; a fourth waits for one of them.
+    @Test func aCircleOfGroupsBecomesOne() async throws {
+        let scene = try await Scene(
+            rows: ["a", "b", "c", "d", "x", "y", "z"],
+            conflicts: .clientWins
+        )
+        for id in ["x", "y", "z"] { try await scene.interfere(id) }
+        try await scene.set("a", "x", to: "1")
+        try await scene.set("b", "y", to: "2")
+        try await scene.set("c", "z", to: "3")
+        scene.tap.add(
+            .first {
+                try await scene.set("x", "b", to: "4")
+                try await scene.set("y", "c", to: "5")
+                try await scene.set("z", "a", to: "6")
+                try await scene.device.todos().update(id: "d") { $0.text = "alone" }
+            }
+        )
+        #expect(try await scene.device.push() == nil)
+        #expect(try await scene.device.queue().isEmpty)
+        #expect(scene.tap.groups.count >= 2)
+        #expect(
+            scene.tap.groups.dropFirst().first?.prefix(6) == ["g1", "g1", "g1", "g1", "g1", "g1"]
+        )
+        #expect(
+            try await scene.truth()
+                == ["a 6", "b 4", "c 5", "d alone", "x 4", "y 5", "z 6"]
+        )
+    }
+
+    /// An insert whose answer did not come joins a group that deletes its row: the delete is sent.
+    @Test func aJoinedInsertOfUnknownOutcomeIsDeletedOnTheServer() async throws {
+        let scene = try await Scene()
+        try await scene.change("a", text: "one")
+        let device = scene.device
+        let refused = #"{"id":"1","status":422,"body":{"error":"No."}}"#
+        scene.tap.add(
+            .say("{\"responses\":[\(refused)]}") {
+                // It arrived, and the part of the answer that says so did not.
+                try await scene.other.client.table(Note.self).insert(Note(id: "n", body: "one"))
+                try await device.context.transaction { transaction in
+                    try transaction.table(Todo.self).update(id: "a") { $0.text = "two" }
+                    try transaction.table(Note.self).delete(id: "n")
+                }
+            }
+        )
+        #expect(try await device.push() == nil)
+        #expect(try await device.queue().isEmpty)
+        #expect(try await scene.truth() == ["a two", "b first"])
+    }
+
+    /// That it may have arrived is kept while it is parked with its group, and in the edit behind.
+    @Test func aParkedMemberOfUnknownOutcomeIsDeletedOnTheServer() async throws {
+        try await withTemporaryFile { path in
+            let scene = try await Scene([.dropAnswer], store: SQLiteStore(path: path))
+            try await scene.change("a")
+            #expect(try await scene.device.push()?.status == .networkFailure)
+            try damage(path, "base = '{\"id\":'", of: "a")
+            let error = try #require(try await scene.device.push())
+            #expect(error.errors.map(\.itemID) == ["a", "n"])
+            #expect(scene.tap.bodies.count == 1)
+            try await error.errors[0].cancelOperationAndDiscardItem()
+            try await scene.device.client.syncTable(Note.self).delete(id: "n")
+            #expect(try await scene.device.push() == nil)
+            #expect(try await scene.truth() == ["a mine", "b first"])
+        }
+    }
+
+    /// Nothing of a group is sent that holds an entry which cannot be read, whatever stands first.
+    @Test(
+        arguments: ["a", "b", "n"],
+        ["base = '{\"id\":'", "kind = 9", "latest = 'x'"]
+    )
+    func aDamagedMemberHoldsItsGroup(damaged: String, how: String) async throws {
+        try await withTemporaryFile { path in
+            let scene = try await Scene(store: SQLiteStore(path: path))
+            try await scene.change("a", "b")
+            try await scene.device.todos().insert(Todo(id: "z", text: "alone"))
+            try damage(path, how, of: damaged)
+            for push in 1...2 {
+                let error = try #require(try await scene.device.push())
+                #expect(error.completed == (push == 1 ? 1 : 0))
+                #expect(error.errors.map(\.itemID) == ["a", "b", "n"])
+                for error in error.errors {
+                    let isDamaged = error.itemID == damaged
+                    #expect(error.canRetry != isDamaged)
+                    let words =
+                        isDamaged
+                        ? ["MS_TableOperations", "cancelOperationAndDiscardItem"]
+                        : ["row '\(damaged)'", "same transaction"]
+                    for word in words { #expect(error.message.contains(word)) }
+                }
+            }
+            #expect(scene.tap.bodies.isEmpty)
+            #expect(try await scene.truth() == ["a first", "b first", "z alone"])
+
+            // A retry of another row does not send it either; without it the others go.
+            var errors = try await scene.device.context.operationErrors()
+            let other = try #require(errors.first { $0.itemID != damaged })
+            try await other.updateOperationAndRetry(with: try #require(other.item))
+            #expect(try await scene.device.push()?.errors.count == 3)
+            errors = try await scene.device.context.operationErrors()
+            for error in errors where error.itemID == damaged {
+                try await error.cancelOperationAndDiscardItem()
+            }
+            for error in errors where error.itemID == other.itemID {
+                try await error.updateOperationAndRetry(with: try #require(error.item))
+            }
+            #expect(try await scene.device.push() == nil)
+            #expect(scene.tap.groups == [["g1", "g1"]])
+            let mine = ["a mine", "b mine", "z alone", "note n mine"]
+            let truth = try await scene.truth()
+            #expect(
+                truth
+                    == mine.map { mine in
+                        mine.hasPrefix("\(damaged) ") ? "\(damaged) first" : mine
+                    }.filter { damaged != "n" || $0 != "note n mine" }
+            )
+        }
+    }
+
+    /// An entry whose group cannot be read is not sent by itself.
+    @Test func anEntryWithoutItsGroupIsNotSentAlone() async throws {
+        try await withTemporaryFile { path in
+            let scene = try await Scene(store: SQLiteStore(path: path))
+            try await scene.change("a", "b")
+            try damage(path, "\"group\" = x'00'", of: "b")
+            let error = try #require(try await scene.device.push())
+            #expect(error.errors.map(\.itemID) == ["b"])
+            #expect(error.errors[0].message.contains("'group'"))
+            #expect(try await scene.truth() == ["a mine", "b first", "note n mine"])
+        }
+    }
+
+    /// What stands behind a member of a group that waits does not overtake it.
+    @Test func anEditBehindAWaitingGroupWaits() async throws {
+        try await withTemporaryFile { path in
+            let scene = try await Scene([.dropRequest], store: SQLiteStore(path: path))
+            try await scene.change("a")
+            #expect(try await scene.device.push()?.status == .networkFailure)
+            let tap = BatchTap(scene.server.transport)
+            let less = try await Device(tap, store: SQLiteStore(path: path), tables: [Todo.self])
+            try await less.todos().update(id: "a") { $0.rank = 3 }
+            #expect(try await less.push()?.errors.map(\.itemID) == ["n"])
+            #expect(tap.bodies.isEmpty && tap.singles.isEmpty)
+            let whole = try await Device(tap, store: SQLiteStore(path: path))
+            #expect(try await whole.push() == nil)
+            #expect(try await scene.truth() == ["a mine", "b first", "note n mine"])
+            #expect(try await scene.other.client.table(Todo.self).read(id: "a")?.rank == 3)
+        }
+    }
+
+    private func damage(_ path: String, _ how: String, of id: String) throws {
+        try Database(path: path).execute(
+            "UPDATE MS_TableOperations SET \(how) WHERE itemId = '\(id)'"
+        )
+    }
+}

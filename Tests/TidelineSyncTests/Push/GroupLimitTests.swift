@@ -1,0 +1,77 @@
+// Transactions that are more than a server takes or answers, and servers that took batches before.
+
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestKit
+
+@Suite struct GroupLimitTests {
+    private typealias Scene = GroupScene
+
+    /// A group for whose answers the server never has room waits for the app, and nothing for it.
+    @Test func aGroupOfTooLargeAnswersIsParked() async throws {
+        var limits = SyncLimits()
+        limits.batchRowsFirst = 3
+        let scene = try await Scene(limits: limits)
+        let noRoom = ["1", "2", "3"].map {
+            #"{"id":"\#($0)","status":503,"body":{"code":"batchAnswersTooLarge"}}"#
+        }
+        let answer = "{\"responses\":[\(noRoom.joined(separator: ","))]}"
+        for _ in 0..<limits.attemptsMax { scene.tap.add(.say(answer) {}) }
+        try await scene.change("a", "b")
+        try await scene.device.todos().insert(Todo(id: "z", text: "alone"))
+        let error = try #require(try await scene.device.push())
+        #expect(error.status == .operationErrors)
+        #expect(error.completed == 1)
+        #expect(error.errors.map(\.itemID) == ["a", "b", "n"])
+        #expect(error.errors.map(\.statusCode) == [503, 503, 503])
+        for error in error.errors {
+            #expect(error.message.contains("limits.batchAnswerBytes"))
+            #expect(error.message.contains("row '\(error.itemID)'"))
+        }
+        #expect(try await scene.truth() == ["a first", "b first", "z alone"])
+        // Pulls go on, and another push does not send it.
+        try await scene.device.todos().pull(queryID: "all")
+        #expect(scene.tap.bodies.count == limits.attemptsMax)
+
+        let waiting = try #require(try await scene.device.context.operationErrors().first)
+        try await waiting.updateOperationAndRetry(with: try #require(waiting.item))
+        #expect(try await scene.device.push() == nil)
+        #expect(try await scene.truth() == ["a mine", "b mine", "z alone", "note n mine"])
+    }
+
+    /// A batch in which nothing had room is made smaller until the group is alone.
+    @Test func aGroupOfTooLargeAnswersIsSentAlone() async throws {
+        let scene = try await Scene()
+        let noRoom = (1...4).map {
+            #"{"id":"\#($0)","status":503,"body":{"code":"batchAnswersTooLarge"}}"#
+        }
+        let answer = "{\"responses\":[\(noRoom.joined(separator: ","))]}"
+        for _ in 0..<20 { scene.tap.add(.say(answer) {}) }
+        try await scene.change("a", "b")
+        try await scene.device.todos().insert(Todo(id: "z", text: "alone"))
+        for _ in 0..<3 { _ = try await scene.device.push() }
+        #expect(try await scene.device.push()?.errors.map(\.statusCode) == [503, 503, 503])
+        #expect(try await scene.truth() == ["a first", "b first", "z alone"])
+    }
+
+    /// That a server took a batch is known after a restart: a gateway's 404 takes no group apart.
+    @Test(arguments: [404, 405, 501])
+    func thatBatchesAreTakenIsKept(status: Int) async throws {
+        try await withTemporaryFile { path in
+            let scene = try await Scene(store: SQLiteStore(path: path))
+            try await scene.change("a", note: "m")
+            #expect(try await scene.device.push() == nil)
+            let tap = BatchTap(scene.server.transport)
+            for _ in 0..<20 { tap.add(.answer(status)) }
+            let again = try await Device(tap, store: SQLiteStore(path: path))
+            try await again.context.transaction { transaction in
+                let todos = try transaction.table(Todo.self)
+                for id in ["a", "b"] { try todos.update(id: id) { $0.text = "again" } }
+            }
+            #expect(try await again.push()?.status == .networkFailure)
+            #expect(tap.singles.isEmpty)
+            #expect(try await scene.truth() == ["a mine", "b first", "note m mine"])
+        }
+    }
+}
