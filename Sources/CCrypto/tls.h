@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <openssl/bio.h>
@@ -20,20 +21,37 @@
 
 // MARK: - Bytes of a socket
 
+/// A socket, and how often it may be read before others have their turn.
+typedef struct {
+    int socket;
+    int reads_left;
+    /// The last read found nothing.
+    int is_drained;
+} tideline_tls_socket;
+
 static inline int tideline_tls_read(BIO *bio, char *data, int count) {
+    tideline_tls_socket *state = (tideline_tls_socket *)BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    if (state->reads_left <= 0) {
+        BIO_set_retry_read(bio);
+        return -1;
+    }
+    state->reads_left -= 1;
     ssize_t got;
     do {
-        got = recv((int)(intptr_t)BIO_get_data(bio), data, (size_t)count, MSG_DONTWAIT);
+        got = recv(state->socket, data, (size_t)count, MSG_DONTWAIT);
     } while (got < 0 && errno == EINTR);
-    BIO_clear_retry_flags(bio);
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) BIO_set_retry_read(bio);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+        state->is_drained = 1;
+        BIO_set_retry_read(bio);
+    }
     return (int)got;
 }
 
 static inline int tideline_tls_write(BIO *bio, const char *data, int count) {
     ssize_t sent;
     do {
-        sent = send((int)(intptr_t)BIO_get_data(bio), data, (size_t)count,
+        sent = send(((tideline_tls_socket *)BIO_get_data(bio))->socket, data, (size_t)count,
                     MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (sent < 0 && errno == EINTR);
     BIO_clear_retry_flags(bio);
@@ -48,6 +66,13 @@ static inline long tideline_tls_control(BIO *bio, int command, long number, void
     return command == BIO_CTRL_FLUSH ? 1 : 0;
 }
 
+static inline int tideline_tls_forget(BIO *bio) {
+    if (bio == NULL) return 0;
+    free(BIO_get_data(bio));
+    BIO_set_data(bio, NULL);
+    return 1;
+}
+
 /// How OpenSSL reads and writes a socket without waiting and without a signal; never freed.
 static inline BIO_METHOD *tideline_tls_method(void) {
     BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "tideline");
@@ -55,6 +80,7 @@ static inline BIO_METHOD *tideline_tls_method(void) {
     BIO_meth_set_read(method, tideline_tls_read);
     BIO_meth_set_write(method, tideline_tls_write);
     BIO_meth_set_ctrl(method, tideline_tls_control);
+    BIO_meth_set_destroy(method, tideline_tls_forget);
     return method;
 }
 
@@ -91,6 +117,8 @@ static inline SSL_CTX *tideline_tls_context(void) {
                                      | SSL_OP_PRIORITIZE_CHACHA);
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER
                                   | SSL_MODE_RELEASE_BUFFERS);
+    // A read returns behind each record: those without data could hold it for ever.
+    SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY);
     // Of version 1.2 only what keeps what was said secret when the key is stolen later.
     SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20");
     // Callers come back with tickets: nothing is kept of them here.
@@ -105,16 +133,31 @@ static inline SSL_CTX *tideline_tls_context(void) {
 static inline SSL *tideline_tls_session(SSL_CTX *context, BIO_METHOD *method, int socket) {
     SSL *session = SSL_new(context);
     BIO *bio = BIO_new(method);
-    if (session == NULL || bio == NULL) {
+    tideline_tls_socket *state = (tideline_tls_socket *)calloc(1, sizeof(tideline_tls_socket));
+    if (session == NULL || bio == NULL || state == NULL) {
         SSL_free(session);
         BIO_free(bio);
+        free(state);
         return NULL;
     }
-    BIO_set_data(bio, (void *)(intptr_t)socket);
+    state->socket = socket;
+    BIO_set_data(bio, state);
     BIO_set_init(bio, 1);
     SSL_set_bio(session, bio, bio);
     SSL_set_accept_state(session);
     return session;
+}
+
+/// Lets the socket of a session be read so many times from now on.
+static inline void tideline_tls_let_read(SSL *session, int reads) {
+    tideline_tls_socket *state = (tideline_tls_socket *)BIO_get_data(SSL_get_rbio(session));
+    state->reads_left = reads;
+    state->is_drained = 0;
+}
+
+/// Whether a read since then found nothing.
+static inline int tideline_tls_is_drained(const SSL *session) {
+    return ((tideline_tls_socket *)BIO_get_data(SSL_get_rbio(session)))->is_drained;
 }
 
 /// Whether the peer began to speak HTTP without TLS.

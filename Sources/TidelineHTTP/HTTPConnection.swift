@@ -65,6 +65,8 @@ final class HTTPConnection: @unchecked Sendable {
     /// Whether the deadlines count for a request that has begun.
     var isTimed = true
 
+    /// Whether the loop will go on with it by itself.
+    var isPostponed = false
     /// Whether a read may find something; the system tells when it becomes so.
     var mayRead = false
     /// The peer has sent its last, which a short read does not show.

@@ -213,12 +213,15 @@ extension HTTPWorker {
 
     /// Reads what nobody wants, until the peer closes; false if there is nothing now.
     func dropSome(_ connection: HTTPConnection) -> Bool {
-        guard let count = receive(connection) else { return false }
-        connection.dropped += count
-        guard count > 0, connection.dropped <= limits.lingerBytesMax else {
-            end(connection)
-            return false
+        switch receive(connection) {
+        case .wait: return false
+        case .again: return true
+        case .bytes(let count):
+            connection.dropped += count
+            if connection.dropped <= limits.lingerBytesMax { return true }
+        case .ended: break
         }
-        return true
+        end(connection)
+        return false
     }
 }

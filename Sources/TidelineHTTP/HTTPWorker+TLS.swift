@@ -9,6 +9,8 @@ import TidelineTLS
 
 extension HTTPWorker {
     /// Goes on with the handshake; false while the peer has its turn.
+    ///
+    /// It is called again when there may be more to read.
     func handshake(_ connection: HTTPConnection) -> Bool {
         guard let tls = connection.tls else { return false }
         switch tls.handshake() {
@@ -18,6 +20,7 @@ extension HTTPWorker {
         case .wait:
             if connection.isGone { end(connection) }
             return false
+        case .again: return true
         case .isHTTP:
             // It would not understand anything but plain HTTP.
             connection.tls = nil
@@ -33,13 +36,14 @@ extension HTTPWorker {
     }
 
     /// As `receive(_:)`, which see.
-    func receive(_ connection: HTTPConnection, by tls: TLSSession) -> Int? {
+    func receive(_ connection: HTTPConnection, by tls: TLSSession) -> SocketRead {
         switch tls.read(into: input) {
-        case .bytes(let count): return count
+        case .bytes(let count): return .bytes(count)
         case .wait(let isForPeer):
             if isForPeer { connection.mayRead = false }
-            return nil
-        case .ended, .failed: return 0
+            return .wait
+        case .again: return .again
+        case .ended, .failed: return .ended
         }
     }
 
@@ -61,7 +65,7 @@ extension HTTPWorker {
         }
         switch outcome {
         case .bytes(let count): return .sent(count)
-        case .wait: return .wait
+        case .wait, .again: return .wait
         case .ended, .failed: return .failed
         }
     }
@@ -72,6 +76,18 @@ extension HTTPWorker {
         // OpenSSL would want these bytes again before any others.
         guard case .bytes(line.count) = outcome else { return end(connection) }
     }
+}
+
+/// What became of a read of a socket.
+enum SocketRead: Hashable, Sendable {
+    /// So many bytes, at least one.
+    case bytes(Int)
+    /// None are here now.
+    case wait
+    /// None, and there may be more.
+    case again
+    /// The peer has sent its last, or is gone.
+    case ended
 }
 
 /// What became of a write to a socket.

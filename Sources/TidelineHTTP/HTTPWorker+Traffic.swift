@@ -11,9 +11,12 @@ import TidelineCore
 import TidelineServerCore
 
 extension HTTPWorker {
-    /// Goes on until the peer or the handler has its turn.
+    /// How often a connection is read before others have their turn: its reads may find a byte each.
+    private static let stepsAtOnce = 64
+
+    /// Goes on until the peer or the handler has its turn, or other connections.
     func proceed(_ connection: HTTPConnection) {
-        while true {
+        for _ in 0..<Self.stepsAtOnce {
             switch connection.phase {
             case .handshaking:
                 guard handshake(connection) else { return }
@@ -36,6 +39,7 @@ extension HTTPWorker {
                 return
             }
         }
+        postpone(connection)
     }
 
     // MARK: - Reading
@@ -53,34 +57,37 @@ extension HTTPWorker {
             if connection.unreadStart >= bytes.count { connection.unread = [] }
             return true
         }
-        guard let count = receive(connection) else { return false }
-        guard count > 0 else {
+        switch receive(connection) {
+        case .wait: return false
+        case .again: return true
+        case .ended:
             // Who leaves within a request does not wait for an answer.
             end(connection)
             return false
+        case .bytes(let count):
+            let taken = parse(connection, UnsafeRawBufferPointer(rebasing: input[..<count]))
+            connection.unread = taken < count ? Array(input[taken..<count]) : []
+            connection.unreadStart = 0
+            return true
         }
-        let taken = parse(connection, UnsafeRawBufferPointer(rebasing: input[..<count]))
-        connection.unread = taken < count ? Array(input[taken..<count]) : []
-        connection.unreadStart = 0
-        return true
     }
 
-    /// The number of bytes read into `input`: 0 at the end of the connection, nil if none are here.
-    func receive(_ connection: HTTPConnection) -> Int? {
-        guard connection.mayRead else { return nil }
+    /// Reads into `input`.
+    func receive(_ connection: HTTPConnection) -> SocketRead {
+        guard connection.mayRead else { return .wait }
         if let tls = connection.tls { return receive(connection, by: tls) }
         var count = 0
         repeat {
             count = recv(connection.socket, input.baseAddress, input.count, Int32(MSG_DONTWAIT))
         } while count < 0 && errno == EINTR
         if count < 0 {
-            guard errno == EAGAIN else { return 0 }
+            guard errno == EAGAIN else { return .ended }
             connection.mayRead = false
-            return nil
+            return .wait
         }
         // What was there has been read; the end of the connection has no length.
         if count < input.count && !connection.isEnding { connection.mayRead = false }
-        return count
+        return count > 0 ? .bytes(count) : .ended
     }
 
     /// The number of bytes that belong to the request under way.

@@ -54,6 +54,9 @@ final class HTTPWorker: @unchecked Sendable {
     var dueStart = 0
     var isTelling = false
 
+    /// Connections that had their turn and are not done.
+    private var postponed: [HTTPConnection] = []
+
     private let sockets: SocketPoll
     private var listener: Int32 = -1
     private var isAccepting = true
@@ -213,8 +216,18 @@ final class HTTPWorker: @unchecked Sendable {
         connections.isEmpty && !isExhausted && spareRounds == 0 ? -1 : Self.sweepMilliseconds
     }
 
+    /// Goes on with a connection when others had their turn.
+    func postpone(_ connection: HTTPConnection) {
+        guard !connection.isPostponed else { return }
+        connection.isPostponed = true
+        postponed.append(connection)
+    }
+
     private func turn(milliseconds: Int32) {
-        sockets.wait(milliseconds: hasJobs ? 0 : milliseconds) { ready in
+        let waiting = postponed
+        postponed = []
+        let isAwake = hasJobs || !waiting.isEmpty
+        sockets.wait(milliseconds: isAwake ? 0 : milliseconds) { ready in
             now = .now
             switch ready.descriptor {
             case loop.wakeDescriptor: loop.clearWake()
@@ -226,6 +239,11 @@ final class HTTPWorker: @unchecked Sendable {
                 if ready.isGone { connection.isGone = true }
                 proceed(connection)
             }
+        }
+        for connection in waiting {
+            now = .now
+            connection.isPostponed = false
+            proceed(connection)
         }
         // Jobs may make more jobs without a wake-up, for ever where one peer sends requests without
         // end: the others are looked after in between.

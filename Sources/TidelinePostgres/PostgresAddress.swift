@@ -11,17 +11,14 @@ package struct PostgresAddress: Hashable, Sendable, CustomStringConvertible {
     /// Host and database.
     package let description: String
 
-    /// - Throws: ``PostgresError`` for what libpq cannot read; without the text.
+    /// - Throws: ``PostgresError`` for what libpq cannot read, and for what it may read in another way
+    ///   than it was meant; without the text.
     package init(_ url: String) throws {
         var message: UnsafeMutablePointer<CChar>?
-        guard let options = PQconninfoParse(url, &message) else {
+        guard !Self.mayHoldPassword(url), let options = PQconninfoParse(url, &message) else {
             // The message may quote the text with its password.
             if let message { PQfreemem(message) }
-            throw PostgresError(
-                state: "",
-                "The address of the database cannot be read. "
-                    + "Write it as postgres://USER:PASSWORD@HOST:PORT/DATABASE."
-            )
+            throw Self.unreadable
         }
         defer { PQconninfoFree(options) }
         var values: [String: String] = [:]
@@ -32,6 +29,9 @@ package struct PostgresAddress: Hashable, Sendable, CustomStringConvertible {
             }
             option += 1
         }
+        guard (values["port"] ?? "").utf8.allSatisfy({ $0 == 0x2C || 0x30...0x39 ~= $0 }) else {
+            throw Self.unreadable
+        }
         self.url = url
         let host = values["host"] ?? values["hostaddr"] ?? ""
         let port = values["port"].map { ":\($0)" } ?? ""
@@ -39,5 +39,25 @@ package struct PostgresAddress: Hashable, Sendable, CustomStringConvertible {
         description =
             host.hasPrefix("/") || host.isEmpty
             ? "postgres:///\(database)" : "postgres://\(host)\(port)/\(database)"
+    }
+
+    private static let unreadable = PostgresError(
+        state: "",
+        "The address of the database cannot be read. Write it as "
+            + "postgres://USER:PASSWORD@HOST:PORT/DATABASE, '@' and '/' of the password as %40 and %2F."
+    )
+
+    /// Whether a part of the password would be taken for host, port or database.
+    ///
+    /// User and password end at the first '@' before a '/', so that a second one belongs to a password.
+    private static func mayHoldPassword(_ url: String) -> Bool {
+        let bytes = Array(url.utf8)
+        guard let start = bytes.firstRange(of: Array("://".utf8))?.upperBound else { return false }
+        var rest = bytes[start...]
+        let (at, slash, mark) = (UInt8(ascii: "@"), UInt8(ascii: "/"), UInt8(ascii: "?"))
+        if let end = rest.firstIndex(where: { $0 == at || $0 == slash }), rest[end] == at {
+            rest = rest[(end + 1)...]
+        }
+        return rest.prefix { $0 != mark }.contains(at)
     }
 }

@@ -4,7 +4,8 @@
 //
 //     handshake()* -> { read(into:) | write(_:) }* -> close()
 //
-// Whatever answers `wait` is called again when the socket has changed; a write with the same bytes.
+// Whatever answers `wait` is called again when the socket has changed; a write with the same bytes. What
+// answers `again` is called again without that, when others had their turn.
 
 import CCrypto
 
@@ -13,6 +14,8 @@ package final class TLSSession {
     package enum Handshake: Hashable, Sendable {
         case done
         case wait
+        /// There may be more to read.
+        case again
         /// The caller speaks HTTP without TLS.
         case isHTTP
         case failed
@@ -23,6 +26,8 @@ package final class TLSSession {
         case bytes(Int)
         /// Nothing now; for a read whether it waits for the peer.
         case wait(isForPeer: Bool)
+        /// What was read had no data for the reader; there may be more.
+        case again
         /// The peer has sent its last.
         case ended
         case failed
@@ -32,6 +37,8 @@ package final class TLSSession {
     private var isBroken = false
     private var isWriting = false
     private var isOpen = false
+    /// How many reads in a row had no data for their reader.
+    private var emptyReads = 0
 
     init(_ session: OpaquePointer) {
         self.session = session
@@ -42,15 +49,25 @@ package final class TLSSession {
     /// The most bytes of a record; more of a write are left for the next one.
     package static let recordBytes = 16 << 10
 
+    /// How often a call reads the socket: a record takes two reads.
+    private static let readsAtOnce: Int32 = 64
+
+    /// The most reads in a row without data.
+    ///
+    /// New keys are agreed on once in many millions of records.
+    private static let emptyReadsMax = 1000
+
     package func handshake() -> Handshake {
         ERR_clear_error()
+        tideline_tls_let_read(session, Self.readsAtOnce)
         let result = SSL_accept(session)
         if result == 1 {
             isOpen = true
             return .done
         }
         switch SSL_get_error(session, result) {
-        case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE: return .wait
+        case SSL_ERROR_WANT_READ: return tideline_tls_is_drained(session) != 0 ? .wait : .again
+        case SSL_ERROR_WANT_WRITE: return .wait
         default:
             isBroken = true
             let isHTTP = tideline_tls_is_http() != 0
@@ -61,9 +78,19 @@ package final class TLSSession {
 
     package func read(into buffer: UnsafeMutableRawBufferPointer) -> Outcome {
         ERR_clear_error()
+        tideline_tls_let_read(session, Self.readsAtOnce)
         let count = Int32(clamping: buffer.count)
         let result = SSL_read(session, buffer.baseAddress, count)
-        return result > 0 ? .bytes(Int(result)) : outcome(result)
+        if result > 0 {
+            emptyReads = 0
+            return .bytes(Int(result))
+        }
+        let outcome = outcome(result)
+        guard outcome == .wait(isForPeer: true), tideline_tls_is_drained(session) == 0 else {
+            return outcome
+        }
+        emptyReads += 1
+        return emptyReads <= Self.emptyReadsMax ? .again : .failed
     }
 
     /// Sends a record of the bytes at most.

@@ -7,16 +7,24 @@ import TidelineTLS
 final class RawTLS {
     private let context: OpaquePointer
     private let session: OpaquePointer
+    private let socket: Int32
 
     /// Agrees on keys; the server's certificate is not looked at.
     ///
-    /// `protocols` is what ALPN offers, each with its length before it.
-    init(on socket: Int32, version: Int32? = nil, protocols: [UInt8] = []) throws {
+    /// `protocols` is what ALPN offers, each with its length before it; with `cutsHello` the first
+    /// message goes out a byte a record.
+    init(
+        on socket: Int32,
+        version: Int32? = nil,
+        protocols: [UInt8] = [],
+        cutsHello: Bool = false
+    ) throws {
         guard let context = SSL_CTX_new(TLS_client_method()), let session = SSL_new(context) else {
             throw RawClientError(description: "no memory for TLS")
         }
         self.context = context
         self.session = session
+        self.socket = socket
         if let version {
             // Security level 0 allows what is too old to be served.
             SSL_set_security_level(session, 0)
@@ -24,11 +32,46 @@ final class RawTLS {
             SSL_ctrl(session, SSL_CTRL_SET_MAX_PROTO_VERSION, Int(version), nil)
         }
         if !protocols.isEmpty { SSL_set_alpn_protos(session, protocols, UInt32(protocols.count)) }
+        if cutsHello { try sendHelloInPieces() }
         SSL_set_fd(session, socket)
         guard SSL_connect(session) == 1 else {
             ERR_clear_error()
             throw RawClientError(description: "handshake", systemError: errno)
         }
+    }
+
+    private func sendHelloInPieces() throws {
+        let answers = BIO_new(BIO_s_mem())
+        let hello = BIO_new(BIO_s_mem())
+        BIO_ctrl(answers, BIO_C_SET_BUF_MEM_EOF_RETURN, -1, nil)
+        SSL_set_bio(session, answers, hello)
+        _ = SSL_connect(session)
+        ERR_clear_error()
+        var text: UnsafeMutablePointer<CChar>?
+        let count = tideline_pem_text(hello, &text)
+        let record = UnsafeRawBufferPointer(start: text, count: count)
+        var pieces: [UInt8] = []
+        for byte in record.dropFirst(5) { pieces += record.prefix(3) + [0, 1, byte] }
+        let sent = Foundation.send(socket, pieces, pieces.count, Int32(MSG_NOSIGNAL))
+        guard sent == pieces.count else { throw RawClientError(description: "hello") }
+    }
+
+    /// Agrees on new keys for what is sent from here on.
+    func updateKeys() throws {
+        guard SSL_key_update(session, SSL_KEY_UPDATE_NOT_REQUESTED) == 1,
+            SSL_do_handshake(session) == 1
+        else { throw RawClientError(description: "new keys") }
+    }
+
+    /// What `body` would have sent.
+    func wire(_ body: (RawTLS) throws -> Void) rethrows -> [UInt8] {
+        let memory = BIO_new(BIO_s_mem())
+        SSL_set0_wbio(session, memory)
+        defer { SSL_set0_wbio(session, BIO_new_socket(socket, BIO_NOCLOSE)) }
+        try body(self)
+        var text: UnsafeMutablePointer<CChar>?
+        let count = tideline_pem_text(memory, &text)
+        return Array(UnsafeRawBufferPointer(start: text, count: count))
     }
 
     deinit {

@@ -11,7 +11,7 @@ import TidelineTLS
 
 @Suite(.timeLimit(.minutes(2))) struct TLSServerTests {
     /// A connected socket; whoever gets it closes it.
-    private static func connect(_ port: Int) throws -> Int32 {
+    static func connect(_ port: Int) throws -> Int32 {
         let socket = Foundation.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)

@@ -29,18 +29,27 @@ package struct CopiedState: Hashable, Sendable {
     package var epoch: String
     /// When the youngest entry that was dropped from the ledger had come.
     package var ledgerHorizon: Int64?
+    /// How many entries the ledger has, its first and its last: writes that change no row have some.
+    package var ledger: [Int64]
     package var tables: [CopiedTable]
 
-    package init(epoch: String, ledgerHorizon: Int64?, tables: [CopiedTable]) {
+    package init(
+        epoch: String,
+        ledgerHorizon: Int64?,
+        ledger: [Int64],
+        tables: [CopiedTable]
+    ) {
         self.epoch = epoch
         self.ledgerHorizon = ledgerHorizon
+        self.ledger = ledger
         self.tables = tables
     }
 
     /// Another one when somebody wrote to the database.
     var fingerprint: String {
         let clocks = tables.map { "\($0.definition.name) \($0.clock.stamp) \($0.clock.horizon)" }
-        return SHA256.hash(([epoch] + clocks).joined(separator: "\n").utf8).prefix(16)
+        let state = [epoch, ledgerHorizon.map { "\($0)" } ?? ""] + ledger.map { "\($0)" }
+        return SHA256.hash((state + clocks).joined(separator: "\n").utf8).prefix(16)
             .map { String($0, radix: 16) }.joined(separator: ".")
     }
 }

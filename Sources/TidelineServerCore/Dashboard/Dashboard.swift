@@ -1,5 +1,6 @@
 // Dashboard: what the page for operators is made of: files, the gate, and what was seen of callers.
 
+import Synchronization
 import TidelineCore
 
 /// A file of the page.
@@ -37,7 +38,9 @@ package final class Dashboard: Sendable {
     private let files: [String: DashboardFile]
     let settings: [DashboardSetting]
     /// What a migration would do, a sentence for each step; it may take a while.
-    let migration: @Sendable () async throws -> [String]
+    private let migration: @Sendable () async throws -> [String]
+    /// The plan that is being made.
+    private let planning = Mutex<Task<[String], any Error>?>(nil)
     let devices: SeenDevices
     let slow: SlowRequests
     let started: Int64
@@ -60,6 +63,20 @@ package final class Dashboard: Sendable {
         devices = SeenDevices(countMax: devicesMax)
         self.slow = slow
         self.started = started
+    }
+
+    /// What a migration would do; who asks while that is worked out gets the same answer.
+    func plannedMigration() async throws -> [String] {
+        let task = planning.withLock { planning in
+            if let planning { return planning }
+            let task = Task { [migration, self] in
+                defer { self.planning.withLock { $0 = nil } }
+                return try await migration()
+            }
+            planning = task
+            return task
+        }
+        return try await task.value
     }
 
     /// The answer with a file; 304 to a caller that has it.

@@ -20,7 +20,7 @@ extension RequestHandler {
         var response = try dashboard.answer("index.html", request.headers)
         guard dashboard.gate.hasAuthentication, !dashboard.gate.isLoopback else { return response }
         do {
-            _ = try dashboard.gate.pass(request) { try service.user(of: request) }
+            _ = try dashboard.gate.pass(request) { try service.countedUser(of: request) }
         } catch let refusal as ServerError where [401, 403].contains(refusal.status) {
             if response.status == 304 { response = try dashboard.answer("index.html", [:]) }
             response.status = refusal.status
@@ -37,9 +37,12 @@ extension RequestHandler {
             try dashboard.gate.checkPage(request.headers)
             return try dashboard.answer(path[1], request.headers)
         }
-        let pass = try dashboard.gate.pass(request) { try service.user(of: request) }
+        let pass = try dashboard.gate.pass(request) { try service.admit(request) }
         var user: User?
-        if case .operator(let passed) = pass { user = passed }
+        switch pass {
+        case .operator(let passed): user = passed
+        case .caller: try service.checkRate(request, nil)
+        }
         switch path.first {
         case "tables" where path.count == 2 || path.count == 3:
             return try await rows(path, request, user)
@@ -48,7 +51,7 @@ extension RequestHandler {
             return await overview(dashboard, user)
         case "migration" where path.count == 1:
             try Self.checkReads(request)
-            return Self.sentences(try await dashboard.migration())
+            return Self.sentences(try await dashboard.plannedMigration())
         case "events" where path.count == 1:
             try Self.checkReads(request)
             return try await service.events(request, isOperator: user != nil)

@@ -22,6 +22,7 @@ package final class SeenDevices: Sendable {
     /// What of a device a caller may make long.
     private static let idBytesMax = 80
     private static let clientBytesMax = 120
+    private static let userBytesMax = 256
     private static let tablesMax = 64
 
     private let countMax: Int
@@ -40,9 +41,11 @@ package final class SeenDevices: Sendable {
             if devices[id] == nil, devices.count >= countMax { Self.forgetOldest(&devices) }
             var device = devices[id] ?? Device(id: id, firstSeen: now, lastSeen: now)
             device.lastSeen = now
-            if let user { device.user = user }
+            if let user { device.user = UTF8Text.prefix(user, bytesMax: Self.userBytesMax) }
             let client = request.headers["X-ZUMO-VERSION"] ?? request.headers["User-Agent"]
-            if let client { device.client = String(client.prefix(Self.clientBytesMax)) }
+            if let client {
+                device.client = UTF8Text.prefix(client, bytesMax: Self.clientBytesMax)
+            }
             device.take(request.method, route, isDone: status < 400, now, Self.tablesMax)
             devices[id] = device
         }

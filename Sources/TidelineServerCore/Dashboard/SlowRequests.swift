@@ -15,8 +15,8 @@ package final class SlowRequests: Sendable {
         var microseconds: Int64
     }
 
-    /// How long a text of an entry may be.
-    private static let textMax = 300
+    /// How many bytes a text of an entry may have.
+    private static let bytesMax = 256
 
     private let countMax: Int
     private let microsecondsMin: Int64
@@ -32,9 +32,9 @@ package final class SlowRequests: Sendable {
         guard microseconds >= microsecondsMin, countMax > 0 else { return }
         let entry = Entry(
             time: now,
-            id: request.id,
-            method: request.method,
-            path: String(request.path.prefix(Self.textMax)),
+            id: UTF8Text.prefix(request.id, bytesMax: Self.bytesMax),
+            method: UTF8Text.prefix(request.method, bytesMax: Self.bytesMax),
+            path: UTF8Text.prefix(request.path, bytesMax: Self.bytesMax),
             query: Self.shape(of: request.query),
             status: status,
             microseconds: microseconds
@@ -50,8 +50,8 @@ package final class SlowRequests: Sendable {
 
     /// A query with '…' for every text and # for every number in it.
     static func shape(of query: String) -> String {
-        let bytes = Array(query.prefix(4 * textMax).replacing("+", with: " ").utf8)
-        let text = bytes.withUnsafeBufferPointer { PercentCoding.decode($0) } ?? query
+        let start = UTF8Text.prefix(query, bytesMax: 4 * bytesMax).replacing("+", with: " ")
+        let text = Array(start.utf8).withUnsafeBufferPointer { PercentCoding.decode($0) } ?? start
         var shape = ""
         var isInText = false
         var isInWord = false
@@ -68,6 +68,6 @@ package final class SlowRequests: Sendable {
                 }
             }
         }
-        return String((isInText ? shape + "…" : shape).prefix(textMax))
+        return UTF8Text.prefix(isInText ? shape + "…" : shape, bytesMax: bytesMax)
     }
 }

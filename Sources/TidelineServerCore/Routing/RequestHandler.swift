@@ -139,14 +139,14 @@ package struct RequestHandler: Sendable {
             )
         case .events:
             try Self.checkReads(request)
+            _ = try service.admit(request)
             return try await service.events(request)
         case .dashboard:
             try Self.checkReads(request)
             return try page(request)
         case .admin(let path): return try await admin(path, request)
         case .table, .row, .endpoint, .batch:
-            let user = try service.user(of: request)
-            try service.checkRate(request, user)
+            let user = try service.admit(request)
             let answer = try await dispatch(route, request, user: user)
             service.settings.dashboard?.devices.saw(
                 request,
@@ -215,14 +215,16 @@ package struct RequestHandler: Sendable {
     /// What is about the whole server is for this machine, and for callers with a token.
     private func checkOperator(_ request: ServerRequest) throws {
         if let operators = service.settings.operators {
-            guard let user = try service.user(of: request) else { throw ServerError.notSignedIn }
+            guard let user = try service.countedUser(of: request) else {
+                throw ServerError.notSignedIn
+            }
             let isOne = operators.contains { $0.utf8.elementsEqual(user.id.utf8) }
             guard isOne else { throw ServerError.notAnOperator }
             return
         }
         if service.settings.exposesMetrics { return }
         guard service.settings.authenticator != nil else { throw ServerError.metricsAreLocal }
-        guard try service.user(of: request) != nil else { throw ServerError.notSignedIn }
+        guard try service.countedUser(of: request) != nil else { throw ServerError.notSignedIn }
     }
 
     /// The verbs of a route.

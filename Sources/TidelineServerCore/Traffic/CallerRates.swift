@@ -103,6 +103,23 @@ package final class CallerRates: Sendable {
 }
 
 extension TableService {
+    /// Who sends the request, and lets it in; one with a token that is refused counts for its address.
+    func admit(_ request: ServerRequest) throws -> User? {
+        let user = try countedUser(of: request)
+        try checkRate(request, user)
+        return user
+    }
+
+    /// Who sends a request that is let in anyway; a token that is refused was work and counts.
+    func countedUser(of request: ServerRequest) throws -> User? {
+        do {
+            return try user(of: request)
+        } catch {
+            try checkRate(request, nil)
+            throw error
+        }
+    }
+
     /// Refuses with 429 what comes from a caller who has asked for too much.
     func checkRate(_ request: ServerRequest, _ user: User?) throws {
         guard let rates else { return }
@@ -127,8 +144,8 @@ extension TableService {
 
     private static let batchPath = "/$batch"
 
-    /// A user, or without a token an address.
+    /// A user, or without a token a network.
     private static func name(_ request: ServerRequest, _ user: User?) -> String {
-        user.map { "user " + $0.id } ?? "address " + request.address
+        user.map { "user " + $0.id } ?? "address " + CallerNetwork.name(of: request.address)
     }
 }

@@ -31,7 +31,17 @@ package struct PostgresCare: Sendable {
     package func renewEpoch() throws -> String {
         try connected { connection in
             let found = try connection.run("SELECT to_regclass('tideline.state') IS NULL")
-            let renewed = try found.boolean(0, 0) ? nil : connection.run(PostgresSchema.renewEpoch)
+            let isMissing = found.boolean(0, 0)
+            if !isMissing {
+                let copies = try connection.run(
+                    "SELECT count(*) FROM tideline.state WHERE \"key\" = $1",
+                    [.text(CopyProgress.key)]
+                )
+                guard copies.integer(0, 0) == 0 else {
+                    throw DatabaseError(.unavailable, "\(address): \(CopyProgress.refusal)")
+                }
+            }
+            let renewed = try isMissing ? nil : connection.run(PostgresSchema.renewEpoch)
             guard let renewed, renewed.count > 0 else {
                 throw DatabaseError(
                     .missing,

@@ -94,9 +94,16 @@ extension PostgresCopy: CopySource {
                     log: try text(of: Self.log(found.text(row, 0)))
                 )
             }
+            let ledger = try connection.run(
+                """
+                SELECT count(*), coalesce(min("received"), 0), coalesce(max("received"), 0)
+                FROM tideline.ledger
+                """
+            )
             return CopiedState(
                 epoch: try text(of: "epoch") ?? "",
                 ledgerHorizon: try text(of: "ledgerHorizon").flatMap { Int64($0) },
+                ledger: (0..<3).map { ledger.integer(0, $0) },
                 tables: tables
             )
         }
@@ -314,6 +321,17 @@ extension PostgresCopy: CopyTarget {
                         [
                             .text(table.definition.name.lowercased()),
                             .integer(table.clock.stamp), .integer(table.clock.horizon),
+                        ]
+                    )
+                    try connection.run(
+                        """
+                        INSERT INTO tideline.departures ("table", "millisecond", "count", "last")
+                        VALUES ($1, $2, $3, greatest($4, \(PostgresClock.microseconds)))
+                        """,
+                        [
+                            .text(table.definition.name.lowercased()),
+                            .integer(PostgresClock.unknown), .integer(table.clock.stamp / 1000),
+                            .integer(table.clock.stamp),
                         ]
                     )
                     if let log = table.log { try put(log, as: Self.log(table.definition.name)) }

@@ -188,8 +188,11 @@ struct PostgresListRead {
     private func departures(from tie: Int64) -> PostgresStatement {
         PostgresStatement(
             """
-            SELECT coalesce(sum("count"), 0)::bigint FROM tideline.departures
-            WHERE "table" = $1 AND "millisecond" = $2
+            SELECT coalesce(sum(CASE
+                WHEN "millisecond" = $2 THEN "count"
+                WHEN "count" >= $2 THEN \(PostgresClock.all)
+            END), 0)::bigint FROM tideline.departures
+            WHERE "table" = $1 AND "millisecond" IN ($2, \(PostgresClock.unknown))
             """,
             values: [.text(table.clock), .integer(tie)]
         )

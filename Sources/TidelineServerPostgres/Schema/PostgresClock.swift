@@ -14,6 +14,13 @@ enum PostgresClock {
     /// How long after a list somebody may still count the rows of its last millisecond.
     static let countedTime: Int64 = 86_400_000_000
 
+    /// More rows than a millisecond has.
+    static let all = 1000 / spacing
+
+    /// The place of the mark that a copy leaves among the departures: what left milliseconds up to the
+    /// one that it counts is not known, and taken for all.
+    static let unknown: Int64 = -1
+
     /// The time of the database in microseconds: the servers' own may differ.
     static let microseconds = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 

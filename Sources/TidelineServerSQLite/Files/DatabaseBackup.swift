@@ -100,7 +100,9 @@ package struct DatabaseBackup: Sendable {
 
     private func copy(to partial: String) throws {
         let database = try DatabaseError.naming(source) {
-            try Database(path: source, mode: .existing)
+            let database = try Database(path: source, mode: .existing)
+            try SchemaChange.refuseHalfCopy(database)
+            return database
         }
         do {
             try database.prepare("VACUUM INTO ?1").run([.text(partial)])

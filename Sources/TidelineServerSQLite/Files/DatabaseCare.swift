@@ -17,7 +17,7 @@ package struct DatabaseCare: Sendable {
     /// - Returns: The epoch.
     package func renewEpoch() throws -> String {
         try alone { database in
-            try SchemaChange(database: database, now: { 0 }).open()
+            try SchemaChange(database: database, now: { 0 }).openWhole()
             try database.execute(ServerSchema.renewEpoch)
             let statement = try database.prepare(ServerSchema.readEpoch)
             defer { statement.reset() }
@@ -70,7 +70,9 @@ package struct DatabaseCare: Sendable {
         defer { lock.release() }
         return try DatabaseError.naming(path) {
             let database = try Database(path: path)
-            try database.transaction { try SchemaChange(database: database, now: { now }).open() }
+            try database.transaction {
+                try SchemaChange(database: database, now: { now }).openWhole()
+            }
             let known = try RetentionPurge.tables(in: database)
             if let missing = names?.first(where: { name in
                 !known.contains { $0.lowercased() == name.lowercased() }

@@ -48,6 +48,16 @@ extension DatabaseError {
         }
     }
 
+    static func halfRestored(_ path: String) -> DatabaseError {
+        DatabaseError(
+            .missing,
+            """
+            There is no file '\(path)', but a '\(path).restoring': a restore was cut short. Run \
+            'tideline restore FILE' with the same backup again.
+            """
+        )
+    }
+
     static func missing(_ path: String) -> DatabaseError {
         DatabaseError(.missing, "There is no file '\(path)'.")
     }

@@ -1,7 +1,12 @@
 // DatabaseRestore: a backup in the place of a database that was lost.
 //
 // The copy is made under another name, with a new epoch, so that it never has its own name without
-// one. What was there is moved aside and never deleted.
+// one. What was there is moved aside and never deleted. The order of the renames is that of
+//
+//     PATH -> PATH.lost-…, PATH-wal -> PATH.lost-…-wal, PATH.restoring -> PATH
+//
+// so a restore that is cut short leaves the database, or the backup, or no PATH beside PATH.restoring,
+// which no server takes for a new beginning (ServerFile): never a file with the log of another.
 
 import Foundation
 import TidelineCore
@@ -28,8 +33,7 @@ package struct DatabaseRestore: Sendable {
     ///
     /// - Parameter now: Names what is moved aside, in seconds since 1970.
     /// - Returns: The new epoch, and what was moved aside.
-    /// - Throws: ``DatabaseError``; what was there is there still then, under its name or, where only
-    ///   the last step failed, under the other one.
+    /// - Throws: ``DatabaseError``; what was there is there still then.
     package func make(now: Int64) throws -> Result {
         guard !Self.isSame(backup, target) else {
             throw DatabaseError(
@@ -37,22 +41,61 @@ package struct DatabaseRestore: Sendable {
                 "'\(backup)' is the database itself. Name the file of a backup."
             )
         }
+        let copy = Self.copy(of: target)
+        guard !Self.isSame(backup, copy) else {
+            throw DatabaseError(
+                .exists,
+                "'\(backup)' is the file that a restore makes, and would be lost. Rename it first."
+            )
+        }
         try ServerFile(path: backup).check()
         try checkBackupHasContent()
         // A database that is damaged, or of others, is moved aside as well: only its server matters.
         let lock = try FileLock(database: target)
         defer { lock.release() }
-        let copy = target + ".restoring"
-        for end in Self.ends { unlink(copy + end) }
-        _ = try DatabaseBackup(of: backup, to: copy).make()
-        let epoch = try DatabaseCare(path: copy).renewEpoch()
-        // The care of the copy had a lock of its own.
-        unlink(FileLock.path(of: copy))
+        let wasCutShort = access(copy, F_OK) == 0
+        remove(copy)
+        let epoch: String
+        do {
+            _ = try DatabaseBackup(of: backup, to: copy).make()
+            epoch = try renewEpoch(of: copy)
+        } catch {
+            remove(copy)
+            throw error
+        }
         keepOwner(of: target, on: copy)
-        let former = try moveAside(now)
-        guard rename(copy, target) == 0 else { throw failure(target) }
+        let former = try replace(by: copy, now, goesOn: wasCutShort)
         try DatabaseBackup.flushFolder(of: target)
         return Result(epoch: epoch, former: former)
+    }
+
+    /// The name under which the copy is made.
+    static func copy(of path: String) -> String { path + ".restoring" }
+
+    private func remove(_ copy: String) {
+        for end in Self.ends { unlink(copy + end) }
+        // The care of the copy has a lock of its own.
+        unlink(FileLock.path(of: copy))
+    }
+
+    /// Closing the copy moves its log into it; where that fails the epoch is not in the file, and the
+    /// old one would come into force with it.
+    private func renewEpoch(of copy: String) throws -> String {
+        let epoch = try DatabaseCare(path: copy).renewEpoch()
+        unlink(FileLock.path(of: copy))
+        let stored = try DatabaseError.naming(copy) {
+            let file = try Database(path: copy, mode: .frozen)
+            let statement = try file.prepare(ServerSchema.readEpoch)
+            defer { statement.reset() }
+            return try statement.step() ? statement.text(0) : ""
+        }
+        guard stored == epoch, ServerFile.size(of: copy + "-wal") ?? 0 == 0 else {
+            throw DatabaseError(
+                .unavailable,
+                "'\(copy)' cannot be written as a whole. Look at the disk, then try again."
+            )
+        }
+        return epoch
     }
 
     private static let ends = ["", "-wal", "-shm", "-journal"]
@@ -79,10 +122,42 @@ package struct DatabaseRestore: Sendable {
         _ = chown(copy, status.st_uid, status.st_gid)
     }
 
-    /// The database first: a log without it is refused by whoever finds it.
-    private func moveAside(_ now: Int64) throws -> String? {
+    /// Moves aside what is there, the database first, and puts the copy in its place; undoes it where a
+    /// step fails.
+    ///
+    /// `goesOn` says that another restore was cut short, maybe within these steps.
+    ///
+    /// - Returns: Where the database went that was there.
+    /// - Throws: ``DatabaseError``
+    private func replace(by copy: String, _ now: Int64, goesOn: Bool) throws -> String? {
         let found = Self.ends.filter { access(target + $0, F_OK) == 0 }
-        guard !found.isEmpty else { return nil }
+        let earlier = goesOn ? formerOfAnother(found) : nil
+        let former = found.isEmpty ? nil : earlier ?? freeName(now)
+        var steps = former.map { former in found.map { (target + $0, former + $0) } } ?? []
+        steps.append((copy, target))
+        var done: [(String, String)] = []
+        for (index, (name, next)) in steps.enumerated() {
+            // What was moved aside stays so before something else has its name.
+            if index == steps.count - 1 { try? DatabaseBackup.flushFolder(of: target) }
+            if rename(name, next) == 0 {
+                done.append((name, next))
+                continue
+            }
+            let fault = String(cString: strerror(errno))
+            let isUndone = done.reversed().allSatisfy { rename($0.1, $0.0) == 0 }
+            if isUndone { remove(copy) }
+            throw DatabaseError(
+                .unavailable,
+                "'\(name)' cannot be renamed: \(fault). "
+                    + (isUndone
+                        ? "The database is as it was."
+                        : "What was moved aside is '\(former ?? target)' and could not be moved back.")
+            )
+        }
+        return former
+    }
+
+    private func freeName(_ now: Int64) -> String {
         let name = target + ".lost-\(now)"
         var former = name
         var number = 1
@@ -90,16 +165,39 @@ package struct DatabaseRestore: Sendable {
             number += 1
             former = name + "-\(number)"
         }
-        for end in found {
-            guard rename(target + end, former + end) == 0 else { throw failure(target + end) }
-        }
         return former
     }
 
-    private func failure(_ path: String) -> DatabaseError {
-        DatabaseError(
-            .unavailable,
-            "'\(path)' cannot be renamed: \(String(cString: strerror(errno)))."
-        )
+    /// The database that another restore moved aside before it was cut short; what is left here is its
+    /// log, and belongs to it.
+    private func formerOfAnother(_ found: [String]) -> String? {
+        guard !found.contains("") else { return nil }
+        let place = URL(filePath: target)
+        let folder = place.deletingLastPathComponent().path
+        let prefix = place.lastPathComponent + ".lost-"
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+        let moved = names.filter { name in
+            name.hasPrefix(prefix)
+                && name.dropFirst(prefix.count).allSatisfy {
+                    $0.isASCII && $0.isNumber || $0 == "-"
+                }
+        }
+        .map { target + $0.dropFirst(place.lastPathComponent.count) }
+        // It was the last one that was renamed.
+        let last = moved.max { Self.renamed($0) < Self.renamed($1) }
+        guard let last, !found.contains(where: { access(last + $0, F_OK) == 0 }) else { return nil }
+        return last
+    }
+
+    /// When the name of a file changed last, in nanoseconds.
+    private static func renamed(_ path: String) -> Int64 {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return 0 }
+        #if canImport(Darwin)
+        let time = status.st_ctimespec
+        #else
+        let time = status.st_ctim
+        #endif
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
     }
 }

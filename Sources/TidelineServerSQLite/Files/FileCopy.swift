@@ -100,6 +100,13 @@ extension FileCopy: CopySource {
             return CopiedState(
                 epoch: try text(of: "epoch") ?? "",
                 ledgerHorizon: try text(of: "ledgerHorizon").flatMap { Int64($0) },
+                ledger: try cells(
+                    """
+                    SELECT count(*), ifnull(min("place"), 0), ifnull(max("place"), 0)
+                    FROM "tideline_ledger"
+                    """,
+                    []
+                ).joined().map(Self.integer),
                 tables: tables
             )
         }

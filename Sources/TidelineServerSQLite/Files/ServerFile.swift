@@ -23,6 +23,8 @@ struct ServerFile {
         guard access(path, F_OK) != 0 || access(path, W_OK) == 0 else {
             throw DatabaseError.readOnly(path)
         }
+        // Behind the lock: the restore may be under way.
+        if access(path, F_OK) != 0, wasBeingRestored { throw DatabaseError.halfRestored(path) }
         return try lock ?? FileLock(database: path)
     }
 
@@ -33,6 +35,9 @@ struct ServerFile {
     }
 
     // MARK: - Parts
+
+    /// Whether a restore has begun; one that ended leaves no copy.
+    private var wasBeingRestored: Bool { access(DatabaseRestore.copy(of: path), F_OK) == 0 }
 
     /// What can be said without reading it.
     private func checkPlace(mayBeNew: Bool) throws {
@@ -54,14 +59,19 @@ struct ServerFile {
             throw DatabaseError.noFolder(folder, of: path)
         }
         guard isMissing else { throw DatabaseError.notPermitted(path, "may not be opened") }
-        guard mayBeNew else { throw DatabaseError.missing(path) }
+        guard mayBeNew else {
+            throw wasBeingRestored ? DatabaseError.halfRestored(path) : DatabaseError.missing(path)
+        }
         guard access(folder, W_OK) == 0 else { throw DatabaseError.readOnly(path) }
     }
 
     private func checkContent() throws {
         let hasLog = (Self.size(of: path + "-wal") ?? 0) > 0
         guard let size = Self.size(of: path), size > 0 else {
-            if hasLog { throw DatabaseError.staleLog(path) }
+            if hasLog {
+                throw wasBeingRestored
+                    ? DatabaseError.halfRestored(path) : DatabaseError.staleLog(path)
+            }
             return
         }
         try DatabaseError.naming(path) {

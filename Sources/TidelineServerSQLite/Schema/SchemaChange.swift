@@ -29,11 +29,7 @@ struct SchemaChange {
         isCopy: Bool = false
     ) throws -> (tables: [TableDefinition], steps: [SchemaStep]) {
         try database.transaction {
-            try open()
-            let copies = try database.integer(ServerSchema.countCopies, [.text(CopyProgress.key)])
-            guard isCopy || copies == 0 else {
-                throw DatabaseError(.unavailable, CopyProgress.refusal)
-            }
+            if isCopy { try open() } else { try openWhole() }
             var stored = try Self.storedTables(database)
             let plan = SchemaPlan(stored, in: SQLiteFacts(database: database))
             let steps = try plan.steps(to: declared, isComplete: isComplete)
@@ -87,6 +83,20 @@ struct SchemaChange {
         let stored = isNew ? [] : try storedTables(database)
         return try SchemaPlan(stored, in: SQLiteFacts(database: database))
             .steps(to: declared, isComplete: isComplete)
+    }
+
+    /// Makes the server's own tables; refuses a database that a copy has not ended.
+    func openWhole() throws {
+        try open()
+        try Self.refuseHalfCopy(database)
+    }
+
+    static func refuseHalfCopy(_ database: Database) throws {
+        guard try database.integer(ServerSchema.hasTable, [.text("tideline_state")]) != 0 else {
+            return
+        }
+        let copies = try database.integer(ServerSchema.countCopies, [.text(CopyProgress.key)])
+        guard copies == 0 else { throw DatabaseError(.unavailable, CopyProgress.refusal) }
     }
 
     /// Makes the server's own tables.

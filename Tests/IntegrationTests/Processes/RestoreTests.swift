@@ -40,7 +40,10 @@ extension ProcessTests {
                 let epoch = try await server.wire.send("GET", "/tables/Note")
                     .headers["Tideline-Epoch"]
                 let writer = Task { await Self.write(server) }
-                try await Task.sleep(for: .milliseconds(200))
+                // The backup is made among its writes.
+                while try await server.wire.send("GET", "/tables/TodoItem/w10").status != 200 {
+                    try await Task.sleep(for: .milliseconds(5))
+                }
                 let file = workspace.path("backup.db")
                 let backup = try await Self.tideline(workspace, "backup", file)
                 #expect(backup.code == 0 && backup.output.contains(file), "\(backup.error)")

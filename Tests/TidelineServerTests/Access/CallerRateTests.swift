@@ -86,4 +86,75 @@ import TidelineServerCore
         clock.move(by: 16_000_000)
         #expect(await door.send("PATCH", "/tables/TodoItem/1", #"{"rank":1}"#).status == 200)
     }
+
+    /// Whatever a caller may send again and again.
+    @Test(arguments: ["/$events?tables=TodoItem", "/$admin/overview", "/$admin/tables/TodoItem"])
+    func streamsAndTheDashboardAreCounted(target: String) async throws {
+        let dashboard = Dashboard(
+            gate: OperatorGate(hasAuthentication: false, isLoopback: true, host: "example.test"),
+            files: []
+        )
+        let door = try await Door(
+            clock: TestClock(step: 0),
+            limits: Self.limits(requests: 1),
+            dashboard: dashboard
+        )
+        for _ in 0..<10 { #expect(await door.send("GET", target).status == 200) }
+        #expect(await door.send("GET", target).status == 429)
+    }
+
+    /// Checking a token is work, too, whatever comes of it.
+    @Test(
+        arguments: [
+            "/tables/TodoItem", "/$events?tables=TodoItem", "/$admin/overview", "/metrics",
+        ]
+    )
+    func refusedTokensAreCounted(target: String) async throws {
+        let dashboard = Dashboard(
+            gate: OperatorGate(
+                hasAuthentication: true,
+                isLoopback: true,
+                host: "example.test",
+                operators: ["olga"]
+            ),
+            files: []
+        )
+        let door = try await Door(
+            clock: TestClock(step: 0),
+            limits: Self.limits(requests: 1),
+            operators: ["olga"],
+            authenticator: try Tokens.authenticator(),
+            dashboard: dashboard
+        )
+        let forged: HTTPFields = ["X-ZUMO-AUTH": "x"]
+        for _ in 0..<10 {
+            #expect(await door.send("GET", target, headers: forged).status == 401)
+        }
+        #expect(await door.send("GET", target, headers: forged).status == 429)
+        // Those with a token have accounts of their own.
+        let olga = try Tokens.headers("olga")
+        for _ in 0..<10 { #expect(await door.send("GET", target, headers: olga).status == 200) }
+    }
+
+    /// Nobody has less of IPv6 than a network of 64 bits.
+    @Test(arguments: [
+        ("2001:db8:1:2::1", "2001:db8:1:2:aaaa:bbbb:cccc:dddd", true),
+        ("2001:db8::1", "2001:db8:0:0:1::", true),
+        ("2001:db8:1:2::1", "2001:db8:1:3::1", false),
+        ("::1", "::2", true),
+        ("fe80::1%eth0", "fe80::2%eth0", true),
+        ("10.0.0.1", "10.0.0.2", false),
+    ])
+    func addressesOfANetworkAreOneCaller(_ one: String, _ other: String, areOne: Bool) async throws
+    {
+        let door = try await Door(clock: TestClock(step: 0), limits: Self.limits(requests: 1))
+        func ask(_ address: String) async -> Int {
+            var request = ServerRequest(method: "GET", path: "/tables/TodoItem")
+            request.address = address
+            return await door.handler.handle(request).status
+        }
+        for _ in 0..<10 { #expect(await ask(one) == 200) }
+        #expect(await ask(one) == 429)
+        #expect(await ask(other) == (areOne ? 429 : 200))
+    }
 }

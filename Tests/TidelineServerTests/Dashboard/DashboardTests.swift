@@ -1,6 +1,7 @@
 // The dashboard's routes: who may use them, what an operator may do there, what the page is told.
 
 import Foundation
+import Synchronization
 import Testing
 import TidelineCore
 import TidelineServerCore
@@ -347,5 +348,66 @@ import TidelineServerCore
         #expect(sizes.contains { $0.first as? String == "ledger" })
         let plan = await send(door, "GET", "/$admin/migration")
         #expect(plan.row["steps"] as? [String] == ["a step"])
+    }
+
+    // MARK: - Bounds
+
+    /// A character may have any number of bytes.
+    @Test func whatIsRememberedOfCallersIsShort() async throws {
+        let long = "x" + String(repeating: "e" + String(repeating: "\u{301}", count: 500), count: 8)
+        let door = try await Door(
+            authenticator: try Tokens.authenticator(),
+            dashboard: Self.dashboard(users: true, slowFrom: 0)
+        )
+        var headers = try Tokens.headers("anna")
+        headers.append("X-ZUMO-INSTALLATION-ID", "phone")
+        headers.append("X-ZUMO-VERSION", long)
+        let path = "/tables/TodoItem?$filter=text eq \(long)"
+        _ = await door.send("GET", "/tables/TodoItem", headers: headers)
+        _ = await door.send("GET", path, headers: headers)
+        _ = await door.send("GET", "/tables/" + long, headers: headers)
+        let overview = await send(
+            door,
+            "GET",
+            "/$admin/overview",
+            headers: try Tokens.headers("olga")
+        )
+        let devices = try #require(overview.row["devices"] as? [[String: Any]])
+        let slow = try #require(overview.row["slow"] as? [[String: Any]])
+        #expect(devices.count == 1 && slow.count == 3)
+        for text in (devices + slow).flatMap(\.values).compactMap({ $0 as? String }) {
+            #expect(text.utf8.count <= 300)
+        }
+        let phone = try #require(devices.first)
+        let client = try #require(phone["client"] as? String)
+        #expect(client.utf8.count > 100)
+        #expect(long.unicodeScalars.starts(with: client.unicodeScalars))
+    }
+
+    /// A plan has a thread and a connection of its own.
+    @Test func oneMigrationIsPlannedAtATime() async throws {
+        let plans = Mutex((running: 0, most: 0))
+        let dashboard = Dashboard(
+            gate: OperatorGate(hasAuthentication: false, isLoopback: true, host: "127.0.0.1"),
+            files: [Self.page],
+            migration: {
+                plans.withLock { $0 = ($0.running + 1, max($0.most, $0.running + 1)) }
+                for _ in 0..<2000 { await Task.yield() }
+                plans.withLock { $0.running -= 1 }
+                return ["a step"]
+            }
+        )
+        let door = try await Door(dashboard: dashboard)
+        await withTaskGroup(of: [String]?.self) { group in
+            for _ in 0..<20 {
+                group.addTask {
+                    await send(door, "GET", "/$admin/migration").row["steps"] as? [String]
+                }
+            }
+            for await steps in group { #expect(steps == ["a step"]) }
+        }
+        #expect(plans.withLock { $0.most } == 1)
+        let later = await send(door, "GET", "/$admin/migration")
+        #expect(later.row["steps"] as? [String] == ["a step"])
     }
 }

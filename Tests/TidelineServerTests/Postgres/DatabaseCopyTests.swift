@@ -197,6 +197,35 @@ struct DatabaseCopyTests {
         #expect(merged.row["pieces"] as? Int == 1 && merged.row["label"] as? String == "merged")
     }
 
+    /// What left a millisecond that a classic client counts is not known behind the copy.
+    @Test func aPullOfAClassicClientGoesOnInTheCopy() async throws {
+        try await withTemporaryDirectory { directory in
+            let clock = TestClock(step: 0)
+            let file = directory + "/first.db"
+            var door = try await Door(path: file, clock: clock)
+            for id in 0..<6 {
+                _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+            }
+            let time = "2027-01-15T08:00:00.000Z"
+            let query = "$filter=updatedAt ge datetimeoffset'\(time)'&$orderby=updatedAt"
+            let first = await door.send("GET", "/tables/TodoItem?\(query)&$top=3", classic: true)
+            #expect(first.ids == ["0", "1", "2"])
+            _ = await door.send("PATCH", "/tables/TodoItem/0", #"{"text":"b"}"#)
+            await door.store.stop()
+            let url = try PostgresCluster.shared().database()
+            try ServerDatabase.copy(from: .sqlite(path: file), to: .postgres(url: url))
+            door = try await Door(onPostgres: true, database: url, clock: clock)
+            _ = await door.send("PATCH", "/tables/TodoItem/1", #"{"text":"b"}"#)
+            let rest = await door.send(
+                "GET",
+                "/tables/TodoItem?\(query)&$top=50&$skip=3",
+                classic: true
+            )
+            #expect(Set(rest.ids).isSuperset(of: ["3", "4", "5", "0", "1"]))
+            await door.store.stop()
+        }
+    }
+
     @Test func aCopyThatHasNotEndedIsServedByNobody() async throws {
         try await withTemporaryDirectory { directory in
             let file = directory + "/first.db"
@@ -216,6 +245,11 @@ struct DatabaseCopyTests {
             }
             await #expect(throws: DatabaseError.self) {
                 _ = try await Door([Door.todo], onPostgres: true, database: url)
+            }
+            var configuration = ServerConfiguration()
+            configuration.database = target
+            #expect(throws: DatabaseError.self) {
+                try ServerDatabase(configuration).renewEpoch()
             }
             let back = ServerConfiguration.Database.sqlite(path: directory + "/back.db")
             #expect(throws: DatabaseError.self) { try ServerDatabase.copy(from: target, to: back) }

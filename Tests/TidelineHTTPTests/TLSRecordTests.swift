@@ -1,0 +1,111 @@
+// TLSRecordTests: callers whose records of TLS carry nothing, or a byte each: nobody else waits for them.
+
+import Foundation
+import Synchronization
+import Testing
+import TidelineHTTP
+import TidelineServerCore
+import TidelineTLS
+
+@Suite(.timeLimit(.minutes(10))) struct TLSRecordTests {
+    /// Sends all of it, as far as the peer takes it.
+    private static func send(_ bytes: [UInt8], on socket: Int32) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes {
+                Foundation.send(socket, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+            }
+            guard count > 0 else { return }
+            rest = rest.dropFirst(count)
+        }
+    }
+
+    private static func receive(_ tls: RawTLS) -> String {
+        var chunk = [UInt8](repeating: 0, count: 16 << 10)
+        let count = tls.receive(&chunk)
+        return String(decoding: chunk.prefix(max(0, count)), as: UTF8.self)
+    }
+
+    /// New keys are agreed on now and then; who does nothing else is no caller.
+    @Test func aFloodOfRecordsWithoutDataEndsTheConnection() async throws {
+        try await withServer(loops: 1, tls: RawTLS.identity()) { port in
+            let socket = try TLSServerTests.connect(port)
+            defer { close(socket) }
+            let tls = try RawTLS(on: socket)
+            for _ in 0..<3 {
+                let some = try tls.wire {
+                    for _ in 0..<500 { try $0.updateKeys() }
+                    try $0.send(Array(get("/").utf8))
+                }
+                Self.send(some, on: socket)
+                #expect(Self.receive(tls).hasPrefix("HTTP/1.1 200"))
+            }
+            let flood = try tls.wire {
+                for _ in 0..<20_000 { try $0.updateKeys() }
+                try $0.send(Array(get("/").utf8))
+            }
+            Self.send(flood, on: socket)
+            #expect(Self.receive(tls) == "")
+            #expect(try RawClient(port: port, overTLS: true).ask(get("/")).status == 200)
+        }
+    }
+
+    /// What is here of one caller is read in turns with the others.
+    @Test func recordsOfAByteHoldUpNobody() async throws {
+        let order = Mutex<[String]>([])
+        let isHeld = DispatchSemaphore(value: 0)
+        let goesOn = DispatchSemaphore(value: 0)
+        @Sendable func hold() {
+            isHeld.signal()
+            goesOn.wait()
+        }
+        try await withServer(
+            loops: 1,
+            tls: RawTLS.identity(),
+            handler: { request in
+                if request.path == "/hold" {
+                    hold()
+                } else {
+                    order.withLock { $0.append(request.path) }
+                }
+                return ServerResponse(status: 204)
+            },
+            body: { port in
+                let socket = try TLSServerTests.connect(port)
+                defer { close(socket) }
+                let slow = try RawTLS(on: socket)
+                let quick = try RawClient(port: port, overTLS: true)
+                let holder = try RawClient(port: port, overTLS: true)
+                // Both are known to the loop.
+                try slow.send(Array(get("/first").utf8))
+                #expect(Self.receive(slow).hasPrefix("HTTP/1.1 204"))
+                #expect(try quick.ask(get("/second")).status == 204)
+                try holder.send(get("/hold"))
+                isHeld.wait()
+                let count = 4000
+                let head = "POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: \(count)\r\n\r\n"
+                let bytes = try slow.wire { tls in
+                    try tls.send(Array(head.utf8))
+                    for _ in 0..<count { try tls.send([0x41]) }
+                }
+                Self.send(bytes, on: socket)
+                try quick.send(get("/quick"))
+                goesOn.signal()
+                #expect(try quick.answer()?.status == 204)
+                #expect(Self.receive(slow).hasPrefix("HTTP/1.1 204"))
+            }
+        )
+        #expect(order.withLock { $0 } == ["/first", "/second", "/quick", "/slow"])
+    }
+
+    /// A handshake may come in pieces of a byte, each in a record.
+    @Test func aHandshakeMayComeInManyRecords() async throws {
+        try await withServer(loops: 1, tls: RawTLS.identity()) { port in
+            let socket = try TLSServerTests.connect(port)
+            defer { close(socket) }
+            let tls = try RawTLS(on: socket, cutsHello: true)
+            try tls.send(Array(get("/").utf8))
+            #expect(Self.receive(tls).hasPrefix("HTTP/1.1 200"))
+        }
+    }
+}
