@@ -6,9 +6,10 @@
 import Foundation
 
 package enum ChildProgram {
-    /// Runs a program to its end; returns its output.
+    /// Runs a program to its end.
     ///
     /// - Parameter command: The program, looked for on the PATH, and its arguments.
+    /// - Returns: What it wrote to standard output.
     /// - Throws: ``PostgresCluster/Missing`` with what it wrote to standard error when it fails.
     @discardableResult
     static func run(_ command: [String]) throws -> String {
@@ -42,6 +43,7 @@ package enum ChildProgram {
         /// - Parameters:
         ///   - script: What bash runs.
         ///   - arguments: Its `$1` and following.
+        /// - Throws: ``PostgresCluster/Missing`` when it cannot be started.
         package init(script: String, _ arguments: [String]) throws {
             var ends: [Int32] = [0, 0]
             guard pipe(&ends) == 0 else { throw fault("pipe", errno) }

@@ -200,6 +200,36 @@ private struct Timed: SyncRecord, Hashable {
         )
     }
 
+    /// A push that goes out again over somebody's change brings that change here; it is not our own.
+    @Test(arguments: [
+        ConflictPolicy.clientWins, .merge, .custom { $0.merged().map(Resolution.write) ?? .fail },
+        .fail,
+    ])
+    func withoutVersionAPushOverSomebodysChangeKeepsIt(policy: ConflictPolicy) async throws {
+        let device = try await Device(transport, conflicts: policy, tables: [Plain.self])
+        try await device.seed([localRow("a", 1, text: "old", rank: 1)])
+        let table = try device.client.syncTable(Plain.self)
+        var screen = try #require(try await table.read(id: "a"))
+        screen.text = "mine"
+        try await table.update(screen)
+        transport.add(.json(412, serverRow("a", 2, text: "old", rank: 9)))
+        if policy == .fail {
+            let error = try #require(try await device.push()?.errors.first)
+            try await error.updateOperationAndRetry(with: ["text": "mine", "rank": 9])
+        }
+        accept(3, text: "mine", rank: 9)
+        #expect(try await device.push() == nil)
+        screen.text = "mine again"
+        try await table.update(screen)
+        accept(4, text: "mine again", rank: 9)
+        #expect(try await device.push() == nil)
+        #expect(
+            transport.sent.last?.description
+                == "PATCH /tables/Todo/a \"v3\" {\"text\":\"mine again\"}"
+        )
+        #expect(try await table.read(id: "a")?.rank == 9)
+    }
+
     /// What was forgotten is at worst a conflict.
     @Test func withoutVersionAForgottenCopyOverwritesNothing() async throws {
         var limits = SyncLimits()

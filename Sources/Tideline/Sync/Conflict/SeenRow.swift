@@ -70,9 +70,7 @@ struct SeenRow: Sendable {
     /// The server accepted a push of this device.
     mutating func accept(_ push: AcceptedPush) {
         if let oldest {
-            let known = push.sent ?? push.base ?? push.after
-            for (name, value) in RowMerge.changes(from: known, to: push.after)
-            where oldest[name] != nil {
+            for (name, value) in push.changesOfServer where oldest[name] != nil {
                 self.oldest?[name] = value
             }
         }
@@ -118,6 +116,21 @@ struct AcceptedPush: Sendable {
     var base: Row?
     /// The local row as it was sent.
     var sent: Row?
+
+    /// What the server itself made of the row with this push.
+    ///
+    /// A column that it had otherwise than was sent before already is somebody else's. Where the state before is not
+    /// known, nothing counts: at worst a copy that was not touched meets a conflict.
+    fileprivate var changesOfServer: Row {
+        guard let known = sent ?? base else { return Row() }
+        let changes = RowMerge.changes(from: known, to: after)
+        guard before.version != nil else { return changes }
+        guard let base else { return Row() }
+        let replaced = RowMerge.changes(from: base, to: after)
+        var own = Row()
+        for (name, value) in changes where replaced[name] != nil { own[name] = value }
+        return own
+    }
 }
 
 /// Some columns, or all but some.

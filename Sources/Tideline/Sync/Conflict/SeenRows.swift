@@ -94,4 +94,15 @@ final class SeenNotes {
         let changes = RowMerge.changes(from: stored, to: row)
         note(.edited(RowKey(table, stored.id), RowState(stored), changes))
     }
+
+    /// This device itself changed a row on top of the server's: what it took from there is
+    /// somebody else's.
+    func edited(_ stored: Row, to row: Row, onto server: Row?, table: String) {
+        var own = row
+        for (name, value) in server.map(RowMerge.payload) ?? Row()
+        where RowMerge.same(row[name], value) {
+            own[name] = stored[name]
+        }
+        edited(stored, to: own, table: table)
+    }
 }

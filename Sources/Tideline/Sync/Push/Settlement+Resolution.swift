@@ -62,7 +62,7 @@ extension Settlement {
         try queue.store.put([new], in: table)
         if let server = view.server.row { try queue.confirmHolders(of: server, table) }
         if let local = view.local {
-            seen.edited(local, to: new, table: table)
+            seen.edited(local, to: new, onto: view.server.row, table: table)
         } else {
             seen.note(.inserted(operation.row, new))
         }

@@ -66,7 +66,8 @@ struct Settlement {
     ) {
         guard let row = server.row else { return }
         let version = operation.basisVersion ?? operation.basis.base?.version
-        let base = operation.basis.base.flatMap { $0.version == version ? $0 : nil }
+        let known = [operation.basis.base, operation.basis.latest?.row]
+        let base = known.lazy.compactMap { $0 }.first { $0.version == version }
         let push = AcceptedPush(
             after: row,
             before: RowState(version: version, updatedAt: base?[SystemColumn.updatedAt]),

@@ -53,10 +53,11 @@ extension SyncEngine {
             try queue.removeErrors(of: operation.id)
             try queue.release(with: operation)
             guard operation.kind != .delete else { return }
-            let row = Self.item(item, operation, known: operation.basis.lastKnown?.row)
+            let server = operation.basis.lastKnown?.row
+            let row = Self.item(item, operation, known: server)
             let stored = try queue.store.row(id: .string(operation.itemID), in: operation.table)
             try queue.store.put([row], in: operation.table)
-            if let stored { seen.edited(stored, to: row, table: operation.table) }
+            if let stored { seen.edited(stored, to: row, onto: server, table: operation.table) }
         }
     }
 
