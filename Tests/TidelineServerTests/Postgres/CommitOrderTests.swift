@@ -33,7 +33,13 @@ struct CommitOrderTests {
     /// is not committed yet, and never sees it.
     @Test func theNaiveWayLosesRows() async throws {
         for seed in UInt64(0)..<10 {
-            let outcome = try await Overlap(seed: seed, isNaive: true).run()
+            let outcome: Overlap.Outcome
+            do {
+                outcome = try await Overlap(seed: seed, isNaive: true).run()
+            } catch let error as ServerError where error.code == ServerError.epochChanged.code {
+                // A reader had come further than the clock, and was told so before it missed a row.
+                continue
+            }
             let isMissed = outcome.missed.values.contains { !$0.isEmpty }
             // Who misses a row was passed by a stamp: the witness sees it, too.
             if isMissed { #expect(outcome.disorder > 0) }
