@@ -104,12 +104,15 @@ import TidelineCore
                 #expect(local?.rank == 5)
                 #expect(local?.version == "v2")
                 #expect(request.description == "PATCH /tables/Todo/a \"v2\" {\"rank\":5}")
-                return .json(200, serverRow("a", 3, text: "sent", rank: 5))
+                let more = #","by":"server""#
+                return .json(200, serverRow("a", 3, text: "sent", rank: 5, more))
             }
         )
         #expect(try await device.push() == nil)
         #expect(transport.unused == 0)
-        #expect(try await device.rows() == [localRow("a", 3, text: "sent", rank: 5)])
+        var row = localRow("a", 3, text: "sent", rank: 5)
+        row["by"] = "server"
+        #expect(try await device.rows() == [row])
     }
 
     @Test func anEditDuringThePushMeetsTheServersChanges() async throws {
@@ -262,8 +265,8 @@ import TidelineCore
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))
         transport.add(
-            .json(201, #"{"id":"a","text":""}"#, ["ETag": "\"v\\\"5\""]),
-            .json(200, #"{"id":"a","text":"x"}"#, ["ETag": "\"v6\""])
+            .json(201, #"{"id":"a","text":"","complete":false}"#, ["ETag": "\"v\\\"5\""]),
+            .json(200, #"{"id":"a","text":"x","complete":false}"#, ["ETag": "\"v6\""])
         )
         #expect(try await device.push() == nil)
         try await device.todos().update(id: "a") { $0.text = "x" }

@@ -70,7 +70,8 @@ import TidelineCore
         try await device.todos().pull(queryID: nil)
         try await device.todos().update(id: "a") { $0.text = "mine" }
         #expect(try await device.rows().first?["colour"] == "red")
-        transport.add(.json(200, serverRow("a", 2, text: "mine", #","colour":"blue""#)))
+        let changed = #","colour":"blue","tags":[]"#
+        transport.add(.json(200, serverRow("a", 2, text: "mine", changed)))
         #expect(try await device.push() == nil)
         #expect(transport.sent.last?.body == #"{"text":"mine"}"#)
         #expect(try await device.rows().first?["colour"] == "blue")

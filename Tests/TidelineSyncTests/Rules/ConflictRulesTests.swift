@@ -107,22 +107,25 @@ import TidelineCore
         {
             var one = Self.operation(kind)
             one.outcomeUnknown = true
-            let result = ConflictRules.outcome(
-                one,
-                payload: kind == .delete ? nil : Self.mine,
-                server: server,
-                wasRead: true,
-                policy: .fail,
-                limits: Self.limits
-            )
-            guard case .sendAgain(let again) = result else {
-                Issue.record("\(kind): \(result)")
-                continue
+            one.conflicts = Self.limits.conflictsMax
+            for policy in [ConflictPolicy.fail, .serverWins, .clientWins, .merge] {
+                let result = ConflictRules.outcome(
+                    one,
+                    payload: kind == .delete ? nil : Self.mine,
+                    server: server,
+                    wasRead: true,
+                    policy: policy,
+                    limits: Self.limits
+                )
+                guard case .tryAnew(let again) = result else {
+                    Issue.record("\(kind): \(result)")
+                    continue
+                }
+                #expect(again.kind == kind)
+                #expect(again.frozen == nil)
+                #expect(!again.outcomeUnknown)
+                #expect(again.conflicts == one.conflicts)
             }
-            #expect(again.kind == kind)
-            #expect(again.frozen == nil)
-            #expect(!again.outcomeUnknown)
-            #expect(again.conflicts == 1)
         }
     }
 

@@ -53,7 +53,11 @@ import TidelineTestKit
             #expect(try await odd.read(id: id)?[value.0] == value.2, "\(value)")
             try await odd.update(id: id) { $0["note"] = "n" }
             transport.add(
-                .json(200, "{\"id\":\"\(id)\",\"version\":\"v2\",\"\(value.0)\":\(value.1)}")
+                .json(
+                    200,
+                    "{\"id\":\"\(id)\",\"version\":\"v2\",\"\(value.0)\":\(value.1),"
+                        + "\"note\":\"n\"}"
+                )
             )
             try await device.context.push()
             #expect(transport.sent.last?.body == "{\"note\":\"n\"}", "\(value)")

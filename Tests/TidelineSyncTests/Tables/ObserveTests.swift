@@ -68,7 +68,7 @@ import TidelineCore
         #expect(try await open.next()?.map(\.id) == ["a"])
         // The push gives the row a version, which the record does not show.
         transport.add(
-            .json(201, #"{"id":"n","body":""}"#),
+            .json(201, #"{"id":"n","body":"","version":"v1"}"#),
             .json(201, serverRow("x", 1).replacing("false,\"rank", with: "true,\"rank")),
             .json(201, serverRow("a", 2, text: "one"))
         )

@@ -198,7 +198,8 @@ import TidelineCore
         try await rows.update(id: made.id) { $0["rank"] = 4 }
         let found = try await rows.read(where: { $0["rank"] == 4 })
         #expect(found.first?["colour"] == "red")
-        transport.add(.json(201, #"{"id":"\#(made.id)","text":"x","version":"v1"}"#))
+        let row = #"{"id":"\#(made.id)","text":"x","colour":"red","rank":4,"version":"v1"}"#
+        transport.add(.json(201, row))
         #expect(try await device.push() == nil)
         #expect(transport.sent.first?.body?.contains(#""colour":"red""#) == true)
     }

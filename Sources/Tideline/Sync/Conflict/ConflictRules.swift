@@ -12,6 +12,9 @@ package enum ConflictOutcome: Sendable, Hashable {
     case takeServer(ServerState)
     /// The operation, changed like this, is sent again on top of the server's row.
     case sendAgain(QueuedOperation)
+    /// Nothing arrived, and the server's row is as before: there is no conflict. The operation is
+    /// tried again, with a request of its own.
+    case tryAnew(QueuedOperation)
     /// An earlier form of the operation arrived, and this row came of it: what was changed since is
     /// sent on top.
     case rebase(Row)
@@ -47,10 +50,9 @@ package enum ConflictRules {
         {
             return .rebase(row)
         }
+        // Whatever answered in the server's place, no policy has anything to decide.
+        if wasRead, isUntouched(operation, by: server) { return .tryAnew(anew(operation)) }
         let mayGoAgain = operation.conflicts < limits.conflictsMax
-        if wasRead, mayGoAgain, isUntouched(operation, by: server) {
-            return .sendAgain(anew(operation))
-        }
         // An insert whose id belongs to a tombstone brings that row back. With an unknown outcome
         // only if the tombstone holds something else: it may be of this very insert, deleted since.
         if operation.kind == .insert, case .deleted(.some, let tombstone) = server,
@@ -127,7 +129,7 @@ package enum ConflictRules {
     private static func anew(_ operation: QueuedOperation) -> QueuedOperation {
         var again = operation
         again.startAnew()
-        again.conflicts = operation.conflicts + 1
+        again.conflicts = operation.conflicts
         return again
     }
 

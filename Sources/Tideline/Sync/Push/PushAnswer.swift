@@ -83,8 +83,9 @@ package struct PushAnswer: Sendable, Hashable {
             if hasForeignBody { return .retry }
             if kind == .delete { return .accepted(.deleted(version: item?.version)) }
             if isUndeleteOnly { return item.map { .undeleted(ServerState($0)) } ?? .retry }
-            if let item { return .accepted(ServerState(item)) }
-            return status == 204 ? .look(.written) : .retry
+            guard let item else { return status == 204 ? .look(.written) : .retry }
+            return item.isWhole(for: operation)
+                ? .accepted(ServerState(item)) : .look(.written)
         case 401:
             return .unauthorized
         case 404, 410:
@@ -139,10 +140,17 @@ package enum PushLook: Sendable, Hashable {
         if answer.status == 401 { return .unauthorized }
         if let item = answer.item, [200, 404, 410].contains(answer.status) {
             let state = ServerState(item)
+            if state.row != nil, item.version == nil,
+                !item.isWhole(for: operation, withVersion: false)
+            {
+                return .retry
+            }
             let isOld = item.version.map(OperationRequest.quoted) == operation.frozen?.ifMatch
             // The row is there as it was expected: what answered was not the table.
             if self == .gone, isOld, item[SystemColumn.deleted] != true { return .retry }
-            return self == .written && !isOld ? .accepted(state) : .conflict(state)
+            // Without versions a row that was inserted is the one that is there.
+            let isWritten = !isOld || item.version == nil && operation.kind == .insert
+            return self == .written && isWritten ? .accepted(state) : .conflict(state)
         }
         if self == .gone || self == .unclear, answer.lacksTable || answer.status == 403 {
             return .rejected
@@ -154,6 +162,23 @@ package enum PushLook: Sendable, Hashable {
         if self == .unclear { return .rejected }
         if answer.isOfTheRow { return .conflict(.deleted(version: nil)) }
         return self == .gone ? .retry : .look(.gone)
+    }
+}
+
+extension Row {
+    /// Whether a row of an answer is all of the row, so that it may take the place of the local one.
+    ///
+    /// It has a version, unless the operation was based on a row without one, and every column that
+    /// has a value here.
+    fileprivate func isWhole(
+        for operation: QueuedOperation,
+        withVersion: Bool = true
+    ) -> Bool {
+        let lacksVersion = withVersion && version == nil
+        let isWithout = operation.kind == .update && operation.frozen?.ifMatch == nil
+        guard !lacksVersion || isWithout else { return false }
+        return RowMerge.payload(operation.frozen?.sentRow ?? Row())
+            .allSatisfy { name, value in value.isNull || self[name] != nil }
     }
 }
 

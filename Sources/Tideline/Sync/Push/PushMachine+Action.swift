@@ -1,6 +1,16 @@
-// What PushMachine asks for, and why it ends.
+// What PushMachine is doing, what it asks for, and why it ends.
 
 extension PushMachine {
+    enum State: Sendable {
+        case idle
+        case preparing(PushSlice)
+        case sending([QueuedOperation], inBatch: Bool)
+        case settling([PushSettling])
+        case looking(QueuedOperation, PushLook)
+        case waiting
+        case finished
+    }
+
     /// Why a push ended before the end of the queue.
     package enum Stop: Sendable, Hashable {
         case network

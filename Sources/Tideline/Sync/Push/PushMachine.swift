@@ -12,16 +12,6 @@
 import TidelineCore
 
 package struct PushMachine: Sendable {
-    private enum State: Sendable {
-        case idle
-        case preparing(PushSlice)
-        case sending([QueuedOperation], inBatch: Bool)
-        case settling([PushSettling])
-        case looking(QueuedOperation, PushLook)
-        case waiting
-        case finished
-    }
-
     private let limits: SyncLimits
     private var state = State.idle
     /// How large the next slice may be, and whether it is a batch.
@@ -335,17 +325,22 @@ package struct PushMachine: Sendable {
         guard case .settling(let settlings) = state else {
             preconditionFailure("settled() with nothing to settle")
         }
-        (hasMoved, hasMovedSince) = (true, true)
         // The app may have changed something meanwhile.
         isAtEnd = false
         var again: [Int64] = []
         for (settling, result) in zip(settlings, results) {
+            if result == .untouched {
+                // A failure: what answered in the server's place may do so for ever.
+                failures.append((settling.operation, settling.answer))
+                continue
+            }
+            (hasMoved, hasMovedSince) = (true, true)
             attempts[settling.operation.id] = nil
             switch result {
             case .completed: completed += 1
             case .again: again.append(settling.operation.id)
             case .released: takeUpAgain(settling.operation, &again)
-            case .parked, .dropped, .gone, .asked: break
+            case .parked, .dropped, .gone, .asked, .untouched: break
             }
         }
         // In the order of the queue: what is still to go first stands behind them.
@@ -373,7 +368,8 @@ package struct PushMachine: Sendable {
         case .unauthorized:
             stop = .unauthorized
         case .retry:
-            failures.append((operation, answer))
+            // A row that was read does not tell what answered in the server's place.
+            failures.append((operation, answer.outline == nil ? told : answer))
         }
         return proceed()
     }

@@ -8,6 +8,8 @@ enum PushOutcome: Sendable {
     case accept(ServerState, isOwn: Bool)
     /// It goes out again, changed, on top of the server's state.
     case sendAgain(QueuedOperation, ServerState)
+    /// Nothing of it arrived: it is tried again, with a request of its own.
+    case tryAnew(QueuedOperation)
     /// An earlier form of it arrived, and this row came of it.
     case rebase(Row)
     /// This row, which both changes make, goes out on top of the server's.
@@ -31,6 +33,8 @@ package enum PushSettled: Sendable, Hashable {
     case completed
     /// It is to be sent again.
     case again
+    /// Nothing of it arrived, though an answer came: it is to be tried again.
+    case untouched
     /// It was rejected and waits for the app.
     case parked
     /// It was rejected, and an edit made meanwhile is to be sent in its place.

@@ -38,6 +38,8 @@ struct Settlement {
         case .sendAgain(let changed, let server):
             try sendAgain(changed, operation, later, server)
             return .again
+        case .tryAnew(let changed):
+            return try sendAgain(changed, operation, later, nil) ? .untouched : .dropped
         case .rebase(let row):
             let (sent, row) = (operation.unknownSent ?? Row(), JSONRowReader.withoutDeleted(row))
             try rebase(operation, later, from: sent, to: row, onto: row)
@@ -149,22 +151,29 @@ struct Settlement {
     /// The operation goes out again, changed, from the same place in the queue.
     ///
     /// The outcome of its attempts is known, so an edit that stands behind it collapses into it.
+    /// `server`: what an answer told of the row; nil where it told nothing.
+    ///
+    /// - Returns: Whether anything is left to be sent in its place.
+    @discardableResult
     func sendAgain(
         _ changed: QueuedOperation,
         _ operation: QueuedOperation,
         _ later: QueuedOperation?,
-        _ server: ServerState
-    ) throws {
+        _ server: ServerState?
+    ) throws -> Bool {
         var again = changed
         again.basis = operation.basis
-        again.basis.latest = server
+        if let server { again.basis.latest = server }
         again.group = operation.group
-        guard let later else { return try queue.put(again) }
+        guard let later else {
+            try queue.put(again)
+            return true
+        }
         var known = operation
         known.outcomeUnknown = false
         guard let merged = QueueRules.merge(rejected: known, behind: later) else {
             _ = try drop(operation, later, again.basis)
-            return
+            return false
         }
         try queue.remove(later)
         again.group = try queue.joined(merged, with: later).group
@@ -176,6 +185,7 @@ struct Settlement {
         again.sendsWholeRow = again.kind != .delete
         again.revives = changed.revives && again.kind == .update
         try queue.put(again)
+        return true
     }
 
     /// The operation is based on the server's row, and the local row becomes `joined` with the edits

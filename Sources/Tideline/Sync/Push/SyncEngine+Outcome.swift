@@ -32,6 +32,7 @@ extension SyncEngine {
                 return .accept(state, isOwn: isOwn ?? false)
             case .takeServer(let state): return .accept(state, isOwn: false)
             case .sendAgain(let changed): return .sendAgain(changed, server)
+            case .tryAnew(let changed): return .tryAnew(changed)
             case .rebase(let row): return .rebase(row)
             case .merged(let merged, let row):
                 guard (try? RowCheck.check(merged, table: operation.table)) != nil else {

@@ -220,7 +220,7 @@ extension SyncEngine {
             events.send(.operationCompleted(table: table, itemID: itemID, kind: kind))
         case .parked:
             events.send(.operationParked(table: table, itemID: itemID, kind: kind))
-        case .again, .released, .dropped, .gone, .asked:
+        case .again, .untouched, .released, .dropped, .gone, .asked:
             break
         }
     }
@@ -251,8 +251,11 @@ extension SyncEngine {
 
     /// What answered in the server's place, or why the server could not.
     private func refusal(_ machine: PushMachine) -> SyncError? {
-        guard let answer = machine.refusal?.outline, let server = try? remote.get().endpoint.name
+        guard let refusal = machine.refusal, let server = try? remote.get().endpoint.name
         else { return nil }
+        // A row that is not whole, or that nothing was written to.
+        let ofRow = refusal.item.map { _ in AnswerOutline(status: refusal.status) }
+        guard let answer = refusal.outline ?? ofRow else { return nil }
         return .unexpectedAnswer(answer, from: server, to: "the push")
     }
 }

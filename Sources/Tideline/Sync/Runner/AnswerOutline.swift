@@ -15,6 +15,9 @@ package struct AnswerOutline: Sendable, Hashable {
     /// The text of a problem body.
     package var problem: String?
 
+    /// Of an answer of which no more is to be said.
+    package init(status: Int) { self.status = status }
+
     package init(_ response: TransportResponse) {
         status = response.status
         mediaType = response.headers["Content-Type"].flatMap(Self.mediaType)
@@ -53,6 +56,11 @@ package struct AnswerOutline: Sendable, Hashable {
             return """
                 \(Self.ended(start + reason)) That is no answer of a table: check the endpoint and \
                 its path, and that the server has the table and runs behind its proxy.
+                """
+        case 409, 412:
+            return """
+                \(Self.ended(start + reason)) The row on the server is as before. Check the clock of \
+                this device, and that a proxy before the server passes headers on unchanged.
                 """
         case 500...:
             return """
