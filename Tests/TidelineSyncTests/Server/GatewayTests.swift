@@ -132,7 +132,6 @@ import TidelineTestKit
         #"{"id":"a"}"#,
         #"{"id":"a","version":"v2"}"#,
         #"{"id":"a","text":"mine","version":"v2"}"#,
-        #"{"id":"a","text":"mine","complete":true,"rank":3}"#,
     ]
 
     @Test(arguments: parts, [true, false])

@@ -140,9 +140,7 @@ package enum PushLook: Sendable, Hashable {
         if answer.status == 401 { return .unauthorized }
         if let item = answer.item, [200, 404, 410].contains(answer.status) {
             let state = ServerState(item)
-            if state.row != nil, item.version == nil,
-                !item.isWhole(for: operation, withVersion: false)
-            {
+            if state.row != nil, item.version == nil, !item.isWhole(for: operation) {
                 return .retry
             }
             let isOld = item.version.map(OperationRequest.quoted) == operation.frozen?.ifMatch
@@ -168,16 +166,9 @@ package enum PushLook: Sendable, Hashable {
 extension Row {
     /// Whether a row of an answer is all of the row, so that it may take the place of the local one.
     ///
-    /// It has a version, unless the operation was based on a row without one, and every column that
-    /// has a value here.
-    fileprivate func isWhole(
-        for operation: QueuedOperation,
-        withVersion: Bool = true
-    ) -> Bool {
-        let lacksVersion = withVersion && version == nil
-        let isWithout = operation.kind == .update && operation.frozen?.ifMatch == nil
-        guard !lacksVersion || isWithout else { return false }
-        return RowMerge.payload(operation.frozen?.sentRow ?? Row())
+    /// It has every column that has a value here.
+    fileprivate func isWhole(for operation: QueuedOperation) -> Bool {
+        RowMerge.payload(operation.frozen?.sentRow ?? Row())
             .allSatisfy { name, value in value.isNull || self[name] != nil }
     }
 }
