@@ -30,8 +30,8 @@ public final class SQLiteStore: LocalStore {
     private let hub = ChangeHub<Set<String>>()
     private let rowHub = ChangeHub<StoreChange>()
     private let tables = Mutex(OpenedTables())
-    /// Whether the disk had no room for what the log holds.
-    private let isLogStuck = Mutex(false)
+    /// Whether the disk had no room for what the log holds, or may have had none in an earlier run.
+    private let isLogStuck: Mutex<Bool>
 
     /// The log that stays on the disk when it was longer for a while.
     private static let logBytesKept = 4 << 20
@@ -41,9 +41,7 @@ public final class SQLiteStore: LocalStore {
     private static let foldsOften = "PRAGMA wal_autocheckpoint = 128"
 
     private static func isShortOfSpace(_ path: String) -> Bool {
-        let attributes = try? FileManager.default.attributesOfFileSystem(forPath: path)
-        guard let free = attributes?[.systemFreeSize] as? NSNumber else { return false }
-        return free.int64Value < 64 << 20
+        room(at: path).map { $0 < 64 << 20 } ?? false
     }
 
     /// Opens a file, or makes it.
@@ -65,6 +63,7 @@ public final class SQLiteStore: LocalStore {
             let isInline = inline || path == ":memory:"
             let isShortOfSpace = Self.isShortOfSpace(path)
             if isShortOfSpace { try database.execute(Self.foldsOften) }
+            isLogStuck = Mutex(isShortOfSpace)
             try SQLiteStoreSchema.prepare(database, path: path)
             observer = WriterObserver(database)
             log = isInline || isShortOfSpace ? nil : StoreLog(of: database, path: path)
@@ -226,6 +225,21 @@ public final class SQLiteStore: LocalStore {
             hub.publish(names)
             rowHub.publish(StoreChange(all: names))
         }
+    }
+}
+
+/// A store that knows the room on its disk.
+protocol RoomTeller: LocalStore {
+    /// How many bytes are free; nil where that is not known.
+    var room: Int64? { get }
+}
+
+extension SQLiteStore: RoomTeller {
+    var room: Int64? { Self.room(at: path) }
+
+    private static func room(at path: String) -> Int64? {
+        let attributes = try? FileManager.default.attributesOfFileSystem(forPath: path)
+        return (attributes?[.systemFreeSize] as? NSNumber)?.int64Value
     }
 }
 

@@ -11,6 +11,9 @@ extension SyncError {
         SyncError(.storeFailure, message(cause, path), cause: cause)
     }
 
+    /// Whether the store has no room for what was to be written: less may fit.
+    var isFullDisk: Bool { (cause as? SQLiteError)?.isFull ?? false }
+
     private static func message(_ error: SQLiteError, _ path: String) -> String {
         if error.isClosed {
             return "The store at \(path) is closed. Make another one, and initialize with it."

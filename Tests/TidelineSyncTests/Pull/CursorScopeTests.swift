@@ -165,4 +165,31 @@ import TidelineTestKit
         try await device.todos().pull(queryID: "all")
         #expect(transport.sent.map(\.query) == [Self.all, Self.since(9), Self.all, Self.all])
     }
+
+    /// What was learned of a row beside its parked change is worth nothing after a restore: what is
+    /// read anew is what the server has.
+    @Test(arguments: [nil, 1, 2], [false, true])
+    func aParkedRowIsThatOfTheRestoredServer(restored: Int?, wasDeleted: Bool) async throws {
+        let transport = ScriptedTransport()
+        let device = try await Device(transport)
+        let todos = try device.todos()
+        transport.add(Self.rows("e1", [serverRow("a", 2)]))
+        try await todos.pull(queryID: "all")
+        try await todos.update(id: "a") { $0.text = "mine" }
+        transport.add(
+            .json(412, serverRow("a", 3, text: "theirs", deleted: wasDeleted)),
+            Self.rows("e1", [])
+        )
+        try await todos.pull(queryID: "all")
+        let there = restored.map { [serverRow("a", $0, text: "restored")] } ?? []
+        transport.add(Self.rows("e2", []), Self.rows("e2", there))
+        try await todos.pull(queryID: "all")
+        #expect(try await todos.read(id: "a")?.text == "mine")
+        let error = try #require(try await device.context.operationErrors().first)
+        try await error.cancelOperationAndDiscardItem()
+        // The base is the row of its version as the device had it.
+        let text = restored == 2 ? "server" : "restored"
+        let expected = restored.map { [localRow("a", $0, text: text)] } ?? []
+        #expect(try await device.rows() == expected)
+    }
 }

@@ -172,6 +172,22 @@ import TidelineCore
         #expect(device.waits.all == [.seconds(7), .seconds(30), .seconds(2)])
     }
 
+    /// A time is measured from the server's own; one that is past asks for nothing.
+    @Test func theServerMayAskForATime() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a"))
+        func busy(until second: Int) -> ScriptedTransport.Answer {
+            let day = "Fri, 20 Nov 2026 20:32:"
+            return .status(503, ["Retry-After": "\(day)\(second) GMT", "Date": "\(day)20 GMT"])
+        }
+        transport.add(busy(until: 29), busy(until: 10), .json(201, serverRow("a", 1)))
+        #expect(try await device.push() == nil)
+        #expect(device.waits.all == [.seconds(9), .seconds(1)])
+        try await device.todos().insert(Todo(id: "b"))
+        transport.add(busy(until: 59))
+        #expect(try await device.push()?.status == .networkFailure)
+    }
+
     @Test func aLongerWaitThanAPushLastsEndsIt() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a"))

@@ -153,6 +153,27 @@ struct SyncMachineTests {
         #expect(machine.handle(.token, at: Self.start).isEmpty)
     }
 
+    /// A sign-in that comes while a sync runs without it begins another one, once.
+    @Test func aSignInDuringASyncIsNotLost() {
+        var machine = Self.machine { $0.interval = nil }
+        _ = machine.handle(.started, at: Self.start)
+        #expect(machine.handle(.token, at: Self.start).isEmpty)
+        #expect(Self.work(machine.handle(.finished(.unauthorized), at: Self.start)) == .all)
+        #expect(machine.status == .syncing(SyncProgress()))
+        #expect(Self.work(machine.handle(.finished(.unauthorized), at: Self.start)) == nil)
+        #expect(machine.status == .blocked(by: .signIn))
+        _ = machine.handle(.serverChange(table: "a"), at: Self.start)
+        _ = machine.handle(.token, at: Self.start)
+        #expect(
+            Self.work(machine.handle(.finished(.unauthorized), at: Self.start))
+                == SyncMachine.Work(pullsAll: true, tables: ["a"])
+        )
+        _ = machine.handle(.token, at: Self.start)
+        // It had the sign-in in time.
+        #expect(Self.work(machine.handle(.finished(.done), at: Self.start)) == nil)
+        #expect(machine.status == .idle)
+    }
+
     /// What one table fails with keeps no change from being sent, and waits for its retry.
     @Test func sendsChangesBesideAFailure() throws {
         let block = SyncBlock.failure(code: .forbidden, message: "")
@@ -230,15 +251,21 @@ struct SyncMachineTests {
     @Test(arguments: 0..<200)
     func neverSticks(seed: UInt64) {
         var numbers = SeededGenerator(seed: seed)
-        var machine = Self.machine { $0.isLive = seed % 2 == 0 }
+        let hasSchedule = seed % 4 < 2
+        var machine = Self.machine {
+            $0.isLive = seed % 2 == 0
+            if !hasSchedule { $0.interval = nil }
+        }
         var timers: Set<Int> = []
         var isRunning = false
+        // Whether somebody signed in since the last sync began.
+        var isSignedIn = false
         func take(_ actions: [SyncMachine.Action]) {
             for action in actions {
                 switch action {
                 case .sync:
                     #expect(!isRunning, "one sync at a time")
-                    isRunning = true
+                    (isRunning, isSignedIn) = (true, false)
                 case .wait(let timer, _): timers.insert(timer)
                 case .listen, .publish: break
                 }
@@ -253,7 +280,9 @@ struct SyncMachineTests {
             case 2: take(machine.handle(.serverChange(table: "a"), at: now))
             case 3: take(machine.handle(.listening, at: now))
             case 4: take(machine.handle(.listenEnded(isSupported: true), at: now))
-            case 5: take(machine.handle(.token, at: now))
+            case 5:
+                isSignedIn = true
+                take(machine.handle(.token, at: now))
             case 6, 7:
                 guard isRunning else { continue }
                 isRunning = false
@@ -267,7 +296,12 @@ struct SyncMachineTests {
                 timers.remove(timer)
                 take(machine.handle(.timer(timer), at: now))
             }
-            #expect(isRunning || !timers.isEmpty, "step \(step): nothing will ever happen")
+            if hasSchedule {
+                #expect(isRunning || !timers.isEmpty, "step \(step): nothing will ever happen")
+            }
+            if machine.status == .blocked(by: .signIn) {
+                #expect(!isSignedIn, "step \(step): the sign-in is lost")
+            }
             if case .syncing = machine.status {
                 #expect(isRunning)
             } else {

@@ -136,6 +136,27 @@ import TidelineTestKit
         for await status in client.syncStatus where status == .idle { break }
     }
 
+    /// Who signs in while the server refuses the first sync need not do so twice.
+    @Test func aSignInDuringASyncBeginsAnother() async throws {
+        let transport = ScriptedTransport(otherwise: page([]))
+        let client = try await Self.client(Link(transport), Self.environment())
+        let todos = try client.syncTable(Todo.self)
+        try await todos.insert(Todo(id: "a"))
+        transport.add(
+            .run { _ in
+                client.resumeSyncing()
+                return .status(401)
+            },
+            .json(201, serverRow("a", 1))
+        )
+        var policy = SyncPolicy()
+        policy.isLive = false
+        policy.interval = nil
+        try client.startSyncing(policy)
+        defer { client.stopSyncing() }
+        for try await rows in todos.observe() where rows.first?.version != nil { break }
+    }
+
     /// A pull that fails does not end those beside it.
     @Test func aForbiddenTableEndsNoOtherPull() async throws {
         let server = try await makeServer()

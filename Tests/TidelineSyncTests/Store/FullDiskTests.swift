@@ -21,10 +21,13 @@ private enum SmallDisk {
     }()
 
     /// A disk of six megabytes, gone when the test ends.
-    static func with(_ body: (String) async throws -> Void) async throws {
+    static func with(
+        size: String = "6m",
+        _ body: (String) async throws -> Void
+    ) async throws {
         let folder = try makeFolder()
         defer { try? FileManager.default.removeItem(atPath: folder) }
-        guard mount(at: folder, size: "6m") else {
+        guard mount(at: folder, size: size) else {
             Issue.record("the disk cannot be mounted")
             return
         }
@@ -62,8 +65,13 @@ private enum SmallDisk {
 @Suite(.enabled(if: SmallDisk.mayMount, "mounting a small disk needs rights"))
 struct FullDiskTests {
     /// Inserts until the disk is full; how many rows went in.
-    private func fill(_ device: Device, _ mark: String, most: Int = 20_000) async throws -> Int {
-        let text = String(repeating: "x", count: 500)
+    private func fill(
+        _ device: Device,
+        _ mark: String,
+        most: Int = 20_000,
+        bytes: Int = 500
+    ) async throws -> Int {
+        let text = String(repeating: "x", count: bytes)
         for index in 0..<most {
             do {
                 try await device.todos().insert(Todo(id: "\(mark)\(index)", text: text))
@@ -119,5 +127,50 @@ struct FullDiskTests {
             #expect(try await device.context.pendingOperationCount == before + after)
             try await device.store.close()
         }
+    }
+
+    /// A slice is no larger than the disk has room for, however large the changes are.
+    @Test(arguments: [1, 2, 5], [false, true])
+    func aPushTakesWhatThereIsRoomFor(freed: Int, afterRestart: Bool) async throws {
+        try await SmallDisk.with(size: "\(3 + freed)m") { folder in
+            let (path, ballast) = (folder + "/store.sqlite", folder + "/ballast")
+            let isMade = FileManager.default
+                .createFile(atPath: ballast, contents: Data(count: freed << 20))
+            #expect(isMade)
+            let server = try await makeServer()
+            var device = try await Device(server.transport, store: SQLiteStore(path: path))
+            let count = try await fill(device, "a", bytes: 20_000)
+            #expect(count > 20)
+            // What these take of the disk they give back.
+            for _ in 0..<3 { #expect(try await device.push()?.status == .storeFailure) }
+            try FileManager.default.removeItem(atPath: ballast)
+            if afterRestart {
+                try await device.store.close()
+                device = try await Device(server.transport, store: SQLiteStore(path: path))
+            }
+            #expect(try await device.push() == nil)
+            #expect(try await device.context.pendingOperationCount == 0)
+            #expect(try await device.client.table(Todo.self).count() == count)
+            try await device.store.close()
+        }
+    }
+}
+
+struct NoRoomTests {
+    /// Where the room is not told, slices are halved until they fit, down to one operation.
+    @Test(arguments: [3, 4])
+    func aSliceThatDoesNotFitIsHalved(failures: Int) async throws {
+        let (server, store) = (try await makeServer(), TroubledStore())
+        let device = try await Device(server.transport, store: store)
+        for id in 0..<8 { try await device.todos().insert(Todo(id: "\(id)", text: "x")) }
+        var limits = SyncLimits()
+        limits.batchRowsFirst = 8
+        let pusher = try await Device(server.transport, store: store, limits: limits)
+        for _ in 0..<failures { store.add(.fillDisk) }
+        let error = try await pusher.push()
+        #expect(error?.status == (failures == 3 ? nil : .storeFailure))
+        #expect(try await pusher.context.pendingOperationCount == (failures == 3 ? 0 : 8))
+        #expect(try await pusher.push() == nil)
+        #expect(try await pusher.client.table(Todo.self).count() == 8)
     }
 }

@@ -3,6 +3,7 @@
 import Synchronization
 import Tideline
 import TidelineCore
+import TidelineSQLite
 import TidelineTestKit
 
 /// Passes everything on; what happens to the next writes is scripted.
@@ -12,6 +13,8 @@ final class TroubledStore: LocalStore {
         case rollBack
         /// The first run is rolled back, the second one counts.
         case runTwice
+        /// As `rollBack`, and SQLite says that the disk is full.
+        case fillDisk
     }
 
     struct Full: Error {}
@@ -43,6 +46,10 @@ final class TroubledStore: LocalStore {
             }
         } catch let error as Full {
             if fate == .rollBack { throw error }
+            if fate == .fillDisk {
+                let cause = SQLiteError(code: 13, message: "database or disk is full")
+                throw SyncError(.storeFailure, "There is no space left.", cause: cause)
+            }
         }
         return try await inner.write(body)
     }

@@ -179,8 +179,12 @@ struct PageApply {
         }
         let server = removal == .deleted ? .deleted(version: nil) : ServerState(row)
         var basis = try queue.reader.basis(table, id) ?? RowBasis()
-        if let known = basis.base?.version, known == server.version { return }
-        basis.latest = ServerState.later(basis.latest, server)
+        // Whatever was known before: no push answers while a pull runs, so a page is the latest word.
+        // After a restore it is older by its time, or even the base.
+        let isBase = basis.base?.version.map { $0 == server.version } ?? false
+        let latest = isBase ? nil : server
+        guard latest != basis.latest else { return }
+        basis.latest = latest
         try queue.put(basis, table, id)
     }
 

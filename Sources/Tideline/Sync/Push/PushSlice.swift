@@ -35,6 +35,32 @@ package struct PushSlice: Sendable, Hashable {
     }
 }
 
+extension PushSlice {
+    /// As much of it as there is room for on the disk.
+    ///
+    /// What is frozen takes room in the log, and again in the file when that is folded: what fits the
+    /// log only would stay there, and keep what is freed. The answers are to fit, too.
+    func fitting(_ room: Int64?) -> PushSlice {
+        guard let room else { return self }
+        var slice = self
+        slice.rows = max(1, min(rows, Int(clamping: room / Self.roomOfRow)))
+        slice.bytes = min(bytes, Int(clamping: room / Self.roomOfByte))
+        return slice
+    }
+
+    /// An operation takes a few pages of table, queue and indexes beside its body.
+    private static let roomOfRow: Int64 = 16 << 10
+    private static let roomOfByte: Int64 = 16
+
+    /// Half of it; nil for one operation.
+    var half: PushSlice? {
+        guard rows > 1 else { return nil }
+        var slice = self
+        (slice.rows, slice.bytes) = (rows / 2, bytes / 2)
+        return slice
+    }
+}
+
 /// The operations of a slice, frozen.
 package struct PreparedSlice: Sendable, Hashable {
     package var operations: [QueuedOperation] = []

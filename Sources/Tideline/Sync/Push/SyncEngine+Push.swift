@@ -140,7 +140,20 @@ extension SyncEngine {
         }
     }
 
+    /// Freezes a slice, or as much of it as there is room for.
     private func prepare(_ slice: PushSlice) async throws -> PreparedSlice {
+        var slice = slice.fitting((store as? any RoomTeller)?.room)
+        while true {
+            do {
+                return try await freeze(slice)
+            } catch let error as SyncError where error.isFullDisk {
+                guard let half = slice.half else { throw error }
+                slice = half
+            }
+        }
+    }
+
+    private func freeze(_ slice: PushSlice) async throws -> PreparedSlice {
         let (environment, remote) = (environment, remote)
         var timed = environment
         // Whoever has no server to ask sends nothing.

@@ -185,8 +185,14 @@ extension TransportResponse {
     /// How much of an error text is told: it is for people, and goes into durable errors.
     private static let problemMax = 1000
 
-    /// `Retry-After` in seconds; a date is not read, the own delay serves then.
+    /// `Retry-After`: seconds, or a time, which is measured from the server's own; where that is not
+    /// told the own delay serves.
     var retryAfter: Duration? {
-        headers["Retry-After"].flatMap { Int($0) }.map { .seconds(max(0, $0)) }
+        guard let field = headers["Retry-After"] else { return nil }
+        if let seconds = Int(field) { return .seconds(max(0, seconds)) }
+        guard let now = headers["Date"].flatMap(HTTPDate.seconds),
+            let then = HTTPDate.seconds(field)
+        else { return nil }
+        return .seconds(max(0, then - now))
     }
 }

@@ -85,6 +85,8 @@ package struct SyncMachine: Sendable {
     private var failures = 0
     /// Whether a local change came during the sync that runs.
     private var isChangedMeanwhile = false
+    /// Whether somebody signed in during the sync that runs: its requests may have gone without.
+    private var isSignedInMeanwhile = false
     /// Whether the push of a local change failed too: the next one waits for the retry.
     private var isPushFailing = false
     private var listenFailures = 0
@@ -149,7 +151,8 @@ package struct SyncMachine: Sendable {
             listenFailures += 1
             return [set(.listen, after(listenFailures, fraction))]
         case .token:
-            guard case .blocked(.signIn) = problem else { return [] }
+            isSignedInMeanwhile = running != nil
+            guard running == nil, case .blocked(.signIn) = problem else { return [] }
             return sync(.all)
         case .progress(let step):
             if running != nil { progress.advance(step) }
@@ -182,6 +185,7 @@ package struct SyncMachine: Sendable {
     private mutating func begin(_ work: Work) -> [Action] {
         progress = SyncProgress()
         isChangedMeanwhile = false
+        isSignedInMeanwhile = false
         running = work
         return [.sync(work)]
     }
@@ -272,7 +276,7 @@ package struct SyncMachine: Sendable {
             return [set(.retry, after(failures, fraction))]
         case .unauthorized:
             keep(work)
-            return interval()
+            return isSignedInMeanwhile ? sync(.all) : interval()
         }
     }
 
