@@ -53,6 +53,22 @@ import TidelineTestKit
         }
     }
 
+    /// The row that stays for the sake of a later edit has what the transaction made of it.
+    @Test func anEditBehindAMemberThatGaveWayGoesWithItsGroup() async throws {
+        let scene = try await Scene(conflicts: .serverWins)
+        try await scene.set("a", "b", to: "mine")
+        scene.tap.add(
+            .first {
+                try await scene.other.client.table(Todo.self).delete(id: "a")
+                try await scene.device.todos().update(id: "a") { $0.rank = 3 }
+            }
+        )
+        #expect(try await scene.device.push() == nil)
+        #expect(scene.tap.groups == [["g1", "g1"], ["g1", "g1"]])
+        #expect(scene.tap.singles == ["PATCH /tables/Todo/b"])
+        #expect(try await scene.truth() == ["b mine"])
+    }
+
     /// Three transactions in a circle, behind each other's rows; a fourth waits for one of them.
     @Test func aCircleOfGroupsBecomesOne() async throws {
         let scene = try await Scene(

@@ -101,15 +101,18 @@ struct Settlement {
             : ServerState.later(basis.latest, server)
         guard let later else { return try apply(newest, operation.table, operation.itemID) }
         basis = RowBasis(base: server.row, latest: newest == server ? nil : newest)
-        try moveUp(later, behind: operation, server, basis)
+        try moveUp(later, behind: operation, server, basis, isDone: mayBeStored)
     }
 
     /// Bases the operation that stands behind a settled one, and the local row, on the outcome.
+    ///
+    /// `isDone`: the server did what that one asked for; else it gave way to what the server has.
     private func moveUp(
         _ later: QueuedOperation,
         behind operation: QueuedOperation,
         _ server: ServerState,
-        _ basis: RowBasis
+        _ basis: RowBasis,
+        isDone: Bool
     ) throws {
         var waiting = later
         waiting.basis = basis
@@ -118,6 +121,10 @@ struct Settlement {
             // against: without If-Match it could hit a row that somebody brought back meanwhile.
             waiting.basisVersion =
                 version ?? operation.basis.base?.version ?? later.basisVersion
+            // The local row still has what its group had changed, and brings it with it.
+            if !isDone, later.kind == .update {
+                waiting = try queue.joined(waiting, with: operation)
+            }
         }
         guard let row = server.row, later.kind != .delete,
             let local = try store.row(id: .string(operation.itemID), in: operation.table)
@@ -129,7 +136,13 @@ struct Settlement {
         }
         try queue.put(waiting)
         // Before a delete there is no row: then everything in the local one is an edit.
-        let sent = operation.frozen?.sentRow ?? (later.kind == .insert ? Row() : local)
+        var sent = operation.frozen?.sentRow ?? (later.kind == .insert ? Row() : local)
+        if !isDone, later.kind == .update, let base = operation.basis.base {
+            // What the edit behind only put back as it was before both is no edit.
+            for (name, value) in RowMerge.payload(local) where RowMerge.same(base[name], value) {
+                sent[name] = value
+            }
+        }
         var rebased = RowMerge.rebase(local: local, from: sent, onto: row)
         if waiting.basisVersion != nil { rebased.takeState(of: local) }
         try store.put([rebased], in: operation.table)
