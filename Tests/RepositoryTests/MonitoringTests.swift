@@ -1,0 +1,62 @@
+// MonitoringTests: alerts and dashboard name metrics that the server has, and the alerts are explained.
+
+import Foundation
+import Testing
+
+struct MonitoringTests {
+    @Test func rulesNameMetricsThatAreThere() throws {
+        let files = try Repository.files()
+        let source = try #require(files.first { $0.path.hasSuffix("/ServerMetrics.swift") })
+        let monitoring = files.filter { $0.isIn("docs/monitoring") }
+        #expect(monitoring.count == 2)
+        let known = Set(source.lines.flatMap(metrics))
+        #expect(known.count > 10)
+        expectNone(monitoring.flatMap { unknownMetrics(in: $0, known: known) })
+    }
+
+    @Test(arguments: [
+        ("expr: tideline_a_total > 1", 0), ("expr: rate(tideline_a_total[5m])", 0),
+        ("tideline_time_bucket{le}", 0), ("tideline_b > tideline_a_total", 1),
+        ("job=\"tideline\"", 0),
+    ])
+    func metricRuleCanFail(text: String, count: Int) {
+        let file = SourceFile(path: "docs/monitoring/a.yml", text: text)
+        let known: Set<String> = ["tideline_a_total", "tideline_time"]
+        #expect(unknownMetrics(in: file, known: known).count == count)
+    }
+
+    @Test func alertsAreExplained() throws {
+        let files = try Repository.files()
+        let rules = try #require(files.first { $0.path == "docs/monitoring/alerts.yml" })
+        let operations = try #require(files.first { $0.path == "docs/OPERATIONS.md" })
+        let alerts = rules.lines.compactMap { $0.split(separator: "alert: ").dropFirst().first }
+        #expect(!alerts.isEmpty)
+        for alert in alerts {
+            #expect(operations.lines.contains { $0.hasPrefix("| `\(alert)` |") }, "\(alert)")
+        }
+    }
+
+    @Test func theDashboardIsJSON() throws {
+        let file = Repository.root.appending(path: "docs/monitoring/grafana.json")
+        let json = try JSONSerialization.jsonObject(with: Data(contentsOf: file))
+        let dashboard = try #require(json as? [String: Any])
+        #expect((dashboard["panels"] as? [Any])?.isEmpty == false)
+    }
+}
+
+/// The names of metrics in a line.
+private func metrics(in line: Substring) -> [String] {
+    line.split { !($0.isLetter || $0.isNumber || $0 == "_") }
+        .filter { $0.hasPrefix("tideline_") }.map(String.init)
+}
+
+private func unknownMetrics(in file: SourceFile, known: Set<String>) -> [Finding] {
+    file.lines.enumerated().flatMap { index, line in
+        metrics(in: line).filter { name in
+            let base = ["_bucket", "_sum", "_count"].first { name.hasSuffix($0) }
+                .map { String(name.dropLast($0.count)) }
+            return !known.contains(name) && !(base.map(known.contains) ?? false)
+        }
+        .map { Finding(path: file.path, line: index + 1, message: "There is no metric '\($0)'.") }
+    }
+}
