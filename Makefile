@@ -30,7 +30,7 @@ help:
 	@echo 'make test     build and run all tests'
 	@echo 'make check    format, imports, warnings as errors, rules of the repository, documentation, sanitizers'
 	@echo 'make worlds   10,000 seeded worlds (SEEDS=...), in release mode'
-	@echo 'make demo     two devices and a server, told on the terminal'
+	@echo 'make demo     two devices and a server, told on the terminal; on a page: ARGS=--page'
 	@echo 'make page     the dashboard in a browser: a person at work beside a device'
 	@echo 'make bench    benchmarks of server and client, in release mode'
 	@echo 'make docs     the documentation of the client as a site, in .build/docs'

@@ -20,6 +20,7 @@ let package = Package(
         .library(name: "TidelineTestKit", targets: ["TidelineTestKit"]),
         .executable(name: "tideline", targets: ["TidelineCommand"]),
         .executable(name: "todo", targets: ["todo"]),
+        .executable(name: "demo-page", targets: ["demo-page"]),
     ],
     targets: [
         .systemLibrary(
@@ -136,6 +137,14 @@ let package = Package(
             path: "Examples/TodoApp/Model",
             swiftSettings: strict
         ),
+        // Two phones and a server on a page: `make demo ARGS=--page`.
+        .executableTarget(
+            name: "demo-page",
+            dependencies: ["Tideline", "TidelineServer", "TodoAppModel"],
+            path: "Examples/DemoPage",
+            resources: [.embedInCode("Page")],
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "TodoAppTests",
             dependencies: [
@@ -215,7 +224,7 @@ let package = Package(
                 "Tideline", "TidelineCore", "TidelinePostgres", "TidelineServer",
                 "TidelineServerCore", "TidelineSQLite", "TidelineTestKit",
                 // Only to be built: the tests start them as processes.
-                "SyncProbe", "TidelineCommand", "todo",
+                "SyncProbe", "TidelineCommand", "demo-page", "todo",
             ],
             swiftSettings: strict
         ),

@@ -73,6 +73,10 @@ struct ImportTests {
         ),
         "Examples/TodoApp/App": Allowed(ours: ["Tideline", "TodoAppModel"], system: ["SwiftUI"]),
         "Examples/Todo": Allowed(ours: ["Tideline"], system: platform),
+        "Examples/DemoPage": Allowed(
+            ours: ["Tideline", "TidelineServer", "TodoAppModel"],
+            system: platform
+        ),
     ]
 
     @Test func importsFollowTheArrows() throws {

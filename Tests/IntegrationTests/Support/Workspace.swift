@@ -14,6 +14,7 @@ struct TestFailure: Error, CustomStringConvertible {
 enum Program: String, Sendable {
     case tideline
     case todo
+    case demoPage = "demo-page"
     case probe = "SyncProbe"
 
     /// The build directory: where the test bundle itself is.

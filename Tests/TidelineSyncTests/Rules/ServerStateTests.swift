@@ -29,6 +29,7 @@ import TidelineCore
         operation.frozen = sampleRequest
         operation.frozen?.ifMatch = ifMatch
         operation.basis.latest = pulled
+        operation.attempts = isRepeat ? 2 : 1
         operation.outcomeUnknown = isRepeat
         return operation
     }
@@ -71,6 +72,15 @@ import TidelineCore
         let tombstone = ServerState.deleted(version: "v1")
         let revival = Self.sent(.update, tombstone, isRepeat: true)
         #expect(ServerState.newest(after: Self.row(2), to: revival) == Self.row(2))
+    }
+
+    /// What was known before it was sent the first time is older than its answer, also where an
+    /// earlier form of it may have arrived.
+    @Test func theAnswerToANewRequestCounts() {
+        var operation = Self.sent(.delete, Self.row(3), isRepeat: false)
+        operation.outcomeUnknown = true
+        let gone = ServerState.deleted(version: nil)
+        #expect(ServerState.newest(after: gone, to: operation) == gone)
     }
 
     /// The answer to a first attempt is never stored.

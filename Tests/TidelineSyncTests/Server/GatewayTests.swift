@@ -159,6 +159,42 @@ import TidelineTestKit
         #expect(todo.text == "mine" && todo.complete && todo.rank == 3 && todo.version == "v2")
     }
 
+    /// A refusal that brings a part of a row, or the very state that the operation was based on.
+    @Test(
+        arguments: [409, 412],
+        [
+            #"{"id":"a","version":"v2"}"#,
+            #"{"id":"a","text":"theirs","version":"v2"}"#,
+            #"{"id":"a","text":"Milk","complete":false,"rank":3,"version":"v1"}"#,
+        ]
+    )
+    func aRefusalThatDoesNotTellTheRowIsNoConflict(status: Int, part: String) async throws {
+        for policy in Self.policies {
+            let server = try await makeServer()
+            let gateway = Gateway(server.transport)
+            let device = try await Device(gateway, conflicts: policy)
+            try await device.todos().insert(Todo(id: "a", text: "Milk", rank: 3))
+            try await device.context.push()
+            try await device.todos().update(id: "a") { $0.text = "mine" }
+            let version = try #require(try await device.todos().read(id: "a")?.version)
+            gateway.close(
+                TransportResponse(
+                    status: status,
+                    headers: ["Content-Type": "application/json"],
+                    body: Array(part.replacing("v1", with: version).utf8)
+                )
+            )
+            let error = try #require(try await device.push())
+            #expect(error.status == .networkFailure)
+            #expect(error.errors.isEmpty)
+            let todo = try #require(try await device.todos().read(id: "a"))
+            #expect(todo.text == "mine" && todo.rank == 3)
+            gateway.open()
+            #expect(try await device.context.push().completed == 1)
+            #expect(try await device.client.table(Todo.self).read(id: "a")?.text == "mine")
+        }
+    }
+
     /// Where no read tells the row either, the local one stays as it is.
     @Test func aRowThatIsNeverToldTakesNothing() async throws {
         let transport = ScriptedTransport(otherwise: .json(200, #"{"id":"a"}"#))

@@ -47,12 +47,15 @@ package enum ServerState: Sendable, Hashable {
     ///
     /// The answer to a repeat may be the one that was stored for the first attempt, and the row
     /// another one since. Where that cannot be seen the pull's state counts: if the answer is the
-    /// later one, the next pull brings it.
+    /// later one, the next pull brings it. A request that was sent once has its answer from after
+    /// everything that was known when it was sent.
     package static func newest(
         after answer: ServerState,
         to operation: QueuedOperation
     ) -> ServerState {
-        guard let pulled = operation.basis.latest, operation.outcomeUnknown else {
+        guard let pulled = operation.basis.latest, operation.outcomeUnknown,
+            operation.attempts > 1
+        else {
             return later(operation.basis.latest, answer)
         }
         if pulled.updatedAt != nil, answer.updatedAt != nil { return later(pulled, answer) }

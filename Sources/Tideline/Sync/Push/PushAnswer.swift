@@ -104,8 +104,8 @@ package struct PushAnswer: Sendable, Hashable {
             return .look(.row)
         case 409, 412:
             guard let item else { return dialect == .classic ? .look(.unclear) : .rejected }
-            // A row without a version is what was sent, and not the server's.
-            return item.version == nil ? .look(.unclear) : .conflict(ServerState(item))
+            return tellsOther(item, than: operation)
+                ? .conflict(ServerState(item)) : .look(.unclear)
         case 408, 429, 500...:
             return .retry
         case 400..<500:
@@ -113,6 +113,18 @@ package struct PushAnswer: Sendable, Hashable {
         default:
             return .retry
         }
+    }
+}
+
+extension PushAnswer {
+    /// Whether the row of a refusal is all of a state that the operation was not based on.
+    ///
+    /// A row without a version is what was sent, and not the server's. One that lacks columns must not
+    /// take the place of the local row, and one of the expected version is no reason to refuse.
+    private func tellsOther(_ item: Row, than operation: QueuedOperation) -> Bool {
+        guard let version = item.version else { return false }
+        return OperationRequest.quoted(version) != operation.frozen?.ifMatch
+            && (item[SystemColumn.deleted] == true || item.isWhole(for: operation))
     }
 }
 
