@@ -33,6 +33,8 @@ help:
 	@echo 'make demo     two devices and a server, told on the terminal'
 	@echo 'make page     the dashboard in a browser: a person at work beside a device'
 	@echo 'make proxies  the files for nginx and Caddy, tried with the real ones'
+	@echo 'make deb      a Debian package of server and tool, in .build/packages; deb-test tries it'
+	@echo 'make dist     a tarball of them that brings its Swift along; dist-test tries it'
 	@echo 'make bench    benchmarks of server and client, in release mode'
 	@echo 'make docs     the documentation of the client as a site, in .build/docs'
 	@echo 'make format   format all sources in place'
@@ -83,6 +85,17 @@ proxies:
 	@scripts/bootstrap proxies
 	swift build -c release --product tideline
 	python3 Tests/Deploy/proxies.py .build/release/tideline $(ARGS)
+
+# ARGS='--version 1.2.3' names another version than the program's own.
+deb dist:
+	@scripts/bootstrap package
+	scripts/package $@ $(ARGS)
+
+deb-test: deb
+	python3 Tests/Deploy/debian.py "$$(ls -t .build/packages/tideline_*.deb | head -1)"
+
+dist-test: dist
+	python3 Tests/Deploy/tarball.py "$$(ls -t .build/packages/tideline-*.tar.xz | head -1)"
 
 bench:
 	@scripts/bootstrap bench
