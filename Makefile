@@ -23,7 +23,7 @@ RESULTS := .build/tests
 # Sockets have deadlines, worlds and processes compete for the cores: each gets a run of its own.
 report = --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS)-$(1).xml; exit $$s
 
-.PHONY: help run test check worlds demo page proxies deb deb-test dist dist-test bench docs format clean
+.PHONY: help run test check worlds demo page proxies deb deb-test dist dist-test litestream bench docs format clean
 
 help:
 	@echo 'make run      build the server and start it on tideline.db (ARGS=... is passed on)'
@@ -35,6 +35,7 @@ help:
 	@echo 'make proxies  the files for nginx and Caddy, tried with the real ones'
 	@echo 'make deb      a Debian package of server and tool, in .build/packages; deb-test tries it'
 	@echo 'make dist     a tarball of them that brings its Swift along; dist-test tries it'
+	@echo 'make litestream  Litestream beside a server that is written to'
 	@echo 'make bench    benchmarks of server and client, in release mode'
 	@echo 'make docs     the documentation of the client as a site, in .build/docs'
 	@echo 'make format   format all sources in place'
@@ -96,6 +97,11 @@ deb-test: deb
 
 dist-test: dist
 	python3 Tests/Deploy/tarball.py "$$(ls -t .build/packages/tideline-*.tar.xz | head -1)"
+
+litestream:
+	@scripts/bootstrap package
+	swift build -c release --product tideline
+	python3 Tests/Deploy/litestream.py .build/release/tideline
 
 bench:
 	@scripts/bootstrap bench

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,33 @@ def write(base, wal, batches, first):
     return done, others, largest
 
 
+class Restorer(threading.Thread):
+    """Brings copies back while there are writes, and looks whether each is whole."""
+
+    def __init__(self, litestream, replica, folder):
+        super().__init__()
+        self.words = [litestream, "restore", "-o"]
+        self.replica, self.folder, self.ends = replica, folder, threading.Event()
+        self.whole, self.broken = 0, []
+
+    def run(self):
+        number = 0
+        while not self.ends.wait(0.5):
+            number += 1
+            file = self.folder / f"copy-{number}.db"
+            done = subprocess.run([*self.words, file, self.replica], capture_output=True)
+            if done.returncode != 0:
+                self.broken.append(done.stderr.decode()[-300:])
+                continue
+            connection = sqlite3.connect(file)
+            (state,) = connection.execute("PRAGMA integrity_check").fetchone()
+            connection.close()
+            self.whole += state == "ok"
+            if state != "ok":
+                self.broken.append(state)
+            file.unlink()
+
+
 def rows_of(tideline, file):
     told = subprocess.run([tideline, "inspect", file, "--json"], capture_output=True, text=True)
     if told.returncode != 0:
@@ -107,8 +135,13 @@ def try_out(tideline, litestream, folder):
     copier = Program(words, folder / "litestream.log")
     wait_until(lambda: (folder / "replica").exists(), copier, 30)
     print("beside it:")
+    restorer = Restorer(litestream, replica, folder)
+    restorer.start()
     more, others, _ = write(base, wal, BATCHES, WRITERS)
+    restorer.ends.set()
+    restorer.join()
     total += more
+    print(f"  brought back meanwhile: {restorer.whole} whole, others {restorer.broken[:3]}")
     expect(others, [], "writes that were not done")
     print("beside it and a read that stays open:")
     script = "import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); c.execute('BEGIN'); " \
@@ -117,26 +150,36 @@ def try_out(tideline, litestream, folder):
     more, others, _ = write(base, wal, BATCHES // 3, 2 * WRITERS)
     total += more
     reader.communicate(b"\n")
-    more, others, _ = write(base, wal, 5, 3 * WRITERS)
-    total += more
-    # What was answered is a second away from the replica; then all is lost at once.
-    time.sleep(3)
-    for program in server, copier:
-        program.process.send_signal(signal.SIGKILL)
-        program.process.wait()
-    restored = folder / "restored.db"
-    done = subprocess.run([litestream, "restore", "-o", restored, replica], capture_output=True)
-    expect(done.returncode, 0, f"restore: {done.stderr.decode()[-500:]}")
-    expect(rows_of(tideline, restored), total, "rows in what Litestream brought back")
-    words = ["restore", restored, "--database", f"sqlite:{database}"]
-    done = subprocess.run([tideline, *words], capture_output=True, text=True)
-    expect(done.returncode, 0, f"tideline restore: {done.stderr}")
+    print("Litestream stops for a while, and the server starts anew:")
+    copier.stop()
+    total += write(base, wal, 5, 3 * WRITERS)[0]
+    server.stop()
     server, base = serve(tideline, folder)
-    with server:
-        names = ask(base, "/tables/TodoItem?$top=1&$count=true")
-        expect(names["count"], total, "rows that are served")
-        ask(base, "/tables/TodoItem", {"text": "on it goes"})
-    print(f"restored: {total} rows, and the server goes on")
+    total += write(base, wal, 5, 4 * WRITERS)[0]
+    copier = Program(words, folder / "litestream.log")
+    total += write(base, wal, 5, 5 * WRITERS)[0]
+    for life in 6, 7:
+        # What was answered is a second away from the replica; then all is lost at once.
+        time.sleep(5)
+        for program in server, copier:
+            program.process.send_signal(signal.SIGKILL)
+            program.process.wait()
+        restored = folder / f"restored-{life}.db"
+        back = [litestream, "restore", "-o", restored, replica]
+        done = subprocess.run(back, capture_output=True, check=False)
+        expect(done.returncode, 0, f"restore: {done.stderr.decode()[-500:]}")
+        expect(rows_of(tideline, restored), total, "rows in what Litestream brought back")
+        back = [tideline, "restore", restored, "--database", f"sqlite:{database}"]
+        done = subprocess.run(back, capture_output=True, text=True, check=False)
+        expect(done.returncode, 0, f"tideline restore: {done.stderr}")
+        print(f"restored: {total} rows; the server and Litestream go on:")
+        server, base = serve(tideline, folder)
+        copier = Program(words, folder / "litestream.log")
+        total += write(base, wal, 5, life * WRITERS)[0]
+        count = ask(base, "/tables/TodoItem?$top=1&$count=true")["count"]
+        expect(count, total, "rows that are served")
+    server.stop()
+    copier.stop()
 
 
 def main():
@@ -156,7 +199,7 @@ def main():
             for log in sorted(folder.glob("*.log")):
                 print(f"--- {log.name}\n{log.read_text()[-3000:]}", file=sys.stderr)
             sys.exit(f"litestream.py: {failure}")
-        if "--log" in os.environ.get("TIDELINE_SHOW", ""):
+        if os.environ.get("TIDELINE_SHOW"):
             print((folder / "litestream.log").read_text())
             print((folder / "server.log").read_text())
 
