@@ -23,7 +23,7 @@ RESULTS := .build/tests
 # Sockets have deadlines, worlds and processes compete for the cores: each gets a run of its own.
 report = --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS)-$(1).xml; exit $$s
 
-.PHONY: help run test check worlds demo page bench docs format clean
+.PHONY: help run test check worlds demo page proxies deb deb-test dist dist-test litestream bench docs format clean
 
 help:
 	@echo 'make run      build the server and start it on tideline.db (ARGS=... is passed on)'
@@ -32,6 +32,10 @@ help:
 	@echo 'make worlds   10,000 seeded worlds (SEEDS=...), in release mode'
 	@echo 'make demo     two devices and a server, told on the terminal; on a page: ARGS=--page'
 	@echo 'make page     the dashboard in a browser: a person at work beside a device'
+	@echo 'make proxies  the files for nginx and Caddy, tried with the real ones'
+	@echo 'make deb      a Debian package of server and tool, in .build/packages; deb-test tries it'
+	@echo 'make dist     a tarball of them that brings its Swift along; dist-test tries it'
+	@echo 'make litestream  Litestream beside a server that is written to'
 	@echo 'make bench    benchmarks of server and client, in release mode'
 	@echo 'make docs     the documentation of the client as a site, in .build/docs'
 	@echo 'make format   format all sources in place'
@@ -77,6 +81,27 @@ page:
 	@scripts/bootstrap page
 	swift build -c release --product tideline
 	python3 Tests/Browser/dashboard.py .build/release/tideline $(ARGS)
+
+proxies:
+	@scripts/bootstrap proxies
+	swift build -c release --product tideline
+	python3 Tests/Deploy/proxies.py .build/release/tideline $(ARGS)
+
+# ARGS='--version 1.2.3' names another version than the program's own.
+deb dist:
+	@scripts/bootstrap package
+	scripts/package $@ $(ARGS)
+
+deb-test: deb
+	python3 Tests/Deploy/debian.py "$$(ls -t .build/packages/tideline_*.deb | head -1)"
+
+dist-test: dist
+	python3 Tests/Deploy/tarball.py "$$(ls -t .build/packages/tideline-*.tar.xz | head -1)"
+
+litestream:
+	@scripts/bootstrap package
+	swift build -c release --product tideline
+	python3 Tests/Deploy/litestream.py .build/release/tideline
 
 bench:
 	@scripts/bootstrap bench

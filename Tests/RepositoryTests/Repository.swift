@@ -45,7 +45,7 @@ enum Repository {
     /// What these tests read; anything else beside them (`.build`, databases) is not looked at.
     private static let folders = [
         ".ci", "Benchmarks", "Examples", "Fuzz/Sources/fuzz", "Fuzz/Targets", "Sources", "Tests",
-        "docs", "scripts",
+        "deploy", "docs", "scripts",
     ]
 
     private static let binaryTypes: Set<String> = ["db", "png", "sqlite"]
