@@ -68,6 +68,7 @@ let package = Package(
             dependencies: [
                 "TidelineCore", "TidelineSQLite",
                 .target(name: "CCurl", condition: .when(platforms: [.linux])),
+                .target(name: "CZlib", condition: .when(platforms: [.linux])),
             ],
             swiftSettings: strict
         ),

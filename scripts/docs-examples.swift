@@ -74,7 +74,12 @@ struct List<Data: RandomAccessCollection, Row: View>: View {
     static func buildOptional<Part: View>(_ part: Part?) -> Part? { part }
 }
 
+@MainActor protocol DynamicProperty {
+    mutating func update()
+}
+
 @propertyWrapper @MainActor struct State<Value> {
     var wrappedValue: Value
     init(initialValue: Value) { wrappedValue = initialValue }
+    init(wrappedValue: Value) { self.wrappedValue = wrappedValue }
 }

@@ -272,7 +272,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
             )
         case 400..<500:
             throw SyncError(
-                SyncError.Code(refusal: status) ?? .badRequest,
+                SyncError.Code(answer: status),
                 "Table '\(table)' refused the request (\(status))\(reason).",
                 statusCode: status
             )

@@ -22,9 +22,12 @@ extension SyncClient {
         seed: [any SyncRecord] = [],
         tables: [any SyncRecord.Type] = []
     ) async throws -> SyncClient {
+        var environment = SyncEnvironment.live
+        environment.makeInstallationID = nil
         let client = SyncClient(
             endpoint: URL(string: "http://127.0.0.1") ?? URL(filePath: "/"),
-            transport: NoNetwork()
+            transport: NoNetwork(),
+            environment: environment
         )
         var types: [String: any SyncRecord.Type] = [:]
         for type in tables + seed.map({ Swift.type(of: $0) }) { types[type.tableName] = type }

@@ -49,6 +49,8 @@ public final class SyncClient: Sendable {
         let transport = transport ?? makeDefaultTransport()
         let generation = SharedGeneration(generation)
         let clock = ServerClock()
+        let installation = SharedInstallation()
+        let coding = SharedCoding()
         let tokens = authentication.map(TokenKeeper.init)
         let remote: @Sendable () throws -> RemoteService = {
             RemoteService(
@@ -58,6 +60,8 @@ public final class SyncClient: Sendable {
                 limits: limits,
                 generation: generation,
                 clock: clock,
+                installation: installation,
+                coding: coding,
                 tokens: tokens,
                 log: log
             )

@@ -99,7 +99,7 @@ public actor SyncContext {
             gate: gate
         )
         await engine.takeOverRenamedTables()
-        await engine.recallGeneration()
+        await engine.recallServer()
         opened.withLock { $0 = engine }
     }
 

@@ -29,8 +29,8 @@ struct ImportTests {
         ),
         // Network tells on Apple platforms when a network comes; Observation and SwiftUI are for views.
         "Tideline": Allowed(
-            ours: ["TidelineCore", "TidelineSQLite", "CCurl"],
-            system: platform.union(["Network", "Observation", "Security", "SwiftUI"])
+            ours: ["TidelineCore", "TidelineSQLite", "CCurl", "CZlib"],
+            system: platform.union(["Network", "Observation", "Security", "SwiftUI", "zlib"])
         ),
         "TidelineServerCore": Allowed(ours: ["TidelineCore", "CZlib"], system: platform),
         "TidelineServerSQLite": Allowed(

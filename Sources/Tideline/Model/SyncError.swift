@@ -110,7 +110,7 @@ extension SyncError {
         public static let forbidden = Self(.forbidden)
         /// The server wants fewer requests (429); try again later.
         public static let tooManyRequests = Self(.tooManyRequests)
-        /// The server failed.
+        /// The server failed, or has no time (408).
         public static let serverError = Self(.serverError)
         /// The server refused the request.
         public static let badRequest = Self(.badRequest)
@@ -132,23 +132,16 @@ extension SyncError {
         /// A transaction makes more operations than one batch of a push can have.
         public static let transactionTooLarge = Self(.transactionTooLarge)
 
-        /// What a refusal with this status says.
+        /// What a refusal with this status says, wherever it comes.
         init(answer status: Int) {
             switch status {
             case 401: self = .unauthorized
-            case 409, 412: self = .conflict
-            case 404, 410: self = .notFound
-            case 500...: self = .serverError
-            default: self = Self(refusal: status) ?? .badRequest
-            }
-        }
-
-        /// The refusals that mean the same wherever they come.
-        init?(refusal status: Int) {
-            switch status {
             case 403: self = .forbidden
+            case 404, 410: self = .notFound
+            case 409, 412: self = .conflict
             case 429: self = .tooManyRequests
-            default: return nil
+            case 408, 500...: self = .serverError
+            default: self = .badRequest
             }
         }
 

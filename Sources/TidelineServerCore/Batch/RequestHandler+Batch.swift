@@ -13,8 +13,11 @@ extension RequestHandler {
         let head = RequestHead(request.headers)
         try Self.checkNames(head)
         try Self.checkType(head)
+        let (body, share) = try await plainBody(of: request, head, user)
+        // What it became is counted until all of it is done.
+        defer { withExtendedLifetime(share) {} }
         let envelope = try BatchReader.read(
-            request.body,
+            body,
             origin: BatchOrigin(host: head.host, publicURL: service.settings.publicURL),
             limits: service.settings.limits
         )
@@ -41,7 +44,9 @@ extension RequestHandler {
         note(envelope, answers, id: request.id)
         var response = ServerResponse(
             status: 200,
-            headers: ["Content-Type": "application/json; charset=utf-8"],
+            headers: [
+                "Content-Type": "application/json; charset=utf-8", "Accept-Encoding": "gzip",
+            ],
             body: BatchAnswers.body(envelope, answers)
         )
         if outer == nil { response.share = room.share }
@@ -79,7 +84,27 @@ extension RequestHandler {
         let type = head.contentType?.lowercased() ?? ""
         if type.hasPrefix("multipart/") { throw ServerError.multipartBatch }
         guard head.bodyType == .json else { throw ServerError.notJSON }
-        if head.isCoded { throw ServerError.codedBody }
+        if head.isCoded, !head.isGzip { throw ServerError.codedBatch }
+    }
+
+    /// The body of a batch, inflated where it is gzip, and its share of the memory for that.
+    private func plainBody(
+        of request: ServerRequest,
+        _ head: RequestHead,
+        _ user: User?
+    ) async throws -> ([UInt8], AnswerShare?) {
+        guard head.isCoded else { return (request.body, nil) }
+        guard let count = ContentCoding.plainCount(ofGzip: request.body) else {
+            throw ServerError.damagedGzip
+        }
+        let most = service.settings.limits.batchBytes
+        guard count <= most else { throw ServerError.batchTooLarge(most) }
+        let share = try await service.settings.traffic.codedBatches.room(for: count)
+        guard let body = ContentCoding.gunzip(request.body, count: count) else {
+            throw ServerError.damagedGzip
+        }
+        service.charge(bytes: max(0, count - request.body.count), of: request, user)
+        return (body, share)
     }
 
     /// Counts and logs the requests of a batch as such; the time is that of the batch.

@@ -1,4 +1,5 @@
-// ContentCoding: gzip for answers, when the caller asks for it (RFC 9110 section 12.5.3).
+// ContentCoding: gzip for answers, when the caller asks for it (RFC 9110 section 12.5.3), and of
+// batches that come in it.
 
 import CZlib
 package import TidelineCore
@@ -69,6 +70,37 @@ package enum ContentCoding {
         }
         // A copy of the right size: the room of the long form is not kept for the short one.
         return isWhole ? Array(result[...]) : nil
+    }
+
+    /// What a gzip member says that it becomes, by its last four bytes; nil for what is too short.
+    ///
+    /// It may say anything: ``gunzip(_:count:)`` makes no more than that.
+    package static func plainCount(ofGzip bytes: [UInt8]) -> Int? {
+        // A head of 10 bytes, the sum, the length.
+        guard bytes.count >= 18 else { return nil }
+        return bytes.suffix(4).reversed().reduce(0) { $0 << 8 | Int($1) }
+    }
+
+    /// What one gzip member holds; nil where it is no member, is not whole, has another sum, does
+    /// not hold so many bytes, or is not alone.
+    package static func gunzip(_ bytes: [UInt8], count: Int) -> [UInt8]? {
+        guard bytes.count < Int(UInt32.max), count < Int(UInt32.max) else { return nil }
+        var stream = z_stream()
+        guard tideline_gunzip_begin(&stream) == Z_OK else { return nil }
+        defer { inflateEnd(&stream) }
+        var isWhole = false
+        // One more, so that an empty one has a place too.
+        let result = [UInt8](unsafeUninitializedCapacity: count + 1) { buffer, filled in
+            bytes.withUnsafeBufferPointer { input in
+                stream.next_in = UnsafeMutablePointer(mutating: input.baseAddress)
+                stream.avail_in = UInt32(input.count)
+                stream.next_out = buffer.baseAddress
+                stream.avail_out = UInt32(count + 1)
+                isWhole = inflate(&stream, Z_FINISH) == Z_STREAM_END
+            }
+            filled = isWhole ? Int(stream.total_out) : 0
+        }
+        return isWhole && stream.avail_in == 0 && result.count == count ? result : nil
     }
 }
 

@@ -109,12 +109,20 @@ package struct RequestHead: Sendable {
     }
 
     /// Whether the body has a content coding, such as gzip.
-    var isCoded: Bool {
-        guard let contentEncoding else { return false }
-        return contentEncoding.split(separator: ",").contains { part in
-            let coding = part.filter { $0 != " " && $0 != "\t" }
-            return !coding.isEmpty && !ASCII.equal(coding, "identity")
-        }
+    var isCoded: Bool { contentEncoding != nil && !codings.isEmpty }
+
+    /// Whether the body is one gzip member, and nothing else was done to it.
+    var isGzip: Bool {
+        let codings = codings
+        guard codings.count == 1, let coding = codings.first else { return false }
+        return ASCII.equal(coding, "gzip") || ASCII.equal(coding, "x-gzip")
+    }
+
+    /// What was done to the body, but for `identity`.
+    private var codings: [String] {
+        (contentEncoding ?? "").split(separator: ",")
+            .map { $0.filter { $0 != " " && $0 != "\t" } }
+            .filter { !$0.isEmpty && !ASCII.equal($0, "identity") }
     }
 
     /// What a body is said to be.

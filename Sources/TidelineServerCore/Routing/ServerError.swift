@@ -146,6 +146,16 @@ package struct ServerError: Error, Sendable {
         headers: ["Accept-Encoding": "identity"]
     )
 
+    package static let codedBatch = ServerError(
+        415,
+        "The batch has a content coding other than 'gzip'. Send it so, or as it is.",
+        headers: ["Accept-Encoding": "gzip"]
+    )
+
+    package static let damagedGzip = badRequest(
+        "The body is no whole gzip member (RFC 1952), or its sum or length is not what it says."
+    )
+
     package static func testNotAllowed(_ allowed: String) -> ServerError {
         ServerError(
             405,

@@ -135,10 +135,17 @@ extension TableService {
         throw ServerError.askedForTooMuch(seconds)
     }
 
-    /// Counts the requests of a batch, which was let in as one.
-    func charge(requests: Int, writes: Int, of request: ServerRequest, _ user: User?) {
+    /// Counts the requests of a batch, which was let in as one, and what it has beyond the bytes that
+    /// were sent.
+    func charge(
+        requests: Int = 1,
+        writes: Int = 0,
+        bytes: Int = 0,
+        of request: ServerRequest,
+        _ user: User?
+    ) {
         guard let rates else { return }
-        let cost = CallerRates.Cost(requests: max(0, requests - 1), writes: writes)
+        let cost = CallerRates.Cost(requests: max(0, requests - 1), writes: writes, bytes: bytes)
         rates.charge(cost, of: Self.name(request, user), now: settings.environment.now())
     }
 

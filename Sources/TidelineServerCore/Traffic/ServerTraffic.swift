@@ -9,6 +9,8 @@ package final class ServerTraffic: Sendable {
     package let batchReads: AnswerMemory
     /// Those of writes, and of batches that only write: they wait for no reads.
     package let writeAnswers: AnswerMemory
+    /// What compressed batches become, while they are worked on.
+    package let codedBatches: AnswerMemory
     /// The bytes of all requests under way, but for what a usual head has.
     package let requestBytes = Counter()
     /// Which tables changed, for those who listen.
@@ -33,10 +35,11 @@ package final class ServerTraffic: Sendable {
         let part = max(1, answersBytesMax / Self.besideAnswers)
         batchReads = AnswerMemory(bytesMax: part)
         writeAnswers = AnswerMemory(bytesMax: part)
+        codedBatches = AnswerMemory(bytesMax: part)
         self.logLinesLost = logLinesLost
     }
 
-    /// What batches that read, and writes, may have beside it: this part of it each.
+    /// What batches that read, writes, and compressed batches may have beside it: this part of it each.
     private static let besideAnswers = 4
 
     /// All memory for answers.

@@ -105,6 +105,8 @@ final class WorldDevice: Sendable {
         var limits = SyncLimits()
         limits.pageRowsFirst = 2
         limits.pageRowsMax = 8
+        // The network of a world looks into batches, and changes them.
+        limits.compressedBatchBytesMin = .max
         let line = WorldLine(network)
         let client = SyncClient(
             endpoint: World.endpoint,

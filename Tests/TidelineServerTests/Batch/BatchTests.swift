@@ -337,7 +337,7 @@ import TidelineServerCore
             "POST",
             "/$batch",
             #"{"requests":[]}"#,
-            headers: ["Content-Encoding": "gzip"]
+            headers: ["Content-Encoding": "br"]
         )
         #expect(coded.status == 415)
         #expect(await Self.ids(door) == [])

@@ -186,7 +186,7 @@ import TidelineCore
     }
 
     static let refusedCases: [(Int, String, SyncError.Code)] = [
-        (401, "", .unauthorized), (403, "", .forbidden), (404, "", .serverError),
+        (401, "", .unauthorized), (403, "", .forbidden), (404, "", .notFound),
         (200, "<html></html>", .badResponse), (200, "", .badResponse), (204, "", .badResponse),
         (200, #"{"items":[{"id":"a"}]"#, .badResponse), (503, "", .serverError),
     ]

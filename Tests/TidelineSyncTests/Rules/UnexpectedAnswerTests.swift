@@ -58,9 +58,10 @@ import TidelineCore
         let error = await #expect(throws: SyncError.self) {
             try await device.todos().pull(queryID: "all")
         }
-        let expected: SyncError.Code =
-            status == 200 ? .badResponse : status == 429 ? .tooManyRequests : .serverError
-        #expect(error?.code == expected)
+        let codes: [Int: SyncError.Code] = [
+            200: .badResponse, 404: .notFound, 429: .tooManyRequests,
+        ]
+        #expect(error?.code == codes[status] ?? .serverError)
         #expect(error?.statusCode == status)
         Self.expect(try #require(error?.message), words, "the pull of 'Todo'")
     }

@@ -19,10 +19,13 @@ final class BatchTap: Transport {
     }
 
     private let inner: any Transport
+    /// Without the server's word batches come as they are.
+    private let hidesCodings: Bool
     private let state: Mutex<(fates: [Fate], bodies: [String], singles: [String])>
 
-    init(_ inner: any Transport, _ fates: [Fate] = []) {
+    init(_ inner: any Transport, _ fates: [Fate] = [], hidesCodings: Bool = true) {
         self.inner = inner
+        self.hidesCodings = hidesCodings
         state = Mutex((fates, [], []))
     }
 
@@ -55,7 +58,7 @@ final class BatchTap: Transport {
             return state.fates.isEmpty ? .deliver : state.fates.removeFirst()
         }
         switch fate {
-        case .deliver: return try await inner.send(request)
+        case .deliver: return try await delivered(request)
         case .dropRequest: throw Self.lost
         case .dropAnswer:
             _ = try await inner.send(request)
@@ -63,11 +66,17 @@ final class BatchTap: Transport {
         case .answer(let status): return TransportResponse(status: status)
         case .first(let body):
             try await body()
-            return try await inner.send(request)
+            return try await delivered(request)
         case .say(let answer, let body):
             try await body()
             return TransportResponse(status: 200, body: Array(answer.utf8))
         }
+    }
+
+    private func delivered(_ request: TransportRequest) async throws -> TransportResponse {
+        var response = try await inner.send(request)
+        if hidesCodings { response.headers["Accept-Encoding"] = nil }
+        return response
     }
 
     private static let lost = TransportError(

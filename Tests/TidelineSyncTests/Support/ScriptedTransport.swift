@@ -37,6 +37,10 @@ final class ScriptedTransport: Transport {
         /// What `Authorization` and `X-ZUMO-AUTH` say.
         var bearer: String?
         var zumoAuth: String?
+        /// What `X-ZUMO-INSTALLATION-ID` says.
+        var installation: String?
+        /// What `Content-Encoding` says.
+        var coding: String?
 
         var description: String { "\(method) \(target) \(ifMatch ?? "-") \(body ?? "-")" }
 
@@ -85,7 +89,9 @@ final class ScriptedTransport: Transport {
             body: request.body.map { String(decoding: $0, as: UTF8.self) },
             requestID: request.headers["Repeatability-Request-ID"],
             bearer: request.headers["Authorization"],
-            zumoAuth: request.headers["X-ZUMO-AUTH"]
+            zumoAuth: request.headers["X-ZUMO-AUTH"],
+            installation: request.headers["X-ZUMO-INSTALLATION-ID"],
+            coding: request.headers["Content-Encoding"]
         )
         let answer = state.withLock { state -> Answer? in
             state.sent.append(recorded)

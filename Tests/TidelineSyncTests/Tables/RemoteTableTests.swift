@@ -118,6 +118,31 @@ import TidelineTestKit
         )
     }
 
+    /// What the server says means the same to a pull, to a read of its table, to a write there and
+    /// to an operation that was pushed.
+    @Test(arguments: [
+        302, 400, 401, 403, 404, 405, 408, 409, 410, 412, 413, 415, 422, 429, 500, 501, 503,
+    ])
+    func codesAreThoseOfPulls(status: Int) async throws {
+        for body in ["", #"{"error":"No."}"#] {
+            let transport = ScriptedTransport(otherwise: .json(status, body))
+            let device = try await Device(transport)
+            let remote = device.client.table(Todo.self)
+            let read = await code { _ = try await remote.read() }
+            #expect(read != nil)
+            #expect(await code { _ = try await remote.insert(Todo(id: "a")) } == read)
+            #expect(await code { try await device.todos().pull(queryID: nil) } == read)
+            #expect(await code { try await device.todos().pull(queryID: "all") } == read)
+            try await device.todos().insert(Todo(id: "a"))
+            let pushed = try #require(try await device.push())
+            let cause = pushed.cause as? SyncError
+            let parked = pushed.errors.first { $0.statusCode != nil }
+            let isSignIn = pushed.status == .unauthorized
+            let code = isSignIn ? .unauthorized : parked?.code ?? cause?.code
+            #expect(code == read, "\(status) \(pushed)")
+        }
+    }
+
     @Test func noAnswerIsOffline() async throws {
         transport.add(.lost, .lost, .broken)
         #expect(await code { try await todos.insert(Todo(id: "a")) } == .offline)

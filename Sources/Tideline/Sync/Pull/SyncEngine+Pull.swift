@@ -78,7 +78,7 @@ extension SyncEngine {
                     )
                 }
             }
-            try await keepGeneration()
+            try await keepServer()
             events.send(
                 .pullFinished(table: table, applied: result.applied, removed: result.removed)
             )

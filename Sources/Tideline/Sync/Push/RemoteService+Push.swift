@@ -50,7 +50,8 @@ extension RemoteService {
                 method: "POST",
                 url: try endpoint.batchURL(),
                 headers: ["Prefer": "continue-on-error"],
-                body: PushBatch.body(operations, root: endpoint.rootPath)
+                body: PushBatch.body(operations, root: endpoint.rootPath),
+                isCompressible: true
             ),
             .datasync
         )

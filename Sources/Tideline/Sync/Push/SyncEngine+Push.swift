@@ -65,7 +65,7 @@ extension SyncEngine {
             let end = try await run(&machine, begin)
             note(end.stop, machine)
             await keep(machine.budget, before: budget)
-            try await keepGeneration()
+            try await keepServer()
             let errors = try await operationErrors()
             parked = errors.count
             return try result(end, machine, errors)

@@ -85,9 +85,15 @@ extension SyncError {
         from server: String,
         to what: String
     ) -> SyncError {
-        SyncError(
-            (200..<300).contains(answer.status)
-                ? .badResponse : SyncError.Code(refusal: answer.status) ?? .serverError,
+        let code: Code =
+            switch answer.status {
+            case 200..<300: .badResponse
+            // What leads elsewhere is no refusal.
+            case ..<400: .serverError
+            default: Code(answer: answer.status)
+            }
+        return SyncError(
+            code,
             answer.message(from: server, to: what),
             statusCode: answer.status
         )

@@ -11,6 +11,10 @@ struct RemoteService: Sendable {
     let generation: SharedGeneration
     /// The server's, as its answers tell it.
     let clock: ServerClock
+    /// Which store it is, for the server's operators.
+    let installation: SharedInstallation
+    /// Whether the server takes compressed bodies.
+    let coding: SharedCoding
     /// Who is signed in; nil where the app has no authentication.
     var tokens: TokenKeeper?
     /// Is told of each request; nil where nobody listens.
@@ -25,6 +29,8 @@ struct RemoteService: Sendable {
         var url: URL
         var headers: HTTPFields = [:]
         var body: [UInt8]?
+        /// Whether a server may take the body as gzip.
+        var isCompressible = false
 
         /// One page of a list, of so many rows where the server lets the client choose, and a link
         /// to what changes after the list where the server gives one.
@@ -79,7 +85,10 @@ struct RemoteService: Sendable {
             body: call.body,
             timeout: limits.requestTimeMax
         )
-        let response = try await authorized(request, dialect, send: carry, status: \.status)
+        let bytesMin = call.isCompressible ? limits.compressedBatchBytesMin : nil
+        let response = try await coding.send(request, fromBytes: bytesMin) {
+            try await authorized($0, dialect, send: carry, status: \.status)
+        }
         clock.hear(response.headers["Date"], at: environment.now())
         return (response, generation.hear(AnswerSigns(response), asked: dialect))
     }
@@ -92,10 +101,13 @@ struct RemoteService: Sendable {
         send: (TransportRequest) async throws -> Response,
         status: (Response) -> Int
     ) async throws -> Response {
-        // Tokens go to the endpoint's origin only (CONTRACT.md, section 2).
-        guard let tokens, endpoint.isOrigin(of: request.url),
-            let credentials = try await tokens.credentials()
-        else { return try await send(request) }
+        // Tokens and ids go to the endpoint's origin only (CONTRACT.md, section 2).
+        guard endpoint.isOrigin(of: request.url) else { return try await send(request) }
+        var request = request
+        request.headers["X-ZUMO-INSTALLATION-ID"] = installation.id
+        guard let tokens, let credentials = try await tokens.credentials() else {
+            return try await send(request)
+        }
         let response = try await send(request.signed(credentials, dialect, generation))
         guard status(response) == 401,
             let renewed = try await tokens.renewed(after: credentials),

@@ -98,16 +98,6 @@ final class SyncEngine: Sendable {
         }
     }
 
-    /// Takes in which generation of server earlier runs met at this endpoint.
-    ///
-    /// Where the store fails, it is learned anew: what the app asks for next tells of the failure.
-    func recallGeneration() async {
-        guard let service = try? remote.get() else { return }
-        let key = service.endpoint.key
-        guard let known = try? await read({ try $0.generation(key) }) else { return }
-        service.generation.recall(known)
-    }
-
     /// Takes over the operations of tables that an earlier version of the app wrote in other letters,
     /// how far their pulls have come and what those hold.
     ///
@@ -130,16 +120,6 @@ final class SyncEngine: Sendable {
                 try queue.put(operation)
             }
         }
-    }
-
-    /// Keeps what was learned of the server's generation for later runs.
-    func keepGeneration() async throws {
-        guard let service = try? remote.get(), let learned = service.generation.unstored else {
-            return
-        }
-        let key = service.endpoint.key
-        try await transaction { try $0.setGeneration(learned, key) }
-        service.generation.markStored(learned)
     }
 
     /// Runs `body` in its turn among pushes, pulls and purges.

@@ -18,6 +18,11 @@ public struct SyncEnvironment: Sendable {
     public var now: @Sendable () -> Date
     /// Makes an id for a new row: a lower-case UUID.
     public var makeID: @Sendable () -> String
+    /// Makes the id by which the server's operators tell devices apart; nil: requests carry none.
+    ///
+    /// It is made once for each store, and kept there. The real world's is a random UUID, which says
+    /// nothing of device, app or person; an environment that is made from its parts has none.
+    public var makeInstallationID: (@Sendable () -> String)?
     /// A random number in `0..<1`, for spreading retries.
     public var fraction: @Sendable () -> Double
     /// Waits; throws when the task is cancelled.
@@ -39,14 +44,18 @@ public struct SyncEnvironment: Sendable {
     }
 
     /// The real world.
-    public static let live = SyncEnvironment(
-        now: { Date() },
-        makeID: {
-            var generator = SystemRandomNumberGenerator()
-            let milliseconds = Int64(Date().timeIntervalSince1970 * 1000)
-            return TimeOrderedID.make(milliseconds: milliseconds, using: &generator)
-        },
-        fraction: { Double.random(in: 0..<1) },
-        sleep: { try await Task.sleep(for: $0) }
-    )
+    public static let live: SyncEnvironment = {
+        var environment = SyncEnvironment(
+            now: { Date() },
+            makeID: {
+                var generator = SystemRandomNumberGenerator()
+                let milliseconds = Int64(Date().timeIntervalSince1970 * 1000)
+                return TimeOrderedID.make(milliseconds: milliseconds, using: &generator)
+            },
+            fraction: { Double.random(in: 0..<1) },
+            sleep: { try await Task.sleep(for: $0) }
+        )
+        environment.makeInstallationID = { UUID().uuidString.lowercased() }
+        return environment
+    }()
 }

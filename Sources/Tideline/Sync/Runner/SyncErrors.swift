@@ -322,7 +322,7 @@ extension SyncError {
         let text = reason.map { ": \($0)" } ?? ""
         let end = text.hasSuffix(".") ? "" : "."
         return SyncError(
-            SyncError.Code(refusal: status) ?? .serverError,
+            SyncError.Code(answer: status),
             "The server refused \(what) (\(status))\(text)\(end) \(remedy)",
             statusCode: status
         )

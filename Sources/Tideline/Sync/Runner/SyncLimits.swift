@@ -44,6 +44,11 @@ public struct SyncLimits: Sendable, Hashable {
     /// were not sent yet. A server takes so many requests in a batch.
     public var transactionRowsMax = 1000
 
+    /// How many bytes a batch has at least that is sent as gzip, to a server that said it takes that.
+    ///
+    /// A smaller one fits a packet or two.
+    public var compressedBatchBytesMin = 2 << 10
+
     /// How often a push makes a batch smaller that was lost on the way, and sends it again.
     public var lostBatchesMax = 2
 

@@ -1,0 +1,106 @@
+// Batches that come as gzip: what is taken, and that no bytes of a caller take more than is allowed.
+
+import Testing
+import TidelineCore
+import TidelineServerCore
+import TidelineTestKit
+
+@Suite struct CodedBatchTests {
+    /// So many inserts; they shrink well.
+    private static func batch(_ count: Int, _ text: String = "milk") -> [UInt8] {
+        let parts = (0..<count).map {
+            #"{"id":"\#($0)","method":"post","url":"tables/TodoItem","#
+                + #""body":{"id":"r\#($0)","text":"\#(text)"}}"#
+        }
+        return Array(#"{"requests":[\#(parts.joined(separator: ","))]}"#.utf8)
+    }
+
+    private static func send(
+        _ body: [UInt8],
+        _ door: Door,
+        coding: String = "gzip"
+    ) async -> ServerResponse {
+        await door.handler.handle(
+            ServerRequest(
+                method: "POST",
+                path: "/$batch",
+                headers: ["Content-Type": "application/json", "Content-Encoding": coding],
+                body: body
+            )
+        )
+    }
+
+    @Test(arguments: ["gzip", "x-gzip", "GZIP", "identity, gzip"])
+    func aCompressedBatchIsABatch(coding: String) async throws {
+        let door = try await Door()
+        let small = try #require(ContentCoding.gzip(Self.batch(50)))
+        let answer = await Self.send(small, door, coding: coding)
+        #expect(answer.status == 200, "\(answer.text)")
+        // What says that the next one may come so, too.
+        #expect(answer.headers["Accept-Encoding"] == "gzip")
+        #expect(await door.send("GET", "/tables/TodoItem").text.contains(#""id":"r49""#))
+        let plain = await Self.send(Self.batch(1), door, coding: "identity")
+        #expect(plain.status == 200)
+        #expect(plain.headers["Accept-Encoding"] == "gzip")
+    }
+
+    @Test(arguments: ["deflate", "br", "gzip, gzip", "gzip, br", "x-unknown"])
+    func otherCodingsAreRefused(coding: String) async throws {
+        let door = try await Door()
+        let answer = await Self.send(Self.batch(1), door, coding: coding)
+        #expect(answer.status == 415)
+        #expect(answer.headers["Accept-Encoding"] == "gzip")
+    }
+
+    /// Whatever is not one whole member is refused, and nothing of it is done.
+    @Test func damagedBatchesAreRefused() async throws {
+        let door = try await Door()
+        let whole = try #require(ContentCoding.gzip(Self.batch(50)))
+        var cases: [(String, [UInt8])] = [
+            ("empty", []), ("no gzip", Self.batch(1)), ("a tail", whole + [0]),
+            ("two members", whole + whole), ("its head alone", Array(whole.prefix(18))),
+        ]
+        for cut in [1, 4, 8, 9, whole.count / 2] {
+            cases.append(("cut by \(cut)", Array(whole.dropLast(cut))))
+        }
+        // The sum is in front of the length.
+        for place in [whole.count - 5, whole.count - 8, whole.count - 4, 0, 2, 3] {
+            var bytes = whole
+            bytes[place] ^= 0x40
+            cases.append(("another byte at \(place)", bytes))
+        }
+        for (name, bytes) in cases {
+            let answer = await Self.send(bytes, door)
+            // By chance the last bytes of what is left may name more than is allowed.
+            #expect([400, 413].contains(answer.status), "\(name): \(answer.text)")
+        }
+        #expect(await door.send("GET", "/tables/TodoItem").text.contains(#""items":[]"#))
+    }
+
+    /// A bomb is refused by what it says that it becomes; one that lies about it becomes no more.
+    @Test func bombsDoNotGoOff() async throws {
+        let limits = ServerLimits()
+        let bomb = try #require(
+            ContentCoding.gzip([UInt8](repeating: 0x20, count: limits.batchBytes * 8))
+        )
+        #expect(bomb.count < limits.batchBytes / 4)
+        let door = try await Door()
+        #expect(await Self.send(bomb, door).status == 413)
+        for count in [0, 1, 1000, limits.batchBytes] {
+            let length = (0..<4).map { UInt8(truncatingIfNeeded: count >> (8 * $0)) }
+            let liar = Array(bomb.dropLast(4)) + length
+            #expect(await Self.send(liar, door).status == 400, "\(count)")
+            #expect(ContentCoding.gunzip(liar, count: count) == nil)
+        }
+    }
+
+    /// What batches become is given back with their answers, whatever these are.
+    @Test func theirMemoryIsGivenBack() async throws {
+        let door = try await Door()
+        let memory = door.handler.service.settings.traffic.codedBatches
+        _ = await Self.send(try #require(ContentCoding.gzip(Self.batch(900))), door)
+        let malformed = Array(#"{"requests":["#.utf8) + [UInt8](repeating: 0x20, count: 5000)
+        #expect(await Self.send(try #require(ContentCoding.gzip(malformed)), door).status == 400)
+        #expect(memory.held == 0)
+    }
+}
