@@ -3,15 +3,14 @@
 import Dispatch
 import Foundation
 import TidelineServer
+import TidelineServerCore
 
 enum Command {
-    private static let version = "0.1.0"
-
     static func run(_ words: [String]) async -> Never {
         do {
             switch try Arguments(words) {
             case .help: print(Arguments.usage)
-            case .version: print("tideline \(version)")
+            case .version: print("tideline \(ServerVersion.text)")
             case .serve(let configuration): try await serve(configuration, words)
             case .certificate(let hosts, let directory):
                 try makeCertificate(for: hosts, in: directory)

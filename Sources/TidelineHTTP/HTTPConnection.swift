@@ -58,6 +58,8 @@ final class HTTPConnection: @unchecked Sendable {
     var parser: RequestParser
     /// The name of the request under way; empty until it has one.
     var id = ""
+    /// Where the request under way comes from, when a proxy sends it; empty until it is whole.
+    var caller = ""
     /// When the worker loses patience with the phase.
     var deadline: ContinuousClock.Instant
     /// When the whole request has to be here, and later when the whole answer has to be gone.
@@ -130,6 +132,7 @@ final class HTTPConnection: @unchecked Sendable {
         phase = .reading
         parser = Self.parser(limits)
         id = ""
+        caller = ""
         deadline = now + limits.idleTimeMax
         isTimed = false
         wasAsked = false

@@ -76,7 +76,8 @@ public final class HTTPServer: Sendable {
     /// Makes a server whose requests have names, and which speaks TLS where it has `tls`.
     ///
     /// Each request has a name of `ids` when it comes to the handler; `refused` hears of those
-    /// that do not come there, and of those whose handler was too slow.
+    /// that do not come there, and of those whose handler was too slow. What `proxies` say of where
+    /// a request comes from is believed.
     package init(
         host: String,
         port: Int,
@@ -85,6 +86,7 @@ public final class HTTPServer: Sendable {
         ids: RequestIDs,
         traffic: ServerTraffic,
         tls: TLSIdentity? = nil,
+        proxies: TrustedProxies = .none,
         refused: @escaping @Sendable (ServerRequest, ServerResponse) -> Void,
         handler: @escaping @Sendable (ServerRequest) async -> ServerResponse
     ) {
@@ -93,7 +95,7 @@ public final class HTTPServer: Sendable {
         self.port = port
         self.limits = limits
         self.loops = loops
-        naming = HTTPNaming(ids: ids, refused: refused)
+        naming = HTTPNaming(ids: ids, proxies: proxies, refused: refused)
         self.traffic = traffic
         self.tls = tls
         self.handler = handler

@@ -12,6 +12,7 @@ typealias HTTPHandler = @Sendable (ServerRequest) async -> ServerResponse
 /// How requests get their names, and who hears of those that are answered without the handler.
 struct HTTPNaming: Sendable {
     var ids: RequestIDs
+    var proxies: TrustedProxies
     var refused: @Sendable (ServerRequest, ServerResponse) -> Void
 }
 
@@ -57,6 +58,8 @@ final class HTTPWorker: @unchecked Sendable {
     /// Connections that had their turn and are not done.
     private var postponed: [HTTPConnection] = []
 
+    /// How long the turns of the loop take.
+    private let turns: Histogram
     private let sockets: SocketPoll
     private var listener: Int32 = -1
     private var isAccepting = true
@@ -84,6 +87,7 @@ final class HTTPWorker: @unchecked Sendable {
         self.limits = limits
         self.naming = naming
         self.traffic = traffic
+        turns = traffic.addLoop()
         self.tls = tls
         self.handler = handler
     }
@@ -227,8 +231,10 @@ final class HTTPWorker: @unchecked Sendable {
         let waiting = postponed
         postponed = []
         let isAwake = hasJobs || !waiting.isEmpty
+        var start: ContinuousClock.Instant?
         sockets.wait(milliseconds: isAwake ? 0 : milliseconds) { ready in
             now = .now
+            start = start ?? now
             switch ready.descriptor {
             case loop.wakeDescriptor: loop.clearWake()
             case listener: accept()
@@ -242,6 +248,7 @@ final class HTTPWorker: @unchecked Sendable {
         }
         for connection in waiting {
             now = .now
+            start = start ?? now
             connection.isPostponed = false
             proceed(connection)
         }
@@ -254,6 +261,9 @@ final class HTTPWorker: @unchecked Sendable {
             if now >= nextSweep { sweep() }
             hasJobs = loop.runJobs()
         }
+        guard let start else { return }
+        let time = (ContinuousClock.now - start).components
+        turns.add(Int(clamping: time.seconds * 1_000_000 + time.attoseconds / 1_000_000_000_000))
     }
 
     private func accept() {

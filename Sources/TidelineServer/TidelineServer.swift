@@ -82,12 +82,13 @@ public final class TidelineServer: Sendable {
         let authenticator = try configuration.authentication?.makeAuthenticator()
         let tls = try configuration.tls?.makeIdentity()
         let crossOrigin = try configuration.makeCrossOrigin()
+        let proxies = try configuration.makeProxies()
         try configuration.checkCode()
         let traffic = ServerTraffic(
             answersBytesMax: configuration.http.answersBytesMax,
             logLinesLost: LogWriter.standardError.lost
         )
-        let store = try makeStore()
+        let store = try makeStore(traffic.store)
         do {
             var settings = ServerSettings(
                 tables: configuration.tables,
@@ -118,6 +119,7 @@ public final class TidelineServer: Sendable {
                 ids: handler.ids,
                 traffic: traffic,
                 tls: tls,
+                proxies: proxies,
                 refused: { handler.note($0, $1) },
                 handler: { await handler.handle($0) }
             )
@@ -164,10 +166,11 @@ public final class TidelineServer: Sendable {
         LogWriter.standardError.flush()
     }
 
-    private func makeStore() throws -> any TableStore {
+    private func makeStore(_ metrics: StoreMetrics) throws -> any TableStore {
         var options = SQLiteTableStore.Options()
         options.limits = configuration.limits
         options.log = log
+        options.metrics = metrics
         if let readers = configuration.readers { options.readers = readers }
         switch configuration.database {
         case .sqlite(let path):
@@ -176,14 +179,18 @@ public final class TidelineServer: Sendable {
             options.inline = true
             return try SQLiteTableStore(path: ":memory:", options: options)
         case .postgres(let url):
-            return try makePostgresStore(url)
+            return try makePostgresStore(url, metrics)
         }
     }
 
-    private func makePostgresStore(_ url: String) throws -> PostgresTableStore {
+    private func makePostgresStore(
+        _ url: String,
+        _ metrics: StoreMetrics
+    ) throws -> PostgresTableStore {
         var options = PostgresTableStore.Options()
         options.limits = configuration.limits
         options.log = log
+        options.metrics = metrics
         if let readers = configuration.readers { options.readers = readers }
         return try PostgresTableStore(url: url, options: options)
     }

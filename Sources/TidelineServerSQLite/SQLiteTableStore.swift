@@ -18,6 +18,7 @@ package final class SQLiteTableStore: TableStore {
         package var purgeInterval: Duration = .seconds(600)
         package var now = ServerEnvironment.live.now
         package var log = ServerLog.silent
+        package var metrics = StoreMetrics()
 
         package init() {}
     }
@@ -51,7 +52,8 @@ package final class SQLiteTableStore: TableStore {
             limits: options.limits,
             purgeInterval: options.purgeInterval,
             now: options.now,
-            log: options.log
+            log: options.log,
+            metrics: options.metrics
         )
         reads = try StoreReads(of: database, path: path, writer: writer, options: options)
     }
