@@ -67,21 +67,29 @@ enum Command {
     ) async throws {
         // A reader of the output or the log that leaves is no reason to end the server.
         signal(SIGPIPE, SIG_IGN)
+        let environment = ProcessInfo.processInfo.environment
+        let supervisor = Supervisor(environment: environment)
         let signals = Signals()
         let server = TidelineServer(configuration: configuration)
-        let url = try await server.start()
+        let url = try await server.start(on: HandedSockets(environment: environment)).absoluteString
         try? FileHandle.standardOutput.write(
-            contentsOf: Data("listening on \(url.absoluteString)\n".utf8)
+            contentsOf: Data("listening on \(url)\n".utf8)
         )
         signals.onHangUp {
+            supervisor.reloading()
+            defer { supervisor.ready(at: url) }
             server.reload {
                 guard case .serve(let again) = try Arguments(words) else { return nil }
                 return again
             }
         }
+        supervisor.ready(at: url)
+        let watch = Task { await supervisor.keepTelling { await server.pulse() } }
         var iterator = signals.stream.makeAsyncIterator()
         _ = await iterator.next()
         signals.exitOnNext()
+        supervisor.stopping()
         await server.stop()
+        watch.cancel()
     }
 }

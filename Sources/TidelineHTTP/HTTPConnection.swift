@@ -127,6 +127,11 @@ final class HTTPConnection: @unchecked Sendable {
         wholeDeadline = now + limits.requestTimeMax
     }
 
+    /// Whether nothing is asked on it.
+    var hasNoRequest: Bool {
+        phase == .handshaking || phase == .reading && !parser.hasBegun
+    }
+
     /// Ready for the next request.
     func startOver(now: ContinuousClock.Instant, limits: HTTPLimits) {
         phase = .reading

@@ -23,7 +23,7 @@ extension HTTPWorker {
             case .reading:
                 guard readSome(connection) else {
                     // An answer of a request that has begun ends the connection.
-                    if isDraining && !connection.parser.hasBegun { end(connection) }
+                    if !mayBeginRequest, connection.hasNoRequest { end(connection) }
                     return
                 }
             case .answering:
