@@ -12,10 +12,10 @@ enum Command {
             case .help: print(Arguments.usage)
             case .version: print("tideline \(ServerVersion.text)")
             case .serve(let configuration): try await serve(configuration, words)
-            case .certificate(let hosts, let directory):
-                try makeCertificate(for: hosts, in: directory)
-            case .token(let configuration, let subject, let lifetime):
-                try printToken(configuration, subject, lifetime)
+            case .certificate(let hosts, let directory, let isJSON):
+                try makeCertificate(for: hosts, in: directory, isJSON)
+            case .token(let configuration, let subject, let lifetime, let isJSON):
+                try printToken(configuration, subject, lifetime, isJSON)
             case .backup(let configuration, let file, let isJSON):
                 try backup(configuration, file, isJSON)
             case .restore(let configuration, let file, let isJSON):
@@ -27,10 +27,12 @@ enum Command {
                 let findings = await doctor.findings()
                 print(findings.text(isJSON: isJSON))
                 if findings.hasFault { exit(1) }
-            case .restored(let configuration): try restored(configuration)
-            case .copy(let source, let target): try copy(from: source, to: target)
-            case .migrate(let configuration, let isApplied, let showsSQL):
-                try migrate(configuration, isApplied: isApplied, showsSQL: showsSQL)
+            case .bench(let bench, let isJSON): try await run(bench, isJSON)
+            case .restored(let configuration, let isJSON): try restored(configuration, isJSON)
+            case .copy(let source, let target, let isJSON):
+                try copy(from: source, to: target, isJSON)
+            case .migrate(let configuration, let isApplied, let showsSQL, let isJSON):
+                try migrate(configuration, isApplied: isApplied, showsSQL: showsSQL, isJSON)
             }
             exit(0)
         } catch let error as UsageError {
@@ -52,10 +54,12 @@ enum Command {
     private static func printToken(
         _ configuration: ServerConfiguration,
         _ subject: String,
-        _ lifetime: Duration
+        _ lifetime: Duration,
+        _ isJSON: Bool
     ) throws {
         do throws(ConfigurationError) {
-            print(try configuration.makeToken(subject: subject, lifetime: lifetime))
+            let token = try configuration.makeToken(subject: subject, lifetime: lifetime)
+            print(isJSON ? Report(["token": .text(token)]).json : token)
         } catch {
             throw UsageError("No token can be made: \(error).")
         }
