@@ -28,7 +28,7 @@ report = --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS
 help:
 	@echo 'make run      build the server and start it on tideline.db (ARGS=... is passed on)'
 	@echo 'make test     build and run all tests'
-	@echo 'make check    format, imports, warnings as errors, rules of the repository, documentation, sanitizers'
+	@echo 'make check    format, imports, warnings as errors, rules, documentation, dashboard, sanitizers'
 	@echo 'make worlds   10,000 seeded worlds (SEEDS=...), in release mode'
 	@echo 'make demo     two devices and a server, told on the terminal; on a page: ARGS=--page'
 	@echo 'make page     the dashboard in a browser: a person at work beside a device'
@@ -58,11 +58,13 @@ test:
 
 check:
 	@scripts/bootstrap check
+	@scripts/bootstrap page
 	@scripts/timed --keep-going --limit $(CHECK_LIMIT) \
 	    'format' 'swift format lint --strict --recursive --parallel $(FORMATTED)' \
 	    'build, imports declared' 'swift build --build-tests --explicit-target-dependency-import-check error' \
 	    'rules of the repository' '$(TEST) --filter "^RepositoryTests\."' \
 	    'documentation' 'scripts/docs --check --skip-build' \
+	    'dashboard in a browser' 'python3 Tests/Browser/dashboard.py .build/debug/tideline --required' \
 	    'address: build, try out' 'scripts/sanitize --self-test address' \
 	    'address: tests' 'scripts/sanitize address' \
 	    'thread: build, try out' 'scripts/sanitize --self-test thread' \

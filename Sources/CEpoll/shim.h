@@ -11,6 +11,8 @@
 
 // Macros in the header are enumerators of a type that Swift does not count with.
 static const unsigned int tideline_epoll_in = EPOLLIN;
+/// Wakes one of the loops that watch a descriptor, or a few, and not all.
+static const unsigned int tideline_epoll_shared = EPOLLIN | EPOLLEXCLUSIVE;
 static const unsigned int tideline_epoll_out = EPOLLOUT;
 static const unsigned int tideline_epoll_ending = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 static const unsigned int tideline_epoll_gone = EPOLLHUP | EPOLLERR;

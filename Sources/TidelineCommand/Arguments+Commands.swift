@@ -15,7 +15,12 @@ extension Arguments {
     }
 
     static func certificate(_ words: [String]) throws -> Arguments {
-        let words = try Words(of: "certificate", words, options: ["--host", "--directory"])
+        let words = try Words(
+            of: "certificate",
+            words,
+            options: ["--host", "--directory"],
+            flags: ["--json"]
+        )
         guard !words.wantsHelp else { return .help }
         let hosts = words.options["--host"]?.split(separator: ",").map(String.init) ?? []
         guard !hosts.isEmpty else {
@@ -24,7 +29,7 @@ extension Arguments {
             )
         }
         let directory = words.options["--directory"] ?? "certificates"
-        return .certificate(hosts: hosts, directory: directory)
+        return .certificate(hosts: hosts, directory: directory, isJSON: words.isJSON)
     }
 
     static func backup(_ words: [String]) throws -> Arguments {
@@ -93,26 +98,75 @@ extension Arguments {
         else {
             throw UsageError("--server: an address such as https://todo.example is expected.")
         }
-        var token: String?
-        if let path = words.options["--token"] {
-            guard let data = FileManager.default.contents(atPath: path) else {
-                throw UsageError("--token: \(reason(path))")
-            }
-            token = String(decoding: data, as: UTF8.self)
-                .trimmingCharacters(in: .whitespacesAndNewlines)
-        }
         let doctor = Doctor(
             server: url,
-            token: token,
+            token: try token(words),
             store: words.options["--store"],
             authority: words.options["--authority"]
         )
         return .doctor(doctor, isJSON: words.isJSON)
     }
 
+    /// The text of the file with a token.
+    private static func token(_ words: Words) throws -> String? {
+        guard let path = words.options["--token"] else { return nil }
+        guard let data = FileManager.default.contents(atPath: path) else {
+            throw UsageError("--token: \(reason(path))")
+        }
+        return String(decoding: data, as: UTF8.self)
+            .trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    static func bench(_ words: [String]) throws -> Arguments {
+        let words = try Words(
+            of: "bench",
+            words,
+            options: [
+                "--table", "--connections", "--seconds", "--writes", "--token", "--authority",
+            ],
+            flags: ["--json"],
+            name: "URL"
+        )
+        guard !words.wantsHelp, let text = words.names.first else { return .help }
+        guard let url = URL(string: text), ["http", "https"].contains(url.scheme), url.host != nil
+        else { throw UsageError("URL: an address such as https://todo.example is expected.") }
+        guard let table = words.options["--table"], !table.isEmpty else {
+            throw UsageError("--table is missing: the table to read and to write rows of.")
+        }
+        func number(_ name: String, _ range: ClosedRange<Int>, or usual: Int) throws -> Int {
+            guard let text = words.options[name] else { return usual }
+            guard let value = Int(text), range.contains(value) else {
+                throw UsageError(
+                    "\(name): a number from \(range.lowerBound) to \(range.upperBound) is expected."
+                )
+            }
+            return value
+        }
+        var bench = Bench(
+            server: url,
+            table: table,
+            token: try token(words),
+            authority: words.options["--authority"]
+        )
+        bench.connections = try number(
+            "--connections",
+            1...Bench.connectionsMax,
+            or: bench.connections
+        )
+        bench.seconds = try number("--seconds", 1...Bench.secondsMax, or: bench.seconds)
+        bench.writes = try number("--writes", 0...100, or: bench.writes)
+        return .bench(bench, isJSON: words.isJSON)
+    }
+
     static func restored(_ words: [String]) throws -> Arguments {
-        let words = try Words(of: "restored", words, options: ["--config", "--database"])
-        return words.wantsHelp ? .help : .restored(try configuration(words))
+        let words = try Words(
+            of: "restored",
+            words,
+            options: ["--config", "--database"],
+            flags: ["--json"]
+        )
+        return words.wantsHelp
+            ? .help : .restored(try configuration(words), isJSON: words.isJSON)
     }
 
     static func migrate(_ words: [String]) throws -> Arguments {
@@ -120,7 +174,7 @@ extension Arguments {
             of: "migrate",
             words,
             options: ["--config", "--database"],
-            flags: ["--apply", "--dry-run", "--dynamic-schema"]
+            flags: ["--apply", "--dry-run", "--dynamic-schema", "--json"]
         )
         guard !words.wantsHelp else { return .help }
         let (isApplied, isDry) = (
@@ -129,11 +183,21 @@ extension Arguments {
         guard !(isApplied && isDry) else {
             throw UsageError("--apply and --dry-run do not go together.")
         }
-        return .migrate(try configuration(words), isApplied: isApplied, showsSQL: isDry)
+        return .migrate(
+            try configuration(words),
+            isApplied: isApplied,
+            showsSQL: isDry,
+            isJSON: words.isJSON
+        )
     }
 
     static func copy(_ words: [String]) throws -> Arguments {
-        let words = try Words(of: "copy", words, options: ["--from", "--to"])
+        let words = try Words(
+            of: "copy",
+            words,
+            options: ["--from", "--to"],
+            flags: ["--json"]
+        )
         guard !words.wantsHelp else { return .help }
         func database(_ name: String) throws -> ServerConfiguration.Database {
             guard words.options[name] != nil else {
@@ -145,7 +209,11 @@ extension Arguments {
             }
             return configuration.database
         }
-        return .copy(from: try database("--from"), to: try database("--to"))
+        return .copy(
+            from: try database("--from"),
+            to: try database("--to"),
+            isJSON: words.isJSON
+        )
     }
 
     // MARK: - The configuration
@@ -164,7 +232,7 @@ extension Arguments {
 
     static func readToken(_ words: [String]) throws -> Arguments {
         let names = ["--config", "--subject", "--expires"]
-        let given = try Words(of: "token", words, options: names)
+        let given = try Words(of: "token", words, options: names, flags: ["--json"])
         guard !given.wantsHelp else { return .help }
         guard let path = given.options["--config"] else {
             throw UsageError("--config is missing: the token is for the server of a configuration.")
@@ -182,7 +250,12 @@ extension Arguments {
             seconds = value
         }
         let configuration = try Self.configuration(path)
-        return .token(configuration, subject: subject, lifetime: .seconds(seconds))
+        return .token(
+            configuration,
+            subject: subject,
+            lifetime: .seconds(seconds),
+            isJSON: given.isJSON
+        )
     }
 
     /// Ten years.

@@ -16,39 +16,46 @@ enum Arguments: Sendable {
     case help
     case version
     case serve(ServerConfiguration)
-    case certificate(hosts: [String], directory: String)
-    case token(ServerConfiguration, subject: String, lifetime: Duration)
+    case certificate(hosts: [String], directory: String, isJSON: Bool)
+    case token(ServerConfiguration, subject: String, lifetime: Duration, isJSON: Bool)
     case backup(ServerConfiguration, file: String?, isJSON: Bool)
     case restore(ServerConfiguration, backup: String, isJSON: Bool)
     case purgeTombstones(ServerConfiguration, tables: [String]?, days: Int, isJSON: Bool)
     case inspect(file: String, isJSON: Bool)
     case doctor(Doctor, isJSON: Bool)
-    case restored(ServerConfiguration)
-    case copy(from: ServerConfiguration.Database, to: ServerConfiguration.Database)
-    case migrate(ServerConfiguration, isApplied: Bool, showsSQL: Bool)
+    case bench(Bench, isJSON: Bool)
+    case restored(ServerConfiguration, isJSON: Bool)
+    case copy(
+        from: ServerConfiguration.Database,
+        to: ServerConfiguration.Database,
+        isJSON: Bool
+    )
+    case migrate(ServerConfiguration, isApplied: Bool, showsSQL: Bool, isJSON: Bool)
 
     private static let commands = [
         "serve", "certificate", "token", "backup", "restore", "restored", "migrate",
-        "purge-tombstones", "inspect", "doctor", "copy", "help",
+        "purge-tombstones", "inspect", "doctor", "bench", "copy", "help",
     ]
 
     static let usage = """
         Usage: tideline serve [--config FILE] [--database ADDRESS] [--listen HOST:PORT]
                               [--dynamic-schema]
-               tideline certificate --host NAME[,NAME…] [--directory DIR]
-               tideline token --config FILE --subject NAME [--expires SECONDS]
+               tideline certificate --host NAME[,NAME…] [--directory DIR] [--json]
+               tideline token --config FILE --subject NAME [--expires SECONDS] [--json]
                tideline backup FILE [--config FILE] [--database sqlite:PATH] [--json]
                tideline backup [--config FILE] --database postgres://…
                tideline restore FILE [--config FILE] [--database sqlite:PATH] [--json]
-               tideline restored [--config FILE] [--database ADDRESS]
+               tideline restored [--config FILE] [--database ADDRESS] [--json]
                tideline migrate [--dry-run | --apply] [--config FILE] [--database ADDRESS]
-                              [--dynamic-schema]
-               tideline copy --from ADDRESS --to ADDRESS
+                              [--dynamic-schema] [--json]
+               tideline copy --from ADDRESS --to ADDRESS [--json]
                tideline purge-tombstones --days N [--tables NAME[,NAME…]] [--config FILE]
                               [--database sqlite:PATH] [--json]
                tideline inspect FILE [--json]
                tideline doctor --server URL [--token FILE] [--store FILE] [--authority FILE]
                               [--json]
+               tideline bench URL --table NAME [--connections N] [--seconds N] [--writes PERCENT]
+                              [--token FILE] [--authority FILE] [--json]
                tideline help, --help
                tideline --version
 
@@ -98,12 +105,23 @@ enum Arguments: Sendable {
           --store          A copy of a device's store: its tables are asked for, its cursors compared.
           --authority      A file with certificates of authorities to trust beside the system's.
 
+        bench URL          Loads a server: each connection sends one request behind the other, reads of
+                           50 rows and inserts, and what was inserted is deleted at the end. Prints
+                           rates, and times of whole requests as a caller sees them. For servers that
+                           may be loaded, and a table whose rows may come and go.
+          --table          The table.
+          --connections    How many; default 8.
+          --seconds        How long; default 10.
+          --writes         How many of a hundred requests write; default 20.
+          --token, --authority  As for doctor.
+
         --json             One line of JSON in the place of text.
 
         SIGTERM and SIGINT finish what is under way and end the server; a second one ends it at once.
         SIGHUP reads the certificate, the keys of tokens and the levels of the log anew.
 
-        Exit codes: 0 done; 1 something stood against it, or doctor found a fault; 2 a mistake in words
+        Exit codes: 0 done; 1 something stood against it, or doctor found a fault, or a
+        request of bench was not done; 2 a mistake in words
         or configuration.
         """
 
@@ -123,6 +141,7 @@ enum Arguments: Sendable {
         case "purge-tombstones": self = try Self.purgeTombstones(rest)
         case "inspect": self = try Self.inspect(rest)
         case "doctor": self = try Self.doctor(rest)
+        case "bench": self = try Self.bench(rest)
         case "copy": self = try Self.copy(rest)
         case let word?:
             throw UsageError("'\(word)' is unknown; allowed are \(allowed).")

@@ -13,11 +13,21 @@ struct Failure: Error {
 // MARK: - Certificates
 
 extension Command {
-    static func makeCertificate(for hosts: [String], in directory: String) throws {
+    static func makeCertificate(
+        for hosts: [String],
+        in directory: String,
+        _ isJSON: Bool
+    ) throws {
         let made = try naming("No certificate was made") {
             try ServerCertificate.make(hosts: hosts, directory: directory)
         }
-        print(made.description)
+        let report = Report([
+            "authorityFile": .text(made.authorityFile),
+            "certificateFile": .text(made.tls.certificateFile),
+            "keyFile": .text(made.tls.keyFile),
+            "isAuthorityKept": .flag(made.isAuthorityKept),
+        ])
+        print(isJSON ? report.json : made.description)
     }
 }
 
@@ -73,7 +83,8 @@ extension Command {
 
     static func copy(
         from source: ServerConfiguration.Database,
-        to target: ServerConfiguration.Database
+        to target: ServerConfiguration.Database,
+        _ isJSON: Bool
     ) throws {
         var counts: [(part: String, count: Int)] = []
         try naming("The copy is not whole") {
@@ -84,6 +95,12 @@ extension Command {
                     counts.append((part, count))
                 }
             }
+        }
+        guard !isJSON else {
+            let parts = counts.filter { $0.count > 0 }.map { part, count in
+                Report(["part": .text(part), "count": .integer(Int64(count))])
+            }
+            return tell(Report(["copied": .list(parts)]).json)
         }
         for (part, count) in counts where count > 0 { tell("\(part): \(count)") }
         tell("Copied. Devices notice nothing when a server with the same tables serves the copy.")
@@ -124,6 +141,17 @@ extension Command {
         tell(isJSON ? report.json : report.text)
     }
 
+    static func run(_ bench: Bench, _ isJSON: Bool) async throws {
+        let (report, isClean): (Report, Bool)
+        do {
+            (report, isClean) = try await bench.run()
+        } catch {
+            throw Failure(task: "The server was not loaded", cause: error)
+        }
+        tell(isJSON ? report.json : report.text)
+        if !isClean { exit(1) }
+    }
+
     static func inspect(_ file: String, _ isJSON: Bool) throws {
         let report = try naming("The file cannot be told of") {
             try FileInspection.report(of: file)
@@ -131,21 +159,34 @@ extension Command {
         tell(isJSON ? report.json : report.text)
     }
 
-    static func restored(_ configuration: ServerConfiguration) throws {
+    static func restored(_ configuration: ServerConfiguration, _ isJSON: Bool) throws {
         let epoch = try naming("The database has no new epoch") {
             try ServerDatabase(configuration).renewEpoch()
         }
+        guard !isJSON else { return tell(Report(["epoch": .text(epoch)]).json) }
         tell("new epoch \(epoch): clients keep their changes and pull everything anew")
     }
 
     static func migrate(
         _ configuration: ServerConfiguration,
         isApplied: Bool,
-        showsSQL: Bool
+        showsSQL: Bool,
+        _ isJSON: Bool
     ) throws {
         let plan = try naming("The tables were not changed") {
             let database = try ServerDatabase(configuration)
             return isApplied ? try database.migrate() : try database.migrationPlan()
+        }
+        guard !isJSON else {
+            let report = Report([
+                "isEmpty": .flag(plan.isEmpty), "isApplied": .flag(isApplied && !plan.isEmpty),
+                "changesValues": .flag(plan.changesValues),
+                "steps": .list(plan.steps.map { Report(["text": .text($0)]) }),
+                "statements": .list(
+                    showsSQL ? plan.statements.map { Report(["text": .text($0)]) } : []
+                ),
+            ])
+            return tell(report.json)
         }
         if !plan.steps.isEmpty { tell(plan.description) }
         if showsSQL, !plan.isEmpty {

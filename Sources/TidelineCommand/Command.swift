@@ -3,20 +3,19 @@
 import Dispatch
 import Foundation
 import TidelineServer
+import TidelineServerCore
 
 enum Command {
-    private static let version = "0.1.0"
-
     static func run(_ words: [String]) async -> Never {
         do {
             switch try Arguments(words) {
             case .help: print(Arguments.usage)
-            case .version: print("tideline \(version)")
+            case .version: print("tideline \(ServerVersion.text)")
             case .serve(let configuration): try await serve(configuration, words)
-            case .certificate(let hosts, let directory):
-                try makeCertificate(for: hosts, in: directory)
-            case .token(let configuration, let subject, let lifetime):
-                try printToken(configuration, subject, lifetime)
+            case .certificate(let hosts, let directory, let isJSON):
+                try makeCertificate(for: hosts, in: directory, isJSON)
+            case .token(let configuration, let subject, let lifetime, let isJSON):
+                try printToken(configuration, subject, lifetime, isJSON)
             case .backup(let configuration, let file, let isJSON):
                 try backup(configuration, file, isJSON)
             case .restore(let configuration, let file, let isJSON):
@@ -28,10 +27,12 @@ enum Command {
                 let findings = await doctor.findings()
                 print(findings.text(isJSON: isJSON))
                 if findings.hasFault { exit(1) }
-            case .restored(let configuration): try restored(configuration)
-            case .copy(let source, let target): try copy(from: source, to: target)
-            case .migrate(let configuration, let isApplied, let showsSQL):
-                try migrate(configuration, isApplied: isApplied, showsSQL: showsSQL)
+            case .bench(let bench, let isJSON): try await run(bench, isJSON)
+            case .restored(let configuration, let isJSON): try restored(configuration, isJSON)
+            case .copy(let source, let target, let isJSON):
+                try copy(from: source, to: target, isJSON)
+            case .migrate(let configuration, let isApplied, let showsSQL, let isJSON):
+                try migrate(configuration, isApplied: isApplied, showsSQL: showsSQL, isJSON)
             }
             exit(0)
         } catch let error as UsageError {
@@ -53,10 +54,12 @@ enum Command {
     private static func printToken(
         _ configuration: ServerConfiguration,
         _ subject: String,
-        _ lifetime: Duration
+        _ lifetime: Duration,
+        _ isJSON: Bool
     ) throws {
         do throws(ConfigurationError) {
-            print(try configuration.makeToken(subject: subject, lifetime: lifetime))
+            let token = try configuration.makeToken(subject: subject, lifetime: lifetime)
+            print(isJSON ? Report(["token": .text(token)]).json : token)
         } catch {
             throw UsageError("No token can be made: \(error).")
         }
@@ -68,21 +71,29 @@ enum Command {
     ) async throws {
         // A reader of the output or the log that leaves is no reason to end the server.
         signal(SIGPIPE, SIG_IGN)
+        let environment = ProcessInfo.processInfo.environment
+        let supervisor = Supervisor(environment: environment)
         let signals = Signals()
         let server = TidelineServer(configuration: configuration)
-        let url = try await server.start()
+        let url = try await server.start(on: HandedSockets(environment: environment)).absoluteString
         try? FileHandle.standardOutput.write(
-            contentsOf: Data("listening on \(url.absoluteString)\n".utf8)
+            contentsOf: Data("listening on \(url)\n".utf8)
         )
         signals.onHangUp {
+            supervisor.reloading()
+            defer { supervisor.ready(at: url) }
             server.reload {
                 guard case .serve(let again) = try Arguments(words) else { return nil }
                 return again
             }
         }
+        supervisor.ready(at: url)
+        let watch = Task { await supervisor.keepTelling { await server.pulse() } }
         var iterator = signals.stream.makeAsyncIterator()
         _ = await iterator.next()
         signals.exitOnNext()
+        supervisor.stopping()
         await server.stop()
+        watch.cancel()
     }
 }

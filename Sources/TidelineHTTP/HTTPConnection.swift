@@ -58,6 +58,8 @@ final class HTTPConnection: @unchecked Sendable {
     var parser: RequestParser
     /// The name of the request under way; empty until it has one.
     var id = ""
+    /// Where the request under way comes from, when a proxy sends it; empty until it is whole.
+    var caller = ""
     /// When the worker loses patience with the phase.
     var deadline: ContinuousClock.Instant
     /// When the whole request has to be here, and later when the whole answer has to be gone.
@@ -125,11 +127,17 @@ final class HTTPConnection: @unchecked Sendable {
         wholeDeadline = now + limits.requestTimeMax
     }
 
+    /// Whether nothing is asked on it.
+    var hasNoRequest: Bool {
+        phase == .handshaking || phase == .reading && !parser.hasBegun
+    }
+
     /// Ready for the next request.
     func startOver(now: ContinuousClock.Instant, limits: HTTPLimits) {
         phase = .reading
         parser = Self.parser(limits)
         id = ""
+        caller = ""
         deadline = now + limits.idleTimeMax
         isTimed = false
         wasAsked = false

@@ -43,6 +43,7 @@ public final class HTTPServer: Sendable {
     private let naming: HTTPNaming
     private let traffic: ServerTraffic
     private let tls: TLSIdentity?
+    private let handed: HandedSockets?
     private let handler: @Sendable (ServerRequest) async -> ServerResponse
     private let state = Mutex(State())
 
@@ -76,7 +77,9 @@ public final class HTTPServer: Sendable {
     /// Makes a server whose requests have names, and which speaks TLS where it has `tls`.
     ///
     /// Each request has a name of `ids` when it comes to the handler; `refused` hears of those
-    /// that do not come there, and of those whose handler was too slow.
+    /// that do not come there, and of those whose handler was too slow. What `proxies` say of where
+    /// a request comes from is believed. Where sockets are handed over it listens on them, and not on
+    /// `host` and `port`.
     package init(
         host: String,
         port: Int,
@@ -85,6 +88,8 @@ public final class HTTPServer: Sendable {
         ids: RequestIDs,
         traffic: ServerTraffic,
         tls: TLSIdentity? = nil,
+        proxies: TrustedProxies = .none,
+        handed: HandedSockets? = nil,
         refused: @escaping @Sendable (ServerRequest, ServerResponse) -> Void,
         handler: @escaping @Sendable (ServerRequest) async -> ServerResponse
     ) {
@@ -93,9 +98,10 @@ public final class HTTPServer: Sendable {
         self.port = port
         self.limits = limits
         self.loops = loops
-        naming = HTTPNaming(ids: ids, refused: refused)
+        naming = HTTPNaming(ids: ids, proxies: proxies, refused: refused)
         self.traffic = traffic
         self.tls = tls
+        self.handed = handed
         self.handler = handler
     }
 
@@ -109,8 +115,9 @@ public final class HTTPServer: Sendable {
     public func start() throws -> Int {
         try state.withLock { state in
             guard state.phase == .ready else { throw HTTPServerError.startedTwice }
-            let (sockets, port) = try ListenSocket.open(host: host, port: port, count: loops)
+            let (sockets, port) = try listen()
             let workers = try makeWorkers(sockets)
+            handed?.release()
             state.phase = .running
             state.workers = workers
             state.workersRunning = workers.count
@@ -180,11 +187,34 @@ public final class HTTPServer: Sendable {
     /// Descriptors for the database, its sorts, and whatever else the process opens.
     private static let filesReserved = 64
 
-    private func makeWorkers(_ sockets: [Int32]) throws -> [HTTPWorker] {
+    /// The listening sockets of each event loop, and the port.
+    private func listen() throws -> (sockets: [[Int32]], port: Int) {
+        guard let handed else {
+            let (sockets, port) = try ListenSocket.open(host: host, port: port, count: loops)
+            return (sockets.map { [$0] }, port)
+        }
+        var sockets: [[Int32]] = []
+        do {
+            for _ in 0..<loops { sockets.append(try handed.copies()) }
+        } catch {
+            for socket in sockets.joined() { close(socket) }
+            throw error
+        }
+        return (sockets, handed.port)
+    }
+
+    /// Returns when each event loop has had its turn.
+    package func pulse() async {
+        for worker in state.withLock({ $0.workers }) {
+            await Task(executorPreference: worker.loop) {}.value
+        }
+    }
+
+    private func makeWorkers(_ sockets: [[Int32]]) throws -> [HTTPWorker] {
         let most = Self.sockets(limits)
         var workers: [HTTPWorker] = []
         do {
-            for socket in sockets {
+            for doors in sockets {
                 let worker = try HTTPWorker(
                     limits: limits,
                     naming: naming,
@@ -193,7 +223,8 @@ public final class HTTPServer: Sendable {
                     handler: handler
                 )
                 try worker.listen(
-                    on: socket,
+                    on: doors,
+                    areShared: handed != nil,
                     connectionsMax: max(1, most.connections / sockets.count),
                     listenersMax: most.listeners
                 )
@@ -202,7 +233,7 @@ public final class HTTPServer: Sendable {
             return workers
         } catch {
             for worker in workers { worker.abandon() }
-            for socket in sockets.dropFirst(workers.count) { close(socket) }
+            for socket in sockets.dropFirst(workers.count).joined() { close(socket) }
             throw error
         }
     }

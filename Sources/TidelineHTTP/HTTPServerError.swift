@@ -82,6 +82,16 @@ extension HTTPServerError {
         "This server is running or being started. Stop it before it is started again."
     )
 
+    static func handedOver(_ fault: String) -> HTTPServerError {
+        HTTPServerError(
+            .addressInvalid,
+            """
+            The sockets that were handed over cannot be used: \(fault). In a socket unit of systemd \
+            ListenStream has an address and a port.
+            """
+        )
+    }
+
     static func exhausted(_ what: String) -> HTTPServerError {
         HTTPServerError(
             .resourcesExhausted,

@@ -23,7 +23,7 @@ extension HTTPWorker {
             case .reading:
                 guard readSome(connection) else {
                     // An answer of a request that has begun ends the connection.
-                    if isDraining && !connection.parser.hasBegun { end(connection) }
+                    if !mayBeginRequest, connection.hasNoRequest { end(connection) }
                     return
                 }
             case .answering:
@@ -131,8 +131,12 @@ extension HTTPWorker {
         var request = connection.parser.takeRequest()
         request.id = naming.ids.id(request.headers)
         request.connection = Int(connection.socket)
-        request.address = connection.address
+        request.address = naming.proxies.caller(
+            peer: connection.address,
+            headers: request.headers
+        )
         connection.id = request.id
+        connection.caller = request.address
         connection.isLast = !connection.parser.keepsAlive
         connection.phase = .handling
         connection.deadline = now + limits.handlerTimeMax
@@ -190,7 +194,10 @@ extension HTTPWorker {
     func named(_ answer: ServerResponse, _ connection: HTTPConnection) -> ServerResponse {
         var request = connection.parser.request
         request.id = connection.id.isEmpty ? naming.ids.id(request.headers) : connection.id
-        request.address = connection.address
+        request.address =
+            connection.caller.isEmpty
+            ? naming.proxies.caller(peer: connection.address, headers: request.headers)
+            : connection.caller
         request.headers = [:]
         request.body = []
         var answer = answer

@@ -12,6 +12,7 @@ typealias HTTPHandler = @Sendable (ServerRequest) async -> ServerResponse
 /// How requests get their names, and who hears of those that are answered without the handler.
 struct HTTPNaming: Sendable {
     var ids: RequestIDs
+    var proxies: TrustedProxies
     var refused: @Sendable (ServerRequest, ServerResponse) -> Void
 }
 
@@ -57,8 +58,13 @@ final class HTTPWorker: @unchecked Sendable {
     /// Connections that had their turn and are not done.
     private var postponed: [HTTPConnection] = []
 
+    /// How long the turns of the loop take.
+    private let turns: Histogram
     private let sockets: SocketPoll
-    private var listener: Int32 = -1
+    /// Listening sockets.
+    private var doors: [Int32] = []
+    /// Whether somebody else has them, too, who takes what is not taken here.
+    private(set) var sharesDoors = false
     private var isAccepting = true
     /// The system had no descriptor or memory for a connection when it was last asked.
     private var isExhausted = false
@@ -68,6 +74,8 @@ final class HTTPWorker: @unchecked Sendable {
     /// At how many sweeps from now on spare memory goes back to the system.
     private var spareRounds = 0
     private var drainDeadline = ContinuousClock.now
+    /// Until then connections without a request may still bring one, while the server is drained.
+    private var lastRequestDeadline = ContinuousClock.now
     /// There may be jobs that nothing will wake the loop for.
     private var hasJobs = false
     private var date: (second: Int, text: [UInt8]) = (0, [])
@@ -84,30 +92,39 @@ final class HTTPWorker: @unchecked Sendable {
         self.limits = limits
         self.naming = naming
         self.traffic = traffic
+        turns = traffic.addLoop()
         self.tls = tls
         self.handler = handler
     }
 
     deinit { input.deallocate() }
 
-    /// Takes the listening socket over; nothing is served before `run`.
+    /// Takes the listening sockets over; nothing is served before `run`.
     func listen(
-        on socket: Int32,
+        on doors: [Int32],
+        areShared: Bool,
         connectionsMax: Int,
         listenersMax: Int
     ) throws(HTTPServerError) {
-        guard sockets.watchForReading(loop.wakeDescriptor), sockets.watchForReading(socket) else {
-            throw .exhausted("no memory for an event loop")
-        }
-        listener = socket
+        guard sockets.watchForReading(loop.wakeDescriptor),
+            doors.allSatisfy({
+                areShared ? sockets.watchShared($0) : sockets.watchForReading($0)
+            })
+        else { throw .exhausted("no memory for an event loop") }
+        self.doors = doors
+        sharesDoors = areShared
         self.connectionsMax = connectionsMax
         self.listenersMax = listenersMax
     }
 
     /// Undoes `listen` when `run` will not be called.
     func abandon() {
-        if listener >= 0 { close(listener) }
-        listener = -1
+        for door in doors {
+            // Others have it open: the system would go on to report it.
+            sockets.forget(door)
+            close(door)
+        }
+        doors = []
     }
 
     /// Serves until it is drained; `onStop` is called when the last connection is gone.
@@ -138,14 +155,17 @@ final class HTTPWorker: @unchecked Sendable {
         isDraining = true
         now = .now
         drainDeadline = now + limits.drainTimeMax
-        accept()  // Takes what has arrived so far.
+        lastRequestDeadline = sharesDoors ? now + Self.lastRequestTime : now
+        nextSweep = min(nextSweep, lastRequestDeadline)
+        // Takes what has arrived so far, unless there is somebody else who does.
+        if !sharesDoors { for door in doors { accept(from: door) } }
         abandon()
         for connection in connections.values {
             switch connection.phase {
             case .reading:
                 connection.mayRead = true
                 proceed(connection)
-            case .handshaking: end(connection)
+            case .handshaking where !sharesDoors: end(connection)
             case .streaming: dismiss(connection)
             default: break
             }
@@ -199,6 +219,9 @@ final class HTTPWorker: @unchecked Sendable {
     /// Half of what `HTTPLimits` promises, as a deadline may fall between two looks.
     private static let sweepMilliseconds: Int32 = 500
 
+    /// The next server waits for the end of a drain.
+    private static let drainMilliseconds: Int32 = 20
+
     /// How many connections are accepted before others have their turn.
     private static let acceptedAtOnce = 64
 
@@ -211,9 +234,18 @@ final class HTTPWorker: @unchecked Sendable {
     /// Five seconds behind the last moment when memory for answers was short: what waited is gone then.
     private static let spareRoundsMax = 10
 
+    /// How long a connection may still bring a request when the server is drained and another one takes
+    /// over: who has sent it sees no connection that ends instead of an answer.
+    private static let lastRequestTime: Duration = .milliseconds(500)
+
+    /// Whether a connection without a request is waited for.
+    var mayBeginRequest: Bool { !isDraining || now < lastRequestDeadline }
+
     /// Without connections there is no timer to look after.
     private var patience: Int32 {
-        connections.isEmpty && !isExhausted && spareRounds == 0 ? -1 : Self.sweepMilliseconds
+        if isDraining, sharesDoors { return Self.drainMilliseconds }
+        return connections.isEmpty && !isExhausted && spareRounds == 0
+            ? -1 : Self.sweepMilliseconds
     }
 
     /// Goes on with a connection when others had their turn.
@@ -227,11 +259,13 @@ final class HTTPWorker: @unchecked Sendable {
         let waiting = postponed
         postponed = []
         let isAwake = hasJobs || !waiting.isEmpty
+        var start: ContinuousClock.Instant?
         sockets.wait(milliseconds: isAwake ? 0 : milliseconds) { ready in
             now = .now
+            start = start ?? now
             switch ready.descriptor {
             case loop.wakeDescriptor: loop.clearWake()
-            case listener: accept()
+            case let door where doors.contains(door): accept(from: door)
             default:
                 guard let connection = connections[ready.descriptor] else { return }
                 if ready.mayRead { connection.mayRead = true }
@@ -242,6 +276,7 @@ final class HTTPWorker: @unchecked Sendable {
         }
         for connection in waiting {
             now = .now
+            start = start ?? now
             connection.isPostponed = false
             proceed(connection)
         }
@@ -254,12 +289,15 @@ final class HTTPWorker: @unchecked Sendable {
             if now >= nextSweep { sweep() }
             hasJobs = loop.runJobs()
         }
+        guard let start else { return }
+        let time = (ContinuousClock.now - start).components
+        turns.add(Int(clamping: time.seconds * 1_000_000 + time.attoseconds / 1_000_000_000_000))
     }
 
-    private func accept() {
+    private func accept(from door: Int32) {
         // The others want their turn, too.
         for _ in 0..<(isDraining ? Int(SOMAXCONN) : Self.acceptedAtOnce) where mayAccept {
-            let socket = Glibc.accept(listener, nil, nil)
+            let socket = Glibc.accept(door, nil, nil)
             guard socket >= 0 else {
                 let isOut = [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(errno)
                 if isOut { isExhausted = true }
@@ -294,9 +332,15 @@ final class HTTPWorker: @unchecked Sendable {
 
     func acceptIfPossible() {
         let isPossible = mayAccept && !isExhausted
-        guard listener >= 0, isPossible != isAccepting else { return }
+        guard !doors.isEmpty, isPossible != isAccepting else { return }
         isAccepting = isPossible
-        sockets.pause(listener, !isPossible)
+        for door in doors {
+            switch (sharesDoors, isPossible) {
+            case (true, true): _ = sockets.watchShared(door)
+            case (true, false): sockets.forget(door)
+            case (false, _): sockets.pause(door, !isPossible)
+            }
+        }
     }
 
     private func sweep() {
@@ -312,6 +356,7 @@ final class HTTPWorker: @unchecked Sendable {
                 if lookAtPace(connection), isShort { waiting.append(connection) }
             default: break
             }
+            if isDraining, !mayBeginRequest, connection.hasNoRequest { end(connection) }
             guard connection.deadline <= now else { continue }
             switch connection.phase {
             case .handling: giveUp(connection, answer: HTTPProblem.timedOut(connection.parser))

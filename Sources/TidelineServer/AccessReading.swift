@@ -68,6 +68,37 @@ extension ServerConfiguration {
         }
     }
 
+    mutating func readProxies(_ node: ConfigurationNode) {
+        for (name, node) in node.object(allowed: ["trusted", "header"]) {
+            guard name == "trusted" else {
+                Self.put(node.choice(Proxies.Header.self), &proxies.header)
+                continue
+            }
+            for element in node.array() ?? [] {
+                guard let text = element.string() else { continue }
+                if IPNetwork(text) == nil { element.wrong(Self.networkExpected) }
+                proxies.trusted.append(text)
+            }
+        }
+    }
+
+    private static let networkExpected =
+        "an IP address such as '127.0.0.1', or a network such as '10.0.0.0/8' with zeros behind its "
+        + "bits"
+
+    /// Whose word is taken for where a request comes from.
+    func makeProxies() throws(ConfigurationError) -> TrustedProxies {
+        var networks: [IPNetwork] = []
+        for text in proxies.trusted {
+            guard let network = IPNetwork(text) else {
+                throw ConfigurationError(["proxies.trusted: \(Self.networkExpected) is expected"])
+            }
+            networks.append(network)
+        }
+        let header = TrustedProxies.Header(rawValue: proxies.header.rawValue) ?? .xForwardedFor
+        return TrustedProxies(networks, header: header)
+    }
+
     static let originExpected =
         "an origin such as 'https://app.example', with '*.' before the host for all names below "
         + "it and '*' for any port, or '*' for all origins"

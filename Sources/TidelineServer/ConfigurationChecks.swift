@@ -2,6 +2,7 @@
 // who can reach the server, where its log goes.
 
 import Foundation
+import TidelineHTTP
 import TidelineServerCore
 
 extension ServerConfiguration {
@@ -34,6 +35,12 @@ extension ServerConfiguration {
         var address = in_addr()
         if inet_pton(AF_INET, host, &address) == 1 { return host.hasPrefix("127.") }
         return host == "localhost" || host == "::1"
+    }
+
+    /// The address of sockets that were handed over decides who can reach the server.
+    mutating func listens(on sockets: HandedSockets) {
+        host = sockets.host
+        port = sockets.port
     }
 
     func makeLog() -> ServerLog {

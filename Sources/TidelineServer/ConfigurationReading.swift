@@ -7,7 +7,7 @@ import TidelineServerCore
 extension ServerConfiguration {
     private static let keys = [
         "listen", "database", "publicURL", "authentication", "cors", "dynamicSchema", "tables",
-        "limits", "log", "loops", "readers", "tls", "dashboard",
+        "limits", "log", "loops", "readers", "tls", "dashboard", "proxies",
     ]
 
     /// `directory` is where relative names of files begin; nil for that of the process.
@@ -26,6 +26,7 @@ extension ServerConfiguration {
             case "readers":
                 if let count = node.integer(2...256) { readers = count }
             case "dashboard": readDashboard(node)
+            case "proxies": readProxies(node)
             case "loops": Self.put(node.integer(1...256), &loops)
             case "tls": readTLS(node, directory: directory)
             case "authentication": readAuthentication(node, directory: directory)
@@ -67,7 +68,7 @@ extension ServerConfiguration {
             "headerTime", "requestTime", "idleTime", "handlerTime",
             "answerTime", "drainTime", "drainNotice", "lingerTime", "lingerBytes", "bodiesBytes",
             "answersBytes", "answerRate", "listeners", "eventsHeartbeat",
-            "callerRequests", "callerWrites", "callerBytes",
+            "callerRequests", "callerWrites", "callerBytes", "callerQueries",
         ]
         for (name, node) in node.object(allowed: allowed) {
             switch name {
@@ -90,6 +91,7 @@ extension ServerConfiguration {
                 Self.put(node.integer(0...1_000_000), &limits.callerRequests)
             case "callerWrites": Self.put(node.integer(0...1_000_000), &limits.callerWrites)
             case "callerBytes": Self.put(node.integer(0...(1 << 40)), &limits.callerBytes)
+            case "callerQueries": Self.put(node.integer(0...100_000), &limits.callerQueries)
             case "patchSteps": Self.put(node.integer(1...100_000), &limits.patchSteps)
             case "bodyBytes": Self.put(node.integer(bytes), &http.bodyBytesMax)
             case "headerBytes": Self.put(node.integer(4096...(1 << 20)), &http.headerBytesMax)

@@ -67,6 +67,8 @@ extension ServerConfiguration {
             DashboardSetting("loops", "\(loops)"),
             DashboardSetting("readers", readers.map { "\($0)" } ?? "–"),
             DashboardSetting("cors.origins", cors.origins.joined(separator: ", ")),
+            DashboardSetting("proxies.trusted", proxies.trusted.joined(separator: ", ")),
+            DashboardSetting("proxies.header", proxies.header.rawValue),
             DashboardSetting("log.level", log.level.rawValue),
             DashboardSetting("log.format", log.format.rawValue),
             DashboardSetting("log.requests", log.requests.rawValue),
@@ -108,6 +110,7 @@ extension ServerConfiguration {
             "answerRate": http.answerRateMin, "headerBytes": http.headerBytesMax,
             "headerFields": http.headerFieldsMax, "connections": http.connectionsMax,
             "listeners": http.listenersMax, "lingerBytes": http.lingerBytesMax,
+            "callerQueries": limits.callerQueries,
         ]
         let times: KeyValuePairs = [
             "queryTime": limits.queryTime, "headerTime": http.headerTimeMax,

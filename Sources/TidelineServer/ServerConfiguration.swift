@@ -79,6 +79,22 @@ public struct ServerConfiguration: Sendable {
         public var origins: [String] = []
     }
 
+    /// The proxies whose word is taken for where a request comes from.
+    public struct Proxies: Hashable, Sendable {
+        /// The field that they write the address of their caller to.
+        public enum Header: String, Hashable, Sendable, CaseIterable {
+            /// Addresses with commas between them.
+            case xForwardedFor = "X-Forwarded-For"
+            /// RFC 7239.
+            case forwarded = "Forwarded"
+        }
+
+        /// Addresses such as `127.0.0.1`, and networks such as `10.0.0.0/8`; none by default.
+        public var trusted: [String] = []
+        /// The field that they write; others are not looked at, as a caller may have written them.
+        public var header = Header.xForwardedFor
+    }
+
     /// The page for operators at `/`.
     public struct Dashboard: Hashable, Sendable {
         /// What it is for.
@@ -115,6 +131,8 @@ public struct ServerConfiguration: Sendable {
     public var authentication: Authentication?
     /// Which web pages may call the server from a browser; none by default.
     public var cors = CORS()
+    /// The proxies whose word is taken for where a request comes from.
+    public var proxies = Proxies()
     /// The page for operators at `/`.
     public var dashboard = Dashboard()
     /// Whether tables and columns are made from what arrives.

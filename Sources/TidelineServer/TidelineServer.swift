@@ -3,7 +3,7 @@
 public import Foundation
 import Synchronization
 import TidelineCore
-import TidelineHTTP
+package import TidelineHTTP
 import TidelineServerCore
 import TidelineServerPostgres
 import TidelineServerSQLite
@@ -51,13 +51,17 @@ public final class TidelineServer: Sendable {
     ///   would lose data of those that are there; ``ConfigurationError`` when a key cannot be used;
     ///   `HTTPServerError` when the address cannot be listened on, and with code `alreadyStarted`
     ///   while the server runs. It may be started again after a failure and after ``stop()``.
-    public func start() async throws -> URL {
+    public func start() async throws -> URL { try await start(on: nil) }
+
+    /// Starts on sockets that were handed over, if there are any: then the server that had them, and may
+    /// still have the database, is waited for until it is drained.
+    package func start(on handed: HandedSockets?) async throws -> URL {
         try state.withLock { state in
             guard case .stopped = state else { throw HTTPServerError.running }
             state = .starting
         }
         do {
-            let (parts, url) = try await open()
+            let (parts, url) = try await open(handed)
             let isWanted = state.withLock { state in
                 guard case .starting = state else { return false }
                 state = .running(parts)
@@ -78,16 +82,19 @@ public final class TidelineServer: Sendable {
         }
     }
 
-    private func open() async throws -> (Running, URL) {
+    private func open(_ handed: HandedSockets?) async throws -> (Running, URL) {
+        var configuration = configuration
+        if let handed { configuration.listens(on: handed) }
         let authenticator = try configuration.authentication?.makeAuthenticator()
         let tls = try configuration.tls?.makeIdentity()
         let crossOrigin = try configuration.makeCrossOrigin()
+        let proxies = try configuration.makeProxies()
         try configuration.checkCode()
         let traffic = ServerTraffic(
             answersBytesMax: configuration.http.answersBytesMax,
             logLinesLost: LogWriter.standardError.lost
         )
-        let store = try makeStore()
+        let store = try makeStore(traffic.store, waits: handed != nil)
         do {
             var settings = ServerSettings(
                 tables: configuration.tables,
@@ -118,11 +125,13 @@ public final class TidelineServer: Sendable {
                 ids: handler.ids,
                 traffic: traffic,
                 tls: tls,
+                proxies: proxies,
+                handed: handed,
                 refused: { handler.note($0, $1) },
                 handler: { await handler.handle($0) }
             )
             // A host that makes no URL is refused before anything listens.
-            _ = try url(port: 0)
+            _ = try url(configuration.host, port: 0)
             let port = try http.start()
             log.write(.info, "listening", ["host": configuration.host, "port": "\(port)"])
             if let tls { tell(tls) }
@@ -133,7 +142,7 @@ public final class TidelineServer: Sendable {
                 authenticator: authenticator,
                 tls: tls
             )
-            return (parts, try url(port: port))
+            return (parts, try url(configuration.host, port: port))
         } catch {
             await store.stop()
             throw error
@@ -164,11 +173,20 @@ public final class TidelineServer: Sendable {
         LogWriter.standardError.flush()
     }
 
-    private func makeStore() throws -> any TableStore {
+    private func makeStore(
+        _ metrics: StoreMetrics,
+        waits: Bool
+    ) throws -> any TableStore {
         var options = SQLiteTableStore.Options()
         options.limits = configuration.limits
         options.log = log
+        options.metrics = metrics
         if let readers = configuration.readers { options.readers = readers }
+        if waits {
+            options.lockPatience =
+                configuration.http.drainNoticeTime + configuration.http.drainTimeMax
+                + Self.lastMoment
+        }
         switch configuration.database {
         case .sqlite(let path):
             return try SQLiteTableStore(path: path, options: options)
@@ -176,24 +194,39 @@ public final class TidelineServer: Sendable {
             options.inline = true
             return try SQLiteTableStore(path: ":memory:", options: options)
         case .postgres(let url):
-            return try makePostgresStore(url)
+            return try makePostgresStore(url, metrics)
         }
     }
 
-    private func makePostgresStore(_ url: String) throws -> PostgresTableStore {
+    private func makePostgresStore(
+        _ url: String,
+        _ metrics: StoreMetrics
+    ) throws -> PostgresTableStore {
         var options = PostgresTableStore.Options()
         options.limits = configuration.limits
         options.log = log
+        options.metrics = metrics
         if let readers = configuration.readers { options.readers = readers }
         return try PostgresTableStore(url: url, options: options)
     }
 
+    /// Returns when each event loop has had its turn; at once while the server does not run.
+    package func pulse() async {
+        let http = state.withLock { state -> HTTPServer? in
+            guard case .running(let parts) = state else { return nil }
+            return parts.http
+        }
+        await http?.pulse()
+    }
+
+    /// What a drained server may take to close its database.
+    private static let lastMoment: Duration = .seconds(5)
+
     /// What addresses of the server begin with.
     private var scheme: String { configuration.tls == nil ? "http" : "https" }
 
-    private func url(port: Int) throws -> URL {
-        let host =
-            configuration.host.contains(":") ? "[\(configuration.host)]" : configuration.host
+    private func url(_ host: String, port: Int) throws -> URL {
+        let host = host.contains(":") ? "[\(host)]" : host
         guard let url = URL(string: "\(scheme)://\(host):\(port)") else {
             throw ConfigurationError(["listen: the host cannot be part of a URL"])
         }

@@ -17,6 +17,7 @@ package final class PostgresTableStore: TableStore {
         /// Microseconds since 1970; nil for the time of the database, which all servers have.
         package var now: (@Sendable () -> Int64)?
         package var log = ServerLog.silent
+        package var metrics = StoreMetrics()
 
         package init() {}
     }
@@ -63,7 +64,8 @@ package final class PostgresTableStore: TableStore {
             address,
             count: max(2, options.readers),
             queueMax: Self.readQueueMax,
-            log: options.log
+            log: options.log,
+            metrics: options.metrics
         )
         writer = PostgresWriter(
             address,
@@ -71,7 +73,8 @@ package final class PostgresTableStore: TableStore {
             now: options.now,
             purgeInterval: options.purgeInterval,
             stamps: stamps,
-            log: options.log
+            log: options.log,
+            metrics: options.metrics
         )
         watch = ClockWatch(address, stamps: stamps, log: options.log)
     }

@@ -1,5 +1,6 @@
 // SQLiteTableStore: tables in one SQLite file: a writer thread and readers.
 
+import Dispatch
 import Foundation
 import Synchronization
 package import TidelineCore
@@ -18,6 +19,9 @@ package final class SQLiteTableStore: TableStore {
         package var purgeInterval: Duration = .seconds(600)
         package var now = ServerEnvironment.live.now
         package var log = ServerLog.silent
+        package var metrics = StoreMetrics()
+        /// How long another server is waited for that has the file.
+        package var lockPatience: Duration = .zero
 
         package init() {}
     }
@@ -40,7 +44,7 @@ package final class SQLiteTableStore: TableStore {
     package init(path: String, options: Options = Options()) throws {
         self.path = path
         now = options.now
-        lock = options.inline ? nil : try ServerFile(path: path).lock(mayBeNew: true)
+        lock = options.inline ? nil : try Self.lock(path, options)
         let database = try DatabaseError.naming(path) { try Database(path: path) }
         limits = options.limits
         log = options.log
@@ -51,10 +55,35 @@ package final class SQLiteTableStore: TableStore {
             limits: options.limits,
             purgeInterval: options.purgeInterval,
             now: options.now,
-            log: options.log
+            log: options.log,
+            metrics: options.metrics
         )
         reads = try StoreReads(of: database, path: path, writer: writer, options: options)
     }
+
+    /// The lock of the file, as soon as nobody else has it.
+    private static func lock(_ path: String, _ options: Options) throws -> FileLock {
+        let end = QueryStart().adding(options.lockPatience)
+        let pause = DispatchSemaphore(value: 0)
+        var isTold = false
+        while true {
+            do {
+                return try ServerFile(path: path).lock(mayBeNew: true)
+            } catch let error as DatabaseError where error.code == .inUse {
+                let now = QueryStart()
+                guard now.nanoseconds < end else { throw error }
+                if !isTold {
+                    options.log.write(.info, "waits for the server that has the database")
+                }
+                isTold = true
+                let next = DispatchTime(uptimeNanoseconds: now.adding(lockPause))
+                _ = pause.wait(timeout: next)
+            }
+        }
+    }
+
+    /// Between two looks at the lock.
+    private static let lockPause: Duration = .milliseconds(5)
 
     package func prepare(
         _ definitions: [TableDefinition],

@@ -168,7 +168,9 @@ def a_persons_path(page, server, pictures):
 
     # A conflict that is left by Escape leaves the row as it is, and the page at work.
     focus(page, "milk", "text")
-    page.keys(ENTER, "Given up")
+    page.keys(ENTER)
+    page.find(".rows td input")
+    page.keys("Given up")
     server.send("PATCH", "/tables/TodoItem/milk", {"text": "Device"})
     page.keys(ENTER)
     page.find("#conflict")
@@ -177,6 +179,29 @@ def a_persons_path(page, server, pictures):
     server.send("PATCH", "/tables/TodoItem/milk", {"text": "Device again"})
     page.wait("what comes then", CELL + "return line?.cells[place]?.textContent === 'Device again'", "milk", "text")
     check("a conflict that is left changes nothing, and the rows stay live", server.row("TodoItem", "milk")["text"] == "Device again")
+
+    # Rows that were asked for before an edit and come within it.
+    page.run("""
+        const real = window.fetch;
+        window.held = [];
+        window.fetch = async (...all) => {
+          const answer = await real(...all);
+          if (String(all[0]).includes('tables/TodoItem?')) await new Promise((go) => window.held.push(go));
+          return answer;
+        };
+        window.release = () => { window.fetch = real; for (const go of window.held) go(); };
+    """)
+    server.send("PATCH", "/tables/TodoItem/milk", {"text": "On its way"})
+    page.wait("the rows on their way", "return window.held.length > 0")
+    focus(page, "milk", "text")
+    page.keys(ENTER)
+    page.find(".rows td input")
+    page.keys("Typed")
+    page.run("window.release()")
+    time.sleep(0.5)
+    check("an edit is not disturbed by rows that were on their way", page.run("return document.activeElement.value") == "Typed")
+    page.keys(ESCAPE)
+    page.wait("the rows behind it", CELL + "return line?.cells[place]?.textContent === 'On its way'", "milk", "text")
 
     # Deleted by the person, shown, brought back.
     page.click(".rows button", "Delete")

@@ -15,6 +15,9 @@ struct CodeRuleTests {
             "Looks at intervals for what other processes wrote.",
         "Sources/Tideline/Transport/": "Ends calls on real sockets by their own deadlines.",
         "Sources/TidelineHTTP/": "Bounds the time that a real connection may take.",
+        "Sources/TidelineCommand/Bench.swift": "Measures the times of requests.",
+        "Sources/TidelineCommand/Supervisor.swift":
+            "Tells at intervals that the server is alive, and the time of a reload.",
         "Sources/TidelineServer/LogWriter.swift":
             "Waits for a bounded time until its last lines are written.",
         "Sources/TidelineServer/TidelineServer.swift":

@@ -122,6 +122,8 @@ export class TableView {
       throw error;
     }
     if (stop.signal.aborted || number !== this.number) return;
+    // It was asked for before the edit began, which would lose its place.
+    if (change && this.isEditing) { this.isStale = true; return; }
     fill(this.place);
     fill(this.filter.error);
     this.queries.length = number + 1;

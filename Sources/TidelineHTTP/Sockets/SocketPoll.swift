@@ -33,6 +33,16 @@ struct SocketPoll: ~Copyable {
         tideline_epoll_set(descriptor, EPOLL_CTL_ADD, watched, tideline_epoll_in) == 0
     }
 
+    /// The same for a descriptor that other loops watch, too: not all of them hear of each change.
+    func watchShared(_ watched: Int32) -> Bool {
+        tideline_epoll_set(descriptor, EPOLL_CTL_ADD, watched, tideline_epoll_shared) == 0
+    }
+
+    /// Reports it no more; it has to be done before a copy of a descriptor is closed.
+    func forget(_ watched: Int32) {
+        _ = tideline_epoll_set(descriptor, EPOLL_CTL_DEL, watched, 0)
+    }
+
     /// Turns the reports of `watchForReading` off and on.
     func pause(_ watched: Int32, _ isPaused: Bool) {
         let events = isPaused ? 0 : tideline_epoll_in

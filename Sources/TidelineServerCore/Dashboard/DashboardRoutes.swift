@@ -16,9 +16,10 @@ extension RequestHandler {
     /// that a person types, so the page that takes it is the body of the refusal.
     func page(_ request: ServerRequest) throws -> ServerResponse {
         guard let dashboard = service.settings.dashboard else { throw ServerError.noSuchPath }
-        try dashboard.gate.checkPage(request.headers)
+        try dashboard.gate.checkPage(request)
         var response = try dashboard.answer("index.html", request.headers)
-        guard dashboard.gate.hasAuthentication, !dashboard.gate.isLoopback else { return response }
+        let isHere = dashboard.gate.isLoopback && request.isLocal
+        guard dashboard.gate.hasAuthentication, !isHere else { return response }
         do {
             _ = try dashboard.gate.pass(request) { try service.countedUser(of: request) }
         } catch let refusal as ServerError where [401, 403].contains(refusal.status) {
@@ -34,7 +35,7 @@ extension RequestHandler {
         guard let dashboard = service.settings.dashboard else { throw ServerError.noSuchPath }
         if path.count == 2, path[0] == "page" {
             try Self.checkReads(request)
-            try dashboard.gate.checkPage(request.headers)
+            try dashboard.gate.checkPage(request)
             return try dashboard.answer(path[1], request.headers)
         }
         let pass = try dashboard.gate.pass(request) { try service.admit(request) }
@@ -45,7 +46,9 @@ extension RequestHandler {
         }
         switch path.first {
         case "tables" where path.count == 2 || path.count == 3:
-            return try await rows(path, request, user)
+            return try await service.counting(request, user) {
+                try await rows(path, request, user)
+            }
         case "overview" where path.count == 1:
             try Self.checkReads(request)
             return await overview(dashboard, user)

@@ -1,7 +1,8 @@
 // OperatorGate: who may use the dashboard, and with which powers. Pure; the only place that decides it.
 //
 //     authentication   listens on     the dashboard's routes are for
-//     none             loopback       whoever reaches them, as any caller: permissions hold
+//     none             loopback       whoever reaches them from this machine, as any caller: permissions
+//                                     hold; a proxy that is trusted says who that is
 //     none             elsewhere      nobody
 //     configured       anywhere       the users of authentication.operators, past owners and
 //                                     permissions
@@ -49,16 +50,16 @@ package struct OperatorGate: Sendable {
     }
 
     /// Whether the files of the page are served; they say nothing of the server.
-    func checkPage(_ headers: HTTPFields) throws(ServerError) {
+    func checkPage(_ request: ServerRequest) throws(ServerError) {
         if mode == .off { throw ServerError.noSuchPath }
         if hasAuthentication { return }
-        guard isLoopback else { throw ServerError.dashboardIsLocal }
-        guard isOwnName(headers["Host"]) else { throw ServerError.otherHost }
+        guard isLoopback, request.isLocal else { throw ServerError.dashboardIsLocal }
+        guard isOwnName(request.headers["Host"]) else { throw ServerError.otherHost }
     }
 
     /// Lets a call through, or says why not; `user` is asked only where there is authentication.
     func pass(_ request: ServerRequest, user: () throws -> User?) throws -> Pass {
-        try checkPage(request.headers)
+        try checkPage(request)
         try Self.checkSite(request.headers)
         if mode == .readOnly, request.method != "GET" { throw ServerError.dashboardIsReadOnly }
         guard hasAuthentication else { return .caller }
@@ -104,7 +105,7 @@ extension ServerError {
     static let dashboardIsLocal = ServerError(
         403,
         "Without authentication the dashboard is served only when the server listens on a loopback "
-            + "address."
+            + "address, and to callers on that machine."
     )
 
     static let otherHost = ServerError(

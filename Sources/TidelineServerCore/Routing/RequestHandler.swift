@@ -132,8 +132,10 @@ package struct RequestHandler: Sendable {
                 status: 200,
                 headers: ["Content-Type": "text/plain; version=0.0.4; charset=utf-8"],
                 body: service.metrics.text(
-                    writeQueue: service.store.writeQueueLength,
-                    logBytes: service.store.logBytes,
+                    ServerMetrics.Now(
+                        writeQueue: service.store.writeQueueLength,
+                        logBytes: service.store.logBytes
+                    ),
                     traffic: service.settings.traffic
                 )
             )
@@ -147,7 +149,9 @@ package struct RequestHandler: Sendable {
         case .admin(let path): return try await admin(path, request)
         case .table, .row, .endpoint, .batch:
             let user = try service.admit(request)
-            let answer = try await dispatch(route, request, user: user)
+            let answer = try await service.counting(request, user) {
+                try await dispatch(route, request, user: user)
+            }
             service.settings.dashboard?.devices.saw(
                 request,
                 route,
@@ -222,7 +226,7 @@ package struct RequestHandler: Sendable {
             guard isOne else { throw ServerError.notAnOperator }
             return
         }
-        if service.settings.exposesMetrics { return }
+        if service.settings.exposesMetrics, request.isLocal { return }
         guard service.settings.authenticator != nil else { throw ServerError.metricsAreLocal }
         guard try service.countedUser(of: request) != nil else { throw ServerError.notSignedIn }
     }

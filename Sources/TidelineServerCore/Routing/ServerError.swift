@@ -118,7 +118,8 @@ package struct ServerError: Error, Sendable {
 
     package static let metricsAreLocal = ServerError(
         403,
-        "Without authentication this is served only when the server listens on a loopback address."
+        "Without authentication this is served only when the server listens on a loopback address, "
+            + "and to callers on that machine."
     )
 
     package static func deleteNotAllowed(_ allowed: String) -> ServerError {

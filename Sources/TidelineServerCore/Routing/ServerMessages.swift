@@ -19,6 +19,8 @@ public struct ServerRequest: Sendable {
     public var id = ""
     /// Where it came from, an IP address; empty where that is not known.
     package var address = ""
+    /// Whether it comes from this machine; what comes through no socket does.
+    package var isLocal: Bool { address.isEmpty || IPAddress(address)?.isLoopback == true }
     /// The connection that it came on; 0 for none.
     package var connection = 0
 

@@ -52,6 +52,9 @@ public struct ServerLimits: Hashable, Sendable {
     public var callerWrites = 0
     /// How many bytes of bodies a second; 0 is no bound.
     public var callerBytes = 0
+    /// How many queries a caller may have under way at a time: lists, rows, digests, batches and what
+    /// is read of endpoints; more are 429, 0 is no bound.
+    public var callerQueries = 0
 
     /// The defaults.
     public init() {}

@@ -45,6 +45,8 @@ package struct TableService: Sendable {
     let phase = ServerPhase()
     /// Nil where callers are not bounded.
     let rates: CallerRates?
+    /// Nil where the queries of a caller are not bounded.
+    let queries: CallerQueries?
     let epochs: EpochMemory
 
     /// Prepares the tables in the store.
@@ -61,6 +63,7 @@ package struct TableService: Sendable {
             }
         }
         rates = CallerRates(settings.limits)
+        queries = CallerQueries(settings.limits)
         self.settings = settings
         self.store = store
         catalog = TableCatalog(
@@ -100,7 +103,12 @@ package struct TableService: Sendable {
     /// Who sends the request; nil without a token, and where tokens mean nothing.
     func user(of request: ServerRequest) throws -> User? {
         guard let authenticator = settings.authenticator else { return nil }
-        return try authenticator.user(of: request.headers, now: settings.environment.now())
+        do {
+            return try authenticator.user(of: request.headers, now: settings.environment.now())
+        } catch {
+            settings.traffic.tokensRefused.add()
+            throw error
+        }
     }
 
     /// What a request that could not be done is answered with; what is no refusal is logged.

@@ -19,6 +19,12 @@ package final class ServerTraffic: Sendable {
     package let connections = Counter()
     /// Requests that were refused because their callers asked for too much.
     package let tooMany = Counter()
+    /// Requests that were refused for their tokens.
+    package let tokensRefused = Counter()
+    /// What the database does.
+    package let store = StoreMetrics()
+    /// How long the turns of each event loop take; each has its own, so that none waits for others.
+    private let loops = Mutex<[Histogram]>([])
     /// Streams of events that are open.
     package let listeners = Counter()
     /// Callers that were cut because they read too slowly while memory was short.
@@ -48,6 +54,18 @@ package final class ServerTraffic: Sendable {
     /// The bytes of all answers that were made and not yet taken.
     package var answersHeld: Int { memories.reduce(0) { $0 + $1.held } }
 
+    /// Where one more event loop counts its turns.
+    package func addLoop() -> Histogram {
+        let turns = Histogram()
+        loops.withLock { $0.append(turns) }
+        return turns
+    }
+
+    /// The turns of all event loops.
+    var loopTurns: Histogram.Reading {
+        loops.withLock { $0 }.map(\.reading).reduce(.empty(Histogram.times), +)
+    }
+
     package final class Counter: Sendable {
         private let value = Atomic<Int>(0)
 
@@ -60,5 +78,8 @@ package final class ServerTraffic: Sendable {
         }
 
         package var current: Int { value.load(ordering: .relaxed) }
+
+        /// Makes it what was measured.
+        package func set(_ amount: Int) { value.store(amount, ordering: .relaxed) }
     }
 }

@@ -15,6 +15,8 @@ final class PostgresThreads: Sendable {
         /// Returns false when the connection broke and the job may be tried on another one.
         let perform: @Sendable (PostgresConnection, _ isLastTry: Bool) -> Bool
         let refuse: @Sendable (any Error) -> Void
+        /// Since when it waits.
+        let since = Uptime.now()
     }
 
     private struct State {
@@ -31,12 +33,20 @@ final class PostgresThreads: Sendable {
     private let count: Int
     private let queueMax: Int
     private let log: ServerLog
+    private let metrics: StoreMetrics
 
-    init(_ address: PostgresAddress, count: Int, queueMax: Int, log: ServerLog) {
+    init(
+        _ address: PostgresAddress,
+        count: Int,
+        queueMax: Int,
+        log: ServerLog,
+        metrics: StoreMetrics
+    ) {
         self.address = address
         self.count = count
         self.queueMax = queueMax
         self.log = log
+        self.metrics = metrics
         state.withLock { $0.running = count }
         for _ in 0..<count {
             let thread = Thread { [self] in serve() }
@@ -52,6 +62,7 @@ final class PostgresThreads: Sendable {
             if state.isStopped { return .stopping }
             if state.waiting >= queueMax { return .queryTooSlow }
             state.waiting += 1
+            metrics.readsWaiting.add()
             state.jobs.append(job, of: caller)
             return nil
         }
@@ -68,6 +79,8 @@ final class PostgresThreads: Sendable {
                 return job
             }
             if let job {
+                metrics.readsWaiting.add(-1)
+                metrics.readWaits.add(from: job.since, to: Uptime.now())
                 perform(job, &link)
             } else if state.withLock({ $0.isStopped }) {
                 break

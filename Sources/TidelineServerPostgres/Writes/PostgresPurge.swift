@@ -29,12 +29,19 @@ struct PostgresPurge: Sendable {
         }
     }
 
-    /// Removes some; returns how many rows.
+    /// What a step removed.
+    struct Removed {
+        var count: Int
+        /// What the ledger has, as far as the step looked at it.
+        var ledgerBytes: Int?
+    }
+
+    /// Removes some.
     func run(
         _ step: PurgeStep,
         _ connection: PostgresConnection,
         now: (@Sendable () -> Int64)?
-    ) throws -> Int {
+    ) throws -> Removed {
         let now = try now?() ?? connection.run(PostgresClock.now).integer(0, 0)
         try connection.execute(
             """
@@ -42,16 +49,16 @@ struct PostgresPurge: Sendable {
             SET LOCAL tideline.own = 'on'
             """
         )
-        let count =
-            switch step {
-            case .tombstones(let table, let days):
-                try removeTombstones(table, upTo: Self.end(days, now), now, connection)
-            case .changes(let table, let days):
-                try forgetChanges(table, upTo: Self.end(days, now), connection)
-            case .ledger: try trimLedger(now, connection)
-            }
+        var removed = Removed(count: 0)
+        switch step {
+        case .tombstones(let table, let days):
+            removed.count = try removeTombstones(table, upTo: Self.end(days, now), now, connection)
+        case .changes(let table, let days):
+            removed.count = try forgetChanges(table, upTo: Self.end(days, now), connection)
+        case .ledger: removed = try trimLedger(now, connection)
+        }
         try connection.run("COMMIT")
-        return count
+        return removed
     }
 
     /// What is older is removed.
@@ -144,7 +151,7 @@ struct PostgresPurge: Sendable {
     private static let youngest: Int64 = 60_000_000
 
     /// Drops entries that are too old, and the oldest where all of them are too large.
-    private func trimLedger(_ now: Int64, _ connection: PostgresConnection) throws -> Int {
+    private func trimLedger(_ now: Int64, _ connection: PostgresConnection) throws -> Removed {
         let old = now - Int64(limits.ledgerDays) * 86_400_000_000 - Self.margin
         let size = try connection.run(
             "SELECT coalesce(sum(\"size\"), 0)::bigint FROM tideline.ledger"
@@ -168,8 +175,8 @@ struct PostgresPurge: Sendable {
             "DELETE FROM tideline.departures WHERE \"last\" < $1",
             [.integer(now - PostgresClock.countedTime)]
         )
-        let count = Int(gone.integer(0, 0))
-        guard count > 0 else { return 0 }
+        let removed = Removed(count: Int(gone.integer(0, 0)), ledgerBytes: Int(clamping: size))
+        guard removed.count > 0 else { return removed }
         try connection.run(
             """
             INSERT INTO tideline.state ("key", "value") VALUES ('ledgerHorizon', $1::bigint::text)
@@ -179,6 +186,6 @@ struct PostgresPurge: Sendable {
             """,
             [.integer(gone.integer(0, 1))]
         )
-        return count
+        return removed
     }
 }

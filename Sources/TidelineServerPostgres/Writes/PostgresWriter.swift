@@ -37,6 +37,7 @@ final class PostgresWriter: Sendable {
     private let log: ServerLog
     private let stamps: ReportedStamps
     private let times = WriteTimes()
+    private let metrics: StoreMetrics
 
     init(
         _ address: PostgresAddress,
@@ -44,7 +45,8 @@ final class PostgresWriter: Sendable {
         now: (@Sendable () -> Int64)?,
         purgeInterval: Duration,
         stamps: ReportedStamps,
-        log: ServerLog
+        log: ServerLog,
+        metrics: StoreMetrics
     ) {
         self.address = address
         self.limits = limits
@@ -52,6 +54,7 @@ final class PostgresWriter: Sendable {
         self.purgeInterval = purgeInterval
         self.stamps = stamps
         self.log = log
+        self.metrics = metrics
         state = Mutex(State(purge: PostgresPurge(limits)))
         let thread = Thread { [self] in serve() }
         thread.name = "tideline-writer"
@@ -183,9 +186,14 @@ final class PostgresWriter: Sendable {
     /// One step of each kind on each table.
     func purge() async throws {
         let purge = state.withLock { $0.purge }
-        try await run { [now] connection in
-            for step in purge.round { _ = try purge.run(step, connection, now: now) }
+        try await run { [self] connection in
+            for step in purge.round { try count(step, purge.run(step, connection, now: now)) }
         }
+    }
+
+    private func count(_ step: PurgeStep, _ removed: PostgresPurge.Removed) {
+        metrics.purged(step, removed.count)
+        if let bytes = removed.ledgerBytes { metrics.ledgerBytes.set(bytes) }
     }
 
     private func purge(
@@ -195,7 +203,9 @@ final class PostgresWriter: Sendable {
         defer { link.settle() }
         do {
             let purge = state.withLock { $0.purge }
-            return PurgeSchedule.Removed(try purge.run(step, link.connection(), now: now))
+            let removed = try purge.run(step, link.connection(), now: now)
+            count(step, removed)
+            return PurgeSchedule.Removed(removed.count)
         } catch {
             log.write(.warning, "what is too old could not be removed", ["cause": "\(error)"])
             return .nothing
@@ -239,9 +249,12 @@ final class PostgresWriter: Sendable {
         guard !jobs.isEmpty else { return }
         defer { jobs.removeAll(keepingCapacity: true) }
         var retry = WriteRetry()
+        let start = Uptime.now()
+        defer { metrics.commits.add(from: start, to: Uptime.now()) }
         while true {
             do {
                 let (results, moved) = try transact(jobs, &link, isApart: retry.isApart)
+                metrics.groups.add(jobs.reduce(0) { $0 + $1.batch.count })
                 stamps.report(moved)
                 for (job, outcomes) in zip(jobs, results) { job.answer.resume(returning: outcomes) }
                 announce(moved, &link)
@@ -256,6 +269,7 @@ final class PostgresWriter: Sendable {
                 switch retry.failed(error, isBroken: isBroken) {
                 case .again(let pause): Uptime.sleep(seconds: pause)
                 case .refuse(let refusal):
+                    metrics.failures.add()
                     // That the database is away was said once.
                     if error is PostgresError {
                         log.write(.error, "commit failed", ["cause": "\(error)"])

@@ -17,6 +17,8 @@ package final class ReadThreads: Sendable {
     private struct Waiting {
         let caller: ReadCaller
         let job: Job
+        /// Since when it waits, an uptime in nanoseconds.
+        var since = QueryStart().nanoseconds
     }
 
     private struct State {
@@ -39,11 +41,13 @@ package final class ReadThreads: Sendable {
     private let briefWake = DispatchSemaphore(value: 0)
     private let longWake = DispatchSemaphore(value: 0)
     private let databases: [Database]
+    private let metrics: StoreMetrics
 
     /// Starts one thread for each connection, of which there are at least two.
-    package init(_ databases: [Database]) {
+    package init(_ databases: [Database], metrics: StoreMetrics = StoreMetrics()) {
         precondition(databases.count > 1, "one for brief reads, and one for long ones")
         self.databases = databases
+        self.metrics = metrics
         for (number, database) in databases.enumerated() {
             let thread = Thread { [self] in run(database, keptForBrief: number == 0) }
             thread.name = "tideline-reader"
@@ -63,8 +67,13 @@ package final class ReadThreads: Sendable {
                 }
                 return next
             }
-            if let (waiting, lane) = next {
-                if !waiting.job(database, lane) { _ = submit(waiting, .long, isNew: false) }
+            if case (var waiting, let lane)? = next {
+                let now = QueryStart().nanoseconds
+                metrics.readsWaiting.add(-1)
+                metrics.readWaits.add(from: waiting.since, to: now)
+                guard !waiting.job(database, lane) else { continue }
+                waiting.since = QueryStart().nanoseconds
+                _ = submit(waiting, .long, isNew: false)
             } else if isStopped {
                 return
             } else {
@@ -79,6 +88,7 @@ package final class ReadThreads: Sendable {
         let isTaken = state.withLock { state in
             // What starts anew has a thread that takes it: the one that tried it.
             if isNew, state.isStopped { return false }
+            metrics.readsWaiting.add()
             if lane == .long {
                 state.long.append(waiting, of: waiting.caller)
             } else {

@@ -83,7 +83,7 @@ final class StoreReads: Sendable {
                 )
             )
         }
-        let readers = ReadThreads(connections)
+        let readers = ReadThreads(connections, metrics: options.metrics)
         self.readers = readers
         brief = LentDatabases(ready: ready, open: open)
         writeAheadLog = try DatabaseError.naming(path) {
@@ -91,7 +91,8 @@ final class StoreReads: Sendable {
                 of: database,
                 copiedBy: copier,
                 bytesMax: options.limits.logBytes,
-                log: options.log
+                log: options.log,
+                metrics: options.metrics
             ) { readers.interrupt() }
         }
     }

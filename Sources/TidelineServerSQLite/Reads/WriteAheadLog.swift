@@ -33,6 +33,7 @@ final class WriteAheadLog: Sendable {
     private let wake = DispatchSemaphore(value: 0)
     private let interruptReads: @Sendable () -> Void
     private let log: ServerLog
+    private let metrics: StoreMetrics
 
     /// Takes over the log of the writing connection, to copy it on a connection of its own.
     ///
@@ -42,12 +43,14 @@ final class WriteAheadLog: Sendable {
         copiedBy database: Database,
         bytesMax: Int,
         log: ServerLog,
+        metrics: StoreMetrics,
         interruptReads: @escaping @Sendable () -> Void
     ) throws {
         let pageBytes = try database.integer("PRAGMA page_size") ?? 4096
         let keeper = LogKeeper(bytesMax: bytesMax, pageBytes: Int(clamping: pageBytes))
         state = Mutex(State(keeper: keeper))
         self.log = log
+        self.metrics = metrics
         self.interruptReads = interruptReads
         // Its file keeps the size that it once had, unless it is told to shrink.
         try writer.execute("PRAGMA journal_size_limit = \(bytesMax / 3)")
@@ -165,6 +168,8 @@ final class WriteAheadLog: Sendable {
 
     /// False when somebody is in the way.
     private func checkpoint(_ mode: CheckpointMode, _ database: Database) -> Bool {
+        let start = QueryStart().nanoseconds
+        defer { metrics.checkpoints.add(from: start, to: QueryStart().nanoseconds) }
         do {
             return try database.checkpoint(mode) != nil
         } catch {

@@ -94,14 +94,18 @@ extension GroupWriter {
     /// Commits and answers the first of the jobs, and returns how many.
     private func commitSome(of jobs: ArraySlice<BatchJob>, _ database: Database) -> Int {
         var moved: [TableStamp] = []
+        let start = QueryStart().nanoseconds
         let ended = Result { try outcomes(of: jobs, database, &moved) }
+        metrics.commits.add(from: start, to: QueryStart().nanoseconds)
         for job in jobs { job.forEachTable { $0.head.ties.transactionEnded() } }
         do {
             let results = try ended.get()
+            metrics.groups.add(jobs.prefix(results.count).reduce(0) { $0 + $1.batch.count })
             if !moved.isEmpty { listener.withLock { $0 }?.report(moved) }
             for (job, outcomes) in zip(jobs, results) { job.answer.resume(returning: outcomes) }
             return results.count
         } catch {
+            metrics.failures.add()
             log.write(.error, "commit failed", ["cause": "\(error)"])
             for job in jobs { job.answer.resume(throwing: ServerError.notCommitted) }
             return jobs.count

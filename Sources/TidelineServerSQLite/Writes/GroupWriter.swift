@@ -35,6 +35,7 @@ final class GroupWriter: Sendable {
     private let purgeInterval: Duration
     let now: @Sendable () -> Int64
     let log: ServerLog
+    let metrics: StoreMetrics
     let listener = Mutex<CommitListener?>(nil)
     /// How many writes were taken from the queue and wait behind small ones.
     private let largeWrites = Atomic(0)
@@ -47,13 +48,15 @@ final class GroupWriter: Sendable {
         limits: ServerLimits,
         purgeInterval: Duration,
         now: @escaping @Sendable () -> Int64,
-        log: ServerLog
+        log: ServerLog,
+        metrics: StoreMetrics
     ) {
         self.limits = limits
         self.purgeInterval = purgeInterval
         state = Mutex(State(purge: RetentionPurge(limits)))
         self.now = now
         self.log = log
+        self.metrics = metrics
         inlineDatabase = Mutex(inline ? database : nil)
         guard !inline else { return }
         let thread = Thread { [self] in serve(database) }
@@ -203,7 +206,10 @@ final class GroupWriter: Sendable {
     /// One step of each kind on each table.
     func purge(_ database: Database) throws {
         let purge = state.withLock { $0.purge }
-        for step in purge.round { _ = try purge.run(step, database, now: now()) }
+        for step in purge.round {
+            metrics.purged(step, try purge.run(step, database, now: now()))
+        }
+        try measureLedger(database)
     }
 
     private func purge(
@@ -212,10 +218,20 @@ final class GroupWriter: Sendable {
     ) -> PurgeSchedule.Removed {
         do {
             let purge = state.withLock { $0.purge }
-            return PurgeSchedule.Removed(try purge.run(step, database, now: now()))
+            let count = try purge.run(step, database, now: now())
+            metrics.purged(step, count)
+            if step == .ledger { try measureLedger(database) }
+            return PurgeSchedule.Removed(count)
         } catch {
             log.write(.warning, "what is too old could not be removed", ["cause": "\(error)"])
             return .nothing
         }
+    }
+
+    /// Its size is a subtraction.
+    private func measureLedger(_ database: Database) throws {
+        let end = try database.integer(ServerSchema.ledgerEnd) ?? 0
+        let begin = try database.integer(ServerSchema.ledgerBegin) ?? end
+        metrics.ledgerBytes.set(Int(clamping: end - begin))
     }
 }

@@ -16,16 +16,28 @@ final class ChildProcess: Sendable {
     private let ended = Mutex<End?>(nil)
 
     /// Output goes to `files` with `.out` and `.err` behind it, errors to `errors` if it is given.
+    ///
+    /// A listening socket is handed over as those of systemd are.
     init(
         _ program: String,
         _ arguments: [String],
         environment: [String: String],
         files: String,
-        errors: String?
+        errors: String?,
+        handing socket: Int32? = nil
     ) throws {
         outputPath = files + ".out"
         errorPath = errors ?? files + ".err"
-        pid = try Self.spawn(program, arguments, environment, outputPath, errorPath)
+        // The number of the process stands in its environment, and a shell knows it before it is there.
+        let shell = ["-c", "LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"", "sh", program]
+        pid = try Self.spawn(
+            socket == nil ? program : "/bin/sh",
+            socket == nil ? arguments : shell + arguments,
+            environment,
+            outputPath,
+            errorPath,
+            socket
+        )
         Thread.detachNewThread { [self] in reap() }
     }
 
@@ -36,7 +48,8 @@ final class ChildProcess: Sendable {
         _ arguments: [String],
         _ environment: [String: String],
         _ outputPath: String,
-        _ errorPath: String
+        _ errorPath: String,
+        _ socket: Int32?
     ) throws -> pid_t {
         var actions = posix_spawn_file_actions_t()
         var attributes = posix_spawnattr_t()
@@ -50,7 +63,8 @@ final class ChildProcess: Sendable {
         let create = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND
         posix_spawn_file_actions_addopen(&actions, 1, outputPath, create, 0o600)
         posix_spawn_file_actions_addopen(&actions, 2, errorPath, create, 0o600)
-        for descriptor in Int32(3)..<1024 {
+        if let socket { posix_spawn_file_actions_adddup2(&actions, socket, 3) }
+        for descriptor in Int32(socket == nil ? 3 : 4)..<1024 {
             posix_spawn_file_actions_addclose(&actions, descriptor)
         }
         var signals = sigset_t()

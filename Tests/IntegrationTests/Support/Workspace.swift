@@ -64,7 +64,8 @@ final class Workspace: Sendable {
         _ program: Program,
         _ arguments: [String],
         environment: [String: String] = [:],
-        errors: String? = nil
+        errors: String? = nil,
+        handing socket: Int32? = nil
     ) throws -> ChildProcess {
         let number = children.withLock { $0.count }
         let inherited = ProcessInfo.processInfo.environment.filter {
@@ -75,7 +76,8 @@ final class Workspace: Sendable {
             arguments,
             environment: inherited.merging(environment) { _, own in own },
             files: path("\(number)-\(UUID().uuidString.prefix(8))-\(program.rawValue)"),
-            errors: errors
+            errors: errors,
+            handing: socket
         )
         children.withLock { $0.append(child) }
         return child

@@ -87,6 +87,7 @@ struct Door: Sendable {
         var own = PostgresTableStore.Options()
         own.limits = options.limits
         own.now = options.now
+        own.metrics = options.metrics
         own.readers = 2
         own.purgeInterval = options.purgeInterval
         let url = try database ?? PostgresCluster.shared().database()
@@ -135,6 +136,7 @@ struct Door: Sendable {
         options.inline = path == nil
         options.limits = limits
         options.now = { clock.now() }
+        options.metrics = traffic.store
         if let readers { options.readers = readers }
         if let purgeInterval { options.purgeInterval = purgeInterval }
         let made = try Self.store(options, path, onPostgres: onPostgres, database)

@@ -130,7 +130,9 @@ extension TableService {
             bytes: request.body.count
         )
         let now = settings.environment.now()
-        guard let seconds = rates.take(cost, of: Self.name(request, user), now: now) else { return }
+        guard let seconds = rates.take(cost, of: Self.callerName(request, user), now: now) else {
+            return
+        }
         settings.traffic.tooMany.add()
         throw ServerError.askedForTooMuch(seconds)
     }
@@ -146,13 +148,13 @@ extension TableService {
     ) {
         guard let rates else { return }
         let cost = CallerRates.Cost(requests: max(0, requests - 1), writes: writes, bytes: bytes)
-        rates.charge(cost, of: Self.name(request, user), now: settings.environment.now())
+        rates.charge(cost, of: Self.callerName(request, user), now: settings.environment.now())
     }
 
-    private static let batchPath = "/$batch"
+    static let batchPath = "/$batch"
 
     /// A user, or without a token a network.
-    private static func name(_ request: ServerRequest, _ user: User?) -> String {
+    static func callerName(_ request: ServerRequest, _ user: User?) -> String {
         user.map { "user " + $0.id } ?? "address " + CallerNetwork.name(of: request.address)
     }
 }

@@ -1,0 +1,211 @@
+// Bench: a small load on a server, and how it bears it.
+//
+// Each caller has a connection and sends one request behind the other, reads and writes of one table.
+// The times are those of whole requests, as a caller sees them: made here, so on the machine of the
+// server they take from it. At the end what was written is deleted.
+
+import Foundation
+import Tideline
+import TidelineCore
+import TidelineServerCore
+
+struct Bench: Sendable {
+    static let connectionsMax = 1000
+    static let secondsMax = 600
+
+    let server: URL
+    let table: String
+    let token: String?
+    let authority: String?
+    var connections = 8
+    var seconds = 10
+    /// How many of a hundred requests write.
+    var writes = 20
+
+    /// What became of requests; times are microseconds.
+    private struct Tally: Sendable {
+        var reads: [Int] = []
+        var writes: [Int] = []
+        /// The rows that were made.
+        var ids: [String] = []
+        var refused = 0
+        var failed = 0
+        /// Why the first one was.
+        var reason: String?
+
+        mutating func add(_ other: Tally) {
+            reads += other.reads
+            writes += other.writes
+            ids += other.ids
+            refused += other.refused
+            failed += other.failed
+            reason = reason ?? other.reason
+        }
+    }
+
+    /// Behind what was not done: who comes again at once loads nobody but himself.
+    private static let pause: Duration = .milliseconds(100)
+
+    /// How many rows are deleted with one request.
+    private static let deletedAtOnce = 100
+
+    /// Loads the server; whether every request was done is told beside the report.
+    func run() async throws -> (report: Report, isClean: Bool) {
+        var limits = TransportLimits()
+        limits.callsMax = connections
+        let transport = CurlTransport(limits: limits, certificateAuthorities: authority)
+        let first = try await send("GET", "\(try path())?$top=1", nil, by: transport)
+        guard first.status == 200 else {
+            throw UsageError("The table cannot be read: \(Self.reason(first))")
+        }
+        let start = ContinuousClock.now
+        let end = start + .seconds(seconds)
+        var tally = Tally()
+        try await withThrowingTaskGroup(of: Tally.self) { group in
+            for caller in 0..<connections {
+                group.addTask { try await load(caller, until: end, by: transport) }
+            }
+            for try await one in group { tally.add(one) }
+        }
+        let time = Self.microseconds(ContinuousClock.now - start)
+        let left = try await remove(tally.ids, by: transport)
+        let report = Report([
+            "server": .text(server.absoluteString),
+            "table": .text(table),
+            "connections": .integer(Int64(connections)),
+            "milliseconds": .integer(Int64(time / 1000)),
+            "refused": .integer(Int64(tally.refused)),
+            "failed": .integer(Int64(tally.failed)),
+            "reason": Report.Item(tally.reason),
+            "rowsLeft": .integer(Int64(left)),
+            "load": .list([
+                Self.report("reads", tally.reads, time), Self.report("writes", tally.writes, time),
+            ]),
+        ])
+        return (report, tally.refused == 0 && tally.failed == 0 && left == 0)
+    }
+
+    private static func report(_ kind: String, _ times: [Int], _ time: Int) -> Report {
+        let sorted = times.sorted()
+        /// The time within which so many of a thousand requests were answered.
+        func within(_ share: Int) -> Report.Item {
+            guard !sorted.isEmpty else { return .none }
+            let place = (sorted.count * share + 999) / 1000 - 1
+            return .integer(Int64(sorted[max(0, place)]))
+        }
+        return Report([
+            "kind": .text(kind),
+            "requests": .integer(Int64(times.count)),
+            "perSecond": .integer(Int64(times.count) * 1_000_000 / Int64(max(1, time))),
+            "p50Microseconds": within(500),
+            "p95Microseconds": within(950),
+            "p99Microseconds": within(990),
+            "maxMicroseconds": within(1000),
+        ])
+    }
+
+    // MARK: - Callers
+
+    private func load(
+        _ caller: Int,
+        until end: ContinuousClock.Instant,
+        by transport: CurlTransport
+    ) async throws -> Tally {
+        var tally = Tally()
+        let (list, row) = ("\(try path())?$top=50", try path())
+        // Not all write at once.
+        var number = caller * 100 / connections
+        while ContinuousClock.now < end {
+            number += 1
+            let isWrite = number * writes / 100 != (number - 1) * writes / 100
+            let id = "bench-" + ServerEnvironment.live.makeID()
+            let start = ContinuousClock.now
+            do {
+                let answer =
+                    isWrite
+                    ? try await send("POST", row, #"{"id":"\#(id)"}"#, by: transport)
+                    : try await send("GET", list, nil, by: transport)
+                let time = Self.microseconds(ContinuousClock.now - start)
+                switch (answer.status, isWrite) {
+                case (200, false): tally.reads.append(time)
+                case (201, true):
+                    tally.writes.append(time)
+                    tally.ids.append(id)
+                default:
+                    tally.refused += 1
+                    tally.reason = tally.reason ?? Self.reason(answer)
+                    try await Task.sleep(for: Self.pause)
+                }
+            } catch {
+                tally.failed += 1
+                tally.reason = tally.reason ?? "\(error)"
+                // It may have been done.
+                if isWrite { tally.ids.append(id) }
+                try await Task.sleep(for: Self.pause)
+            }
+        }
+        return tally
+    }
+
+    /// Deletes rows, many with one request; returns how many are left.
+    private func remove(_ ids: [String], by transport: CurlTransport) async throws -> Int {
+        var left = 0
+        let row = String(try path().dropFirst())
+        for start in stride(from: 0, to: ids.count, by: Self.deletedAtOnce) {
+            let some = ids[start..<min(start + Self.deletedAtOnce, ids.count)]
+            let requests = some.enumerated().map { place, id in
+                #"{"id":"\#(place)","method":"delete","url":"\#(row)/\#(id)"}"#
+            }
+            let body = #"{"requests":[\#(requests.joined(separator: ","))]}"#
+            let answer = try? await send("POST", "/$batch", body, by: transport)
+            let parts =
+                answer.flatMap { try? JSONSerialization.jsonObject(with: Data($0.body)) }
+                .flatMap { ($0 as? [String: Any])?["responses"] as? [[String: Any]] } ?? []
+            let gone = parts.count { [200, 204, 404, 410].contains($0["status"] as? Int ?? 0) }
+            left += some.count - gone
+        }
+        return left
+    }
+
+    // MARK: - Requests
+
+    private func path() throws -> String {
+        let allowed = CharacterSet.urlPathAllowed.subtracting(CharacterSet(charactersIn: "/"))
+        guard let name = table.addingPercentEncoding(withAllowedCharacters: allowed) else {
+            throw UsageError("--table: '\(table)' cannot be part of an address.")
+        }
+        return "/tables/" + name
+    }
+
+    private func send(
+        _ method: String,
+        _ path: String,
+        _ body: String?,
+        by transport: CurlTransport
+    ) async throws -> TransportResponse {
+        let base = server.absoluteString
+        let text = (base.hasSuffix("/") ? String(base.dropLast()) : base) + path
+        guard let url = URL(string: text) else { throw UsageError("'\(text)' is no address.") }
+        var request = TransportRequest(method: method, url: url, timeout: .seconds(15))
+        request.headers["ZUMO-API-VERSION"] = "3.0.0"
+        if let token { request.headers["Authorization"] = "Bearer " + token }
+        if let body {
+            request.headers["Content-Type"] = "application/json"
+            if path == "/$batch" { request.headers["Prefer"] = "continue-on-error" }
+            request.body = Array(body.utf8)
+        }
+        return try await transport.send(request)
+    }
+
+    /// What the server says of a refusal.
+    private static func reason(_ answer: TransportResponse) -> String {
+        let object = (try? JSONSerialization.jsonObject(with: Data(answer.body))) as? [String: Any]
+        let said = object?["error"] as? String
+        return "status \(answer.status)" + (said.map { ": " + $0 } ?? "")
+    }
+
+    private static func microseconds(_ time: Duration) -> Int {
+        let (seconds, attoseconds) = time.components
+        return Int(clamping: seconds * 1_000_000 + attoseconds / 1_000_000_000_000)
+    }
+}

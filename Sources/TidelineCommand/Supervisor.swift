@@ -1,0 +1,69 @@
+// Supervisor: what a server tells the one who started it (sd_notify(3)): that it is ready, alive, stops.
+//
+// Without NOTIFY_SOCKET nothing is told.
+
+import Foundation
+
+struct Supervisor: Sendable {
+    private let address: String?
+    /// How often it wants to hear that the server is alive; nil when it does not.
+    let watchdog: Duration?
+
+    init(environment: [String: String]) {
+        let address = environment["NOTIFY_SOCKET"] ?? ""
+        self.address = address.hasPrefix("/") || address.hasPrefix("@") ? address : nil
+        // Without a process named it is meant for whoever has the variable.
+        let process = environment["WATCHDOG_PID"].flatMap { Int32($0) }
+        let isMeant = process == nil || process == getpid()
+        let microseconds = environment["WATCHDOG_USEC"].flatMap { Int64($0) } ?? 0
+        watchdog = isMeant && microseconds > 0 ? .microseconds(microseconds) : nil
+    }
+
+    func ready(at url: String) { tell("READY=1\nSTATUS=listening on \(url)") }
+
+    func stopping() { tell("STOPPING=1") }
+
+    /// Says that the server is alive, each time that `pulse` has returned; until it is cancelled.
+    func keepTelling(_ pulse: () async -> Void) async {
+        guard let watchdog else { return }
+        while !Task.isCancelled {
+            await pulse()
+            tell("WATCHDOG=1")
+            try? await Task.sleep(for: watchdog / 3)
+        }
+    }
+
+    /// The configuration is read anew; `ready` says that it was.
+    func reloading() {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        let microseconds = Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1000
+        tell("RELOADING=1\nMONOTONIC_USEC=\(microseconds)")
+    }
+
+    private func tell(_ state: String) {
+        guard let address else { return }
+        let type = Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue)
+        let socket = Foundation.socket(AF_UNIX, type, 0)
+        guard socket >= 0 else { return }
+        defer { close(socket) }
+        var name = sockaddr_un()
+        name.sun_family = sa_family_t(AF_UNIX)
+        // One that begins with '@' is no file; the system wants a NUL in the place of it.
+        var path = Array(address.utf8)
+        if path.first == UInt8(ascii: "@") { path[0] = 0 }
+        let fits = withUnsafeMutableBytes(of: &name.sun_path) { room in
+            guard path.count < room.count else { return false }
+            room.copyBytes(from: path)
+            return true
+        }
+        guard fits else { return }
+        let length = socklen_t(MemoryLayout<sa_family_t>.size + path.count)
+        let bytes = Array(state.utf8)
+        _ = withUnsafeBytes(of: &name) { name in
+            name.withMemoryRebound(to: sockaddr.self) {
+                sendto(socket, bytes, bytes.count, Int32(MSG_NOSIGNAL), $0.baseAddress, length)
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+// HandedSockets: listening sockets that the process was started with (sd_listen_fds(3)).
+//
+// Whoever started it holds them, too: connections wait in the kernel while one server ends and the
+// next one begins, and none is refused.
+
+import Glibc
+
+package struct HandedSockets: Sendable {
+    /// They are this process's, and no child gets them.
+    package let descriptors: [Int32]
+    /// The address that the first one is bound to that others can reach; else that of the first.
+    package let host: String
+    /// The port of that one.
+    package let port: Int
+
+    /// The first descriptor that is handed over, by agreement.
+    private static let first: Int32 = 3
+    private static let most = 64
+
+    /// Takes over what the environment names; nil when it names nothing for this process.
+    ///
+    /// - Throws: ``HTTPServerError`` for descriptors that are no listening sockets of TCP.
+    package init?(environment: [String: String]) throws(HTTPServerError) {
+        guard environment["LISTEN_PID"].flatMap({ Int32($0) }) == getpid(),
+            let text = environment["LISTEN_FDS"]
+        else { return nil }
+        guard let count = Int(text), (0...Self.most).contains(count) else {
+            throw .handedOver("LISTEN_FDS is '\(text)', and a count up to \(Self.most) is expected")
+        }
+        guard count > 0 else { return nil }
+        let descriptors = (0..<Int32(count)).map { Self.first + $0 }
+        var addresses: [(host: String, port: Int)] = []
+        for descriptor in descriptors {
+            guard Self.isListening(descriptor), let address = PeerAddress.own(descriptor) else {
+                throw .handedOver("descriptor \(descriptor) is not a listening socket of TCP")
+            }
+            addresses.append(address)
+            _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+            _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK)
+        }
+        let open = addresses.first { !$0.host.hasPrefix("127.") && $0.host != "::1" }
+        guard let shown = open ?? addresses.first else { return nil }
+        self.descriptors = descriptors
+        host = shown.host
+        port = shown.port
+    }
+
+    private static func isListening(_ descriptor: Int32) -> Bool {
+        option(SO_ACCEPTCONN, of: descriptor) == 1
+            && option(SO_TYPE, of: descriptor) == Int32(SOCK_STREAM.rawValue)
+    }
+
+    private static func option(_ name: Int32, of descriptor: Int32) -> Int32? {
+        var value: Int32 = 0
+        var length = socklen_t(MemoryLayout<Int32>.size)
+        return getsockopt(descriptor, SOL_SOCKET, name, &value, &length) == 0 ? value : nil
+    }
+
+    /// A copy of each for one event loop.
+    func copies() throws(HTTPServerError) -> [Int32] {
+        var copies: [Int32] = []
+        for descriptor in descriptors {
+            let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
+            guard copy >= 0 else {
+                for made in copies { close(made) }
+                throw .exhausted("no descriptor for an event loop")
+            }
+            copies.append(copy)
+        }
+        return copies
+    }
+
+    /// Closes what is this process's; whoever else has them goes on.
+    func release() {
+        for descriptor in descriptors { close(descriptor) }
+    }
+}

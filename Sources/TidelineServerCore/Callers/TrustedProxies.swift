@@ -1,0 +1,150 @@
+// TrustedProxies: whose word is taken for where a request comes from, and what it says. Pure.
+//
+// A proxy adds the address of who speaks to it behind what it was sent. So the list is read from its
+// end, for as long as the one who said it is trusted; the first address that is no proxy is the
+// caller's. What stands before that anybody may have written. Only one field is read, the one that the
+// proxies write: another one would pass through them as the caller sent it.
+
+package import TidelineCore
+
+package struct TrustedProxies: Hashable, Sendable {
+    /// The field that the proxies write.
+    package enum Header: String, Hashable, Sendable, CaseIterable {
+        case xForwardedFor = "X-Forwarded-For"
+        /// RFC 7239.
+        case forwarded = "Forwarded"
+    }
+
+    package static let none = TrustedProxies([])
+
+    /// The address of a caller whom nobody trusted has named: no address, so nothing is for it.
+    package static let unknown = "unknown"
+
+    private let networks: [IPNetwork]
+    private let header: Header
+
+    package init(_ networks: [IPNetwork], header: Header = .xForwardedFor) {
+        self.networks = networks
+        self.header = header
+    }
+
+    /// The address of the caller: `peer` itself unless it is a proxy that is trusted.
+    package func caller(peer: String, headers: HTTPFields) -> String {
+        guard !networks.isEmpty else { return peer }
+        guard var caller = IPAddress(peer) else { return Self.unknown }
+        for field in Array(headers).reversed() where field.isNamed(header.rawValue) {
+            guard let hops = Self.hops(field.value, header) else {
+                return trusts(caller) ? Self.unknown : caller.text
+            }
+            for hop in hops.reversed() {
+                guard trusts(caller) else { return caller.text }
+                guard let hop else { return Self.unknown }
+                caller = hop
+            }
+        }
+        return caller.text
+    }
+
+    private func trusts(_ address: IPAddress) -> Bool {
+        networks.contains { $0.contains(address) }
+    }
+
+    /// The addresses of a field; one that is no address is nil, and so is the whole when nobody can
+    /// say where it is taken apart.
+    private static func hops(_ text: String, _ header: Header) -> [IPAddress?]? {
+        switch header {
+        case .xForwardedFor:
+            text.utf8.split(separator: UInt8(ascii: ",")).compactMap {
+                (part) -> IPAddress?? in
+                let node = Substring(part).trimmed
+                return node.isEmpty ? nil : .some(IPAddress(node: node))
+            }
+        case .forwarded: ForwardedField.nodes(text)?.map { $0.flatMap { IPAddress(node: $0[...]) } }
+        }
+    }
+}
+
+extension Substring {
+    /// Without spaces and tabs around it.
+    fileprivate var trimmed: Substring {
+        var text = drop { $0 == " " || $0 == "\t" }
+        while let last = text.last, last == " " || last == "\t" { text.removeLast() }
+        return text
+    }
+}
+
+/// The field `Forwarded` of RFC 7239.
+enum ForwardedField {
+    /// What each element says of `for`, nil where it does not; nil for a field that is malformed.
+    static func nodes(_ text: String) -> [String?]? {
+        var scanner = Scanner(rest: Array(text.utf8)[...])
+        var nodes: [String?] = []
+        while true {
+            scanner.skipSpace()
+            if scanner.take(",") { continue }
+            guard !scanner.rest.isEmpty else { return nodes }
+            guard let node = element(&scanner) else { return nil }
+            nodes.append(node)
+            scanner.skipSpace()
+            guard scanner.rest.isEmpty || scanner.take(",") else { return nil }
+        }
+    }
+
+    /// Pairs with semicolons between them; nil when they are malformed.
+    private static func element(_ scanner: inout Scanner) -> String?? {
+        var node: String?
+        repeat {
+            guard let name = scanner.token(), scanner.take("="), let value = scanner.value() else {
+                // Nothing may stand between two semicolons, or behind the last.
+                guard scanner.isAtEndOfPair else { return nil }
+                continue
+            }
+            guard ASCII.equal(name, "for") else { continue }
+            guard node == nil else { return nil }
+            node = value
+        } while scanner.take(";")
+        return .some(node)
+    }
+
+    private struct Scanner {
+        var rest: ArraySlice<UInt8>
+
+        var isAtEndOfPair: Bool { rest.first.map { $0 == 0x3B || $0 == 0x2C } ?? true }
+
+        mutating func skipSpace() { rest = rest.drop { $0 == 0x20 || $0 == 0x09 } }
+
+        mutating func take(_ character: Unicode.Scalar) -> Bool {
+            guard let first = rest.first, UInt32(first) == character.value else { return false }
+            rest.removeFirst()
+            return true
+        }
+
+        mutating func token() -> String? {
+            let token = rest.prefix(while: Self.isOfToken)
+            rest = rest.dropFirst(token.count)
+            return token.isEmpty ? nil : String(decoding: token, as: UTF8.self)
+        }
+
+        mutating func value() -> String? {
+            guard take("\"") else { return token() }
+            var bytes: [UInt8] = []
+            while let byte = rest.popFirst() {
+                switch byte {
+                case 0x22: return String(decoding: bytes, as: UTF8.self)
+                case 0x5C:
+                    guard let next = rest.popFirst() else { return nil }
+                    bytes.append(next)
+                default: bytes.append(byte)
+                }
+            }
+            return nil
+        }
+
+        private static func isOfToken(_ byte: UInt8) -> Bool {
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+            default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+// ServerMetrics+Text: the metrics as Prometheus reads them, each with its help line.
+
+import TidelineCore
+
+extension ServerMetrics {
+    private typealias Number = (name: String, type: String, help: String, value: Int)
+
+    /// What is asked for when the metrics are.
+    package struct Now: Sendable {
+        package var writeQueue: Int
+        package var logBytes: Int
+
+        package init(writeQueue: Int, logBytes: Int) {
+            self.writeQueue = writeQueue
+            self.logBytes = logBytes
+        }
+    }
+
+    /// The text format of Prometheus, version 0.0.4.
+    package func text(_ now: Now, traffic: ServerTraffic) -> [UInt8] {
+        var writer = JSONWriter(capacity: 32 << 10)
+        Self.head(&writer, "tideline_build_info", "gauge", "The version of the server.")
+        writer.raw("tideline_build_info{version=\"\(ServerVersion.text)\"} 1\n")
+        writeRequests(&writer)
+        for number in numbers(now) + Self.numbers(traffic) + Self.numbers(traffic.store) {
+            Self.head(&writer, number.name, number.type, number.help)
+            writer.raw("\(number.name) \(number.value)\n")
+        }
+        Self.writePurged(traffic.store, &writer)
+        Self.writeHistograms(traffic, &writer)
+        return writer.bytes
+    }
+
+    private func writeRequests(_ writer: inout JSONWriter) {
+        Self.head(&writer, "tideline_requests_total", "counter", "Requests answered.")
+        for operation in Operation.allCases {
+            for (status, count) in counts(of: operation) where count > 0 {
+                let labels = "route=\"\(operation)\",status=\"\(status)\""
+                writer.raw("tideline_requests_total{\(labels)} \(count)\n")
+            }
+        }
+        let name = "tideline_request_seconds"
+        Self.head(&writer, name, "histogram", "Time from the whole request to its answer.")
+        for operation in Operation.allCases {
+            let reading = latency(of: operation)
+            guard reading.total > 0 else { continue }
+            let label = "route=\"\(operation)\""
+            reading.write(&writer, name, label: label, bounds: Histogram.times, isTime: true)
+        }
+    }
+
+    private func numbers(_ now: Now) -> [Number] {
+        [
+            ("tideline_rows_sent_total", "counter", "Rows sent in lists.", rowsSentCount),
+            ("tideline_rows_written_total", "counter", "Rows changed by writes.", rowsWrittenCount),
+            ("tideline_write_queue_length", "gauge", "Writes that wait.", now.writeQueue),
+            (
+                "tideline_log_bytes", "gauge", "Size of the write-ahead log's file.",
+                now.logBytes
+            ),
+        ]
+    }
+
+    private static func numbers(_ traffic: ServerTraffic) -> [Number] {
+        [
+            (
+                "tideline_answers_bytes", "gauge", "Bytes of answers that wait for their callers.",
+                traffic.answersHeld
+            ),
+            (
+                "tideline_answers_waiting", "gauge", "Answers that wait for room to be made.",
+                traffic.memories.reduce(0) { $0 + $1.waiting }
+            ),
+            (
+                "tideline_requests_bytes", "gauge",
+                "Bytes of requests under way, without the first 4 KiB of each.",
+                traffic.requestBytes.current
+            ),
+            (
+                "tideline_connections", "gauge", "Connections that are open.",
+                traffic.connections.current
+            ),
+            (
+                "tideline_callers_limited_total", "counter",
+                "Requests refused because their callers asked for too much.",
+                traffic.tooMany.current
+            ),
+            (
+                "tideline_tokens_refused_total", "counter",
+                "Requests refused for their tokens.", traffic.tokensRefused.current
+            ),
+            (
+                "tideline_slow_readers_total", "counter",
+                "Callers cut because they read too slowly while memory was short.",
+                traffic.slowReaders.current
+            ),
+            (
+                "tideline_hangups_total", "counter", "Callers that left while their request ran.",
+                traffic.hangUps.current
+            ),
+            (
+                "tideline_tls_handshakes_failed_total", "counter",
+                "Connections that ended before both sides had agreed on keys.",
+                traffic.failedHandshakes.current
+            ),
+            (
+                "tideline_listeners", "gauge", "Streams of events that are open.",
+                traffic.listeners.current
+            ),
+            (
+                "tideline_log_lines_lost_total", "counter", "Lines of the log that nobody took.",
+                traffic.logLinesLost.current
+            ),
+        ]
+    }
+
+    private static func numbers(_ store: StoreMetrics) -> [Number] {
+        [
+            (
+                "tideline_commits_failed_total", "counter",
+                "Transactions of writes that came to nothing.", store.failures.current
+            ),
+            (
+                "tideline_reads_waiting", "gauge", "Reads that wait for a thread or a connection.",
+                store.readsWaiting.current
+            ),
+            (
+                "tideline_ledger_bytes", "gauge",
+                "What the ledger of repeated requests has, looked at every ten minutes.",
+                store.ledgerBytes.current
+            ),
+        ]
+    }
+
+    private static func writePurged(_ store: StoreMetrics, _ writer: inout JSONWriter) {
+        let name = "tideline_purged_total"
+        head(&writer, name, "counter", "What was removed as older than it is kept.")
+        writer.raw("\(name){kind=\"tombstones\"} \(store.tombstonesPurged.current)\n")
+        writer.raw("\(name){kind=\"changes\"} \(store.changesPurged.current)\n")
+        writer.raw("\(name){kind=\"ledger\"} \(store.ledgerPurged.current)\n")
+    }
+
+    private static func writeHistograms(_ traffic: ServerTraffic, _ writer: inout JSONWriter) {
+        let store = traffic.store
+        for (name, help, reading) in [
+            (
+                "tideline_commit_seconds", "Time of a transaction of writes, its flush included.",
+                store.commits.reading
+            ),
+            (
+                "tideline_checkpoint_seconds",
+                "Time of copying the write-ahead log to the database.", store.checkpoints.reading
+            ),
+            (
+                "tideline_read_wait_seconds",
+                "Time that reads waited for a thread or a connection.",
+                store.readWaits.reading
+            ),
+            (
+                "tideline_loop_seconds",
+                "Time of a turn of an event loop: what comes meanwhile waits for so long.",
+                traffic.loopTurns
+            ),
+        ] {
+            head(&writer, name, "histogram", help)
+            reading.write(&writer, name, bounds: Histogram.times, isTime: true)
+        }
+        let name = "tideline_commit_writes"
+        head(&writer, name, "histogram", "Writes of a transaction.")
+        store.groups.reading.write(&writer, name, bounds: Histogram.sizes, isTime: false)
+    }
+
+    private static func head(
+        _ writer: inout JSONWriter,
+        _ name: String,
+        _ type: String,
+        _ help: String
+    ) {
+        writer.raw("# HELP \(name) \(help)\n# TYPE \(name) \(type)\n")
+    }
+}

@@ -1,0 +1,37 @@
+// StoreMetrics: what a database did since the start of the server, the same for every backend.
+//
+// Counted once for a transaction, a checkpoint or a read that waited, never for a row.
+
+package final class StoreMetrics: Sendable {
+    package typealias Counter = ServerTraffic.Counter
+
+    /// From the begin of a transaction of writes until it is on the disk.
+    package let commits = Histogram()
+    /// How many writes such a transaction had.
+    package let groups = Histogram(bounds: Histogram.sizes)
+    /// Transactions of writes that came to nothing.
+    package let failures = Counter()
+    /// How long copying the write-ahead log to the database took.
+    package let checkpoints = Histogram()
+    /// How long reads waited for a thread or a connection.
+    package let readWaits = Histogram()
+    /// Reads that wait.
+    package let readsWaiting = Counter()
+    /// What the ledger of repeated requests has, as of the last look of the purge.
+    package let ledgerBytes = Counter()
+    /// What was removed because it was older than it is kept.
+    package let tombstonesPurged = Counter()
+    package let changesPurged = Counter()
+    package let ledgerPurged = Counter()
+
+    package init() {}
+
+    /// Counts what a step of the purge removed.
+    package func purged(_ step: PurgeStep, _ count: Int) {
+        switch step {
+        case .tombstones: tombstonesPurged.add(count)
+        case .changes: changesPurged.add(count)
+        case .ledger: ledgerPurged.add(count)
+        }
+    }
+}

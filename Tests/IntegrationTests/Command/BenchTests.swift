@@ -1,0 +1,136 @@
+// BenchTests: a server is loaded by `tideline bench`, and what it tells of that; `--json` of other
+// commands.
+
+import Foundation
+import Testing
+import Tideline
+
+extension ProcessTests {
+    struct BenchTests {
+        private static func object(_ finished: Finished) -> [String: Any] {
+            let data = Data(finished.output.utf8)
+            return (try? JSONSerialization.jsonObject(with: data)) as? [String: Any] ?? [:]
+        }
+
+        @Test func aServerIsLoaded() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let kept = try await server.wire.send("POST", "/tables/Note", #"{"id":"kept"}"#)
+                #expect(kept.status == 201)
+                let words = [
+                    "bench", server.url.absoluteString, "--table", "Note", "--seconds", "1",
+                    "--connections", "3", "--writes", "50",
+                ]
+                let finished = try await workspace.run(.tideline, words + ["--json"])
+                #expect(finished.code == 0, "\(finished.output) \(finished.error)")
+                let report = Self.object(finished)
+                for (name, count) in [
+                    ("connections", 3), ("refused", 0), ("failed", 0), ("rowsLeft", 0),
+                ] {
+                    #expect(report[name] as? Int == count, "\(name)")
+                }
+                let load = try #require(report["load"] as? [[String: Any]])
+                #expect(load.map { $0["kind"] as? String } == ["reads", "writes"])
+                for kind in load {
+                    let requests = try #require(kind["requests"] as? Int)
+                    #expect(requests > 0)
+                    let times = ["p50", "p95", "p99", "max"].compactMap {
+                        kind[$0 + "Microseconds"] as? Int
+                    }
+                    #expect(times.count == 4 && times == times.sorted() && times[0] > 0)
+                }
+                // What it counts is what the server had, with the look before.
+                let all = load.reduce(0) { $0 + ($1["requests"] as? Int ?? 0) }
+                let asked = try await eventually("the lines of the log") {
+                    let count = server.requests.count { $0.path == "/tables/Note" }
+                    return count < all + 2 ? nil : count
+                }
+                #expect(asked == all + 2)
+                #expect(try await server.wire.send("GET", "/tables/Note").ids == ["kept"])
+                let shown = try await workspace.run(.tideline, words)
+                #expect(shown.code == 0 && shown.output.contains("p99Microseconds"))
+            }
+        }
+
+        /// A server that takes nothing is told, and so is one that is not there.
+        @Test func refusalsAreTold() async throws {
+            try await withWorkspace { workspace in
+                let configuration = ServerProcess.configuration.replacing(
+                    "\"limits\": {",
+                    with: "\"limits\": { \"callerWrites\": 1,"
+                )
+                let server = try await ServerProcess.start(
+                    in: workspace,
+                    configuration: configuration
+                )
+                let url = server.url.absoluteString
+                let none = try await workspace.run(.tideline, ["bench", url, "--table", "none"])
+                #expect(none.code == 1 && none.error.contains("status 404"), "\(none.error)")
+                let busy = try await workspace.run(
+                    .tideline,
+                    [
+                        "bench", url, "--table", "Note", "--seconds", "1", "--writes", "100",
+                        "--json",
+                    ]
+                )
+                #expect(busy.code == 1)
+                let report = Self.object(busy)
+                #expect((report["refused"] as? Int ?? 0) > 0)
+                #expect((report["reason"] as? String)?.hasPrefix("status 429: ") == true)
+                for words in [
+                    ["bench"], ["bench", url], ["bench", "todo.example", "--table", "Note"],
+                    ["bench", url, "--table", "Note", "--seconds", "0"],
+                    ["bench", url, "--table", "Note", "--writes", "101"],
+                ] {
+                    #expect(try await workspace.run(.tideline, words).code == 2, "\(words)")
+                }
+            }
+        }
+
+        @Test func scriptsReadTheOthers() async throws {
+            try await withWorkspace { workspace in
+                _ = try workspace.file("jwt.key", String(repeating: "0123456789abcdef", count: 2))
+                let file = try workspace.file(
+                    "a.json",
+                    #"{"authentication":{"secretFile":"jwt.key"},"tables":{"T":{"columns":{}}}}"#
+                )
+                let place = ["--config", file, "--database", "sqlite:" + workspace.path("a.db")]
+                let server = try await ServerProcess.start(
+                    place,
+                    listen: "127.0.0.1:0",
+                    in: workspace
+                )
+                #expect(try await server.stop() == .exit(0))
+                let token = try await workspace.run(
+                    .tideline,
+                    ["token", "--config", file, "--subject", "anna", "--json"]
+                )
+                #expect((Self.object(token)["token"] as? String)?.split(separator: ".").count == 3)
+                #expect(!token.output.contains("0123456789abcdef"))
+                let migrated = try await workspace.run(
+                    .tideline,
+                    ["migrate", "--apply", "--json"] + place
+                )
+                #expect(Self.object(migrated)["isEmpty"] is Bool, "\(migrated.error)")
+                let restored = try await workspace.run(.tideline, ["restored", "--json"] + place)
+                #expect(Self.object(restored)["epoch"] is String, "\(restored.error)")
+                let certificate = try await workspace.run(
+                    .tideline,
+                    [
+                        "certificate", "--host", "127.0.0.1", "--directory", workspace.path("c"),
+                        "--json",
+                    ]
+                )
+                #expect(Self.object(certificate)["keyFile"] is String)
+                let copied = try await workspace.run(
+                    .tideline,
+                    [
+                        "copy", "--from", "sqlite:" + workspace.path("a.db"), "--to",
+                        "sqlite:" + workspace.path("b.db"), "--json",
+                    ]
+                )
+                #expect(Self.object(copied)["copied"] is [[String: Any]], "\(copied.error)")
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+// ProxyTests: where a request comes from, by those who are trusted to say so and by those who are not.
+
+import Testing
+import TidelineCore
+import TidelineServer
+import TidelineServerCore
+
+@Suite struct ProxyTests {
+    private static func proxies(
+        _ networks: [String] = ["127.0.0.1", "10.0.0.0/8", "2001:db8::/32"],
+        _ header: TrustedProxies.Header = .xForwardedFor
+    ) throws -> TrustedProxies {
+        TrustedProxies(try networks.map { try #require(IPNetwork($0)) }, header: header)
+    }
+
+    /// The peer, what it sends (`|` begins another field), and the caller.
+    private static let forwardedFor: [(String, String?, String)] = [
+        // Nobody trusted said anything.
+        ("192.0.2.1", nil, "192.0.2.1"), ("127.0.0.1", nil, "127.0.0.1"),
+        ("127.0.0.1", "", "127.0.0.1"), ("127.0.0.1", " , ", "127.0.0.1"),
+        // Who is not trusted may say what he likes.
+        ("192.0.2.1", "127.0.0.1", "192.0.2.1"), ("192.0.2.1", "nonsense", "192.0.2.1"),
+        ("11.0.0.1", "127.0.0.1", "11.0.0.1"), ("::1", "192.0.2.9", "::1"),
+        // A proxy, and proxies behind each other.
+        ("127.0.0.1", "192.0.2.1", "192.0.2.1"), ("10.200.0.1", "192.0.2.1", "192.0.2.1"),
+        ("127.0.0.1", "192.0.2.1, 10.0.0.5", "192.0.2.1"),
+        ("127.0.0.1", "192.0.2.1|10.0.0.5", "192.0.2.1"),
+        ("127.0.0.1", "10.0.0.7, 10.0.0.5", "10.0.0.7"),
+        ("2001:db8:1::1", "2001:DB9:0:0:0:0:0:1", "2001:db9::1"),
+        ("::ffff:127.0.0.1", "::ffff:192.0.2.1", "192.0.2.1"),
+        // What the caller itself wrote stands before what the proxy added.
+        ("127.0.0.1", "127.0.0.1, 192.0.2.1", "192.0.2.1"),
+        ("127.0.0.1", "10.0.0.1, 127.0.0.1, 192.0.2.1, 10.0.0.2", "192.0.2.1"),
+        ("127.0.0.1", "nonsense, 192.0.2.1", "192.0.2.1"),
+        ("127.0.0.1", "127.0.0.1|192.0.2.1", "192.0.2.1"),
+        // Ports and brackets.
+        ("127.0.0.1", "192.0.2.1:4711", "192.0.2.1"), ("127.0.0.1", "[2001:db9::1]", "2001:db9::1"),
+        ("127.0.0.1", "[2001:db9::1]:443", "2001:db9::1"),
+        ("127.0.0.1", "2001:db9::1", "2001:db9::1"),
+        ("127.0.0.1", "\t192.0.2.1 ", "192.0.2.1"),
+        // What is no address makes nobody a caller of this machine.
+        ("127.0.0.1", "unknown", "unknown"), ("127.0.0.1", "unix:", "unknown"),
+        ("127.0.0.1", "192.0.2.1, _hidden", "unknown"), ("127.0.0.1", "localhost", "unknown"),
+        ("127.0.0.1", "127.1", "unknown"), ("127.0.0.1", "0x7f.0.0.1", "unknown"),
+        ("127.0.0.1", "127.0.0.01", "unknown"), ("127.0.0.1", "2130706433", "unknown"),
+        ("127.0.0.1", "127.0.0.1:", "unknown"), ("127.0.0.1", "127.0.0.1:+1", "unknown"),
+        ("127.0.0.1", "127.0.0.1:70000", "unknown"), ("127.0.0.1", "[127.0.0.1]", "unknown"),
+        ("127.0.0.1", "[::1", "unknown"), ("127.0.0.1", "[::1]x", "unknown"),
+        ("127.0.0.1", "::1%eth0", "unknown"), ("127.0.0.1", "127.0.0.1 192.0.2.1", "unknown"),
+        ("127.0.0.1", "127.0.0.1;192.0.2.1", "unknown"), ("127.0.0.1", "\u{0}127.0.0.1", "unknown"),
+        ("127.0.0.1", "127.0.0.1\u{0}", "unknown"), ("127.0.0.1", "１27.0.0.1", "unknown"),
+        // Nobody knows who the peer is: that is no trusted one.
+        ("", "127.0.0.1", "unknown"),
+    ]
+
+    @Test(arguments: forwardedFor)
+    func theLastWhoIsNoProxyIsTheCaller(
+        _ peer: String,
+        _ sent: String?,
+        _ caller: String
+    ) throws {
+        var fields: HTTPFields = ["Forwarded": "for=127.0.0.1", "X-Real-IP": "127.0.0.1"]
+        for line in sent?.split(separator: "|", omittingEmptySubsequences: false) ?? [] {
+            fields.append("x-forwarded-FOR", String(line))
+        }
+        #expect(try Self.proxies().caller(peer: peer, headers: fields) == caller)
+        // Nobody is trusted unless he is named.
+        #expect(TrustedProxies.none.caller(peer: peer, headers: fields) == peer)
+    }
+
+    @Test(arguments: [
+        ("for=192.0.2.1", "192.0.2.1"), ("For=192.0.2.1;proto=https;by=10.0.0.1", "192.0.2.1"),
+        ("proto=https;for=\"192.0.2.1:80\"", "192.0.2.1"),
+        ("for=\"[2001:db9::1]:4711\"", "2001:db9::1"), ("for=\"192.0.2.\\1\"", "192.0.2.1"),
+        ("for=192.0.2.1, for=10.0.0.2", "192.0.2.1"), ("for=127.0.0.1,for=192.0.2.1", "192.0.2.1"),
+        ("for=127.0.0.1|for=192.0.2.1", "192.0.2.1"), (",, for=192.0.2.1 ,", "192.0.2.1"),
+        ("for=\"a, for=127.0.0.1\"|for=192.0.2.1", "192.0.2.1"),
+        // A field that is broken off by a quote is a field of its own.
+        ("for=\"127.0.0.1|for=192.0.2.1", "192.0.2.1"),
+        ("for=unknown", "unknown"), ("for=_secret", "unknown"), ("proto=https", "unknown"),
+        ("for=\"127.0.0.1", "unknown"), ("for=127.0.0.1;for=127.0.0.1", "unknown"),
+        ("for =127.0.0.1", "unknown"), ("for= 127.0.0.1", "unknown"), ("127.0.0.1", "unknown"),
+        ("for=127.0.0.1 for=192.0.2.1", "unknown"), ("for=\"127.0.0.1\\", "unknown"),
+        ("for=\"x, for=192.0.2.1", "unknown"), ("", "127.0.0.1"),
+    ])
+    func theFieldOfTheStandardIsRead(_ sent: String, _ caller: String) throws {
+        var fields: HTTPFields = ["X-Forwarded-For": "198.51.100.1"]
+        for line in sent.split(separator: "|", omittingEmptySubsequences: false) {
+            fields.append("Forwarded", String(line))
+        }
+        let proxies = try Self.proxies(["127.0.0.1", "10.0.0.0/8"], .forwarded)
+        #expect(proxies.caller(peer: "127.0.0.1", headers: fields) == caller)
+        #expect(proxies.caller(peer: "192.0.2.8", headers: fields) == "192.0.2.8")
+    }
+
+    @Test(arguments: [
+        ("0.0.0.0/0", "203.0.113.9", true), ("0.0.0.0/0", "::1", false), ("::/0", "::1", true),
+        ("::/0", "10.0.0.1", false), ("10.0.0.0/9", "10.127.0.1", true),
+        ("10.0.0.0/9", "10.128.0.1", false), ("192.0.2.1", "192.0.2.1", true),
+        ("192.0.2.1/32", "192.0.2.2", false), ("2001:db8::/33", "2001:db8:8000::1", false),
+        ("::ffff:10.0.0.1", "10.0.0.1", true),
+    ])
+    func networks(_ network: String, _ address: String, _ holds: Bool) throws {
+        let read = try #require(IPNetwork(network))
+        #expect(read.contains(try #require(IPAddress(address))) == holds)
+    }
+
+    @Test(arguments: [
+        "", "10.0.0.0/33", "10.0.0.1/8", "10.0.0.0/", "10.0.0.0/+8", "10.0.0.0/08", "/8",
+        "10.0.0/8", "localhost", "::/129", "::ffff:10.0.0.0/104", "10.0.0.0/8/8", "*",
+    ])
+    func noNetwork(_ text: String) { #expect(IPNetwork(text) == nil) }
+
+    @Test func faultsOfTheConfigurationAreNamed() throws {
+        let json = #"{"proxies":{"trusted":["10.0.0.1/8"],"header":"X-Real-IP"}}"#
+        let error = #expect(throws: ConfigurationError.self) {
+            try ServerConfiguration(json: Array(json.utf8))
+        }
+        #expect(error?.description.contains("proxies.trusted[0]: an IP address such as") == true)
+        #expect(error?.description.contains("proxies.header: one of 'X-Forwarded-For'") == true)
+    }
+
+    /// What is for this machine only is for who asks, not for the proxy that stands on it.
+    @Test(arguments: [
+        ("127.0.0.1", 200), ("::1", 200), ("", 200), ("192.0.2.1", 403), ("unknown", 403),
+    ])
+    func metricsAreForThisMachine(_ address: String, _ status: Int) async throws {
+        let door = try await Door()
+        var request = ServerRequest(method: "GET", path: "/metrics")
+        request.address = address
+        #expect(await door.handler.handle(request).status == status)
+    }
+}

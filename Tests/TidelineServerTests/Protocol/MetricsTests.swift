@@ -1,0 +1,115 @@
+// MetricsTests: what the database, the tokens and the build tell, and that each metric has its help.
+
+import Testing
+import TidelineCore
+import TidelineServerCore
+import TidelineTestKit
+
+@Suite struct MetricsTests {
+    @Test func aHistogramCountsUpToItsBounds() {
+        let histogram = Histogram(bounds: [1, 10])
+        for value in [0, 1, 2, 10, 11, 500] { histogram.add(value) }
+        #expect(histogram.reading.counts == [2, 2, 2])
+        #expect(histogram.reading.sum == 524)
+        histogram.add(from: 5_000, to: 9_999)
+        histogram.add(from: 9_000, to: 5_000)
+        #expect(histogram.reading.sum == 528)
+        #expect((histogram.reading + histogram.reading).counts == [6, 6, 4])
+    }
+
+    private static let backends = PostgresCluster.reasonToSkip == nil ? [false, true] : [false]
+
+    /// The value of a series, as it is written.
+    private func value(_ series: String, of door: Door) async -> String? {
+        let lines = await door.send("GET", "/metrics").text.split(separator: "\n")
+        return lines.first { $0.hasPrefix(series + " ") }.map {
+            String($0.dropFirst(series.count + 1))
+        }
+    }
+
+    @Test(arguments: backends)
+    func theDatabaseTellsOfItsWork(_ onPostgres: Bool) async throws {
+        try await withTemporaryDirectory { directory in
+            let path = onPostgres ? nil : directory + "/todo.db"
+            let door = try await Door(path: path, onPostgres: onPostgres)
+            for id in 0..<3 {
+                let answer = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+                #expect(answer.status == 201)
+            }
+            #expect(await value("tideline_commit_seconds_count", of: door) == "3")
+            #expect(await value("tideline_commit_writes_sum", of: door) == "3")
+            #expect(await value(#"tideline_commit_writes_bucket{le="1"}"#, of: door) == "3")
+            #expect(await value("tideline_commits_failed_total", of: door) == "0")
+            let waits = try #require(await value("tideline_read_wait_seconds_count", of: door))
+            #expect(await door.send("GET", "/tables/TodoItem?$count=true").status == 200)
+            #expect(await value("tideline_read_wait_seconds_count", of: door) != waits)
+            #expect(await value("tideline_reads_waiting", of: door) == "0")
+            for name in [
+                "ba5e9d0c-7a0c-4f0b-9d0e-0c4f1d2a3b4c", "7b1c7e1e-1c5e-4a55-8c8c-2d1b2f3a4c5d",
+            ] {
+                let fields: HTTPFields = [
+                    "Repeatability-Request-ID": name,
+                    "Repeatability-First-Sent": HTTPDate.text(microseconds: TestClock().now()),
+                ]
+                let named = await door.send("POST", "/tables/TodoItem", "{}", headers: fields)
+                #expect(named.status == 201, "\(named.text)")
+            }
+            try await door.purge()
+            #expect(await value("tideline_ledger_bytes", of: door) != "0")
+            if path != nil { await door.store.stop() }
+        }
+    }
+
+    @Test func whatGoesIsCounted() async throws {
+        var table = Door.todo
+        table.tombstoneDays = 1
+        let clock = TestClock()
+        let door = try await Door([table], clock: clock)
+        #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+        #expect(await door.send("DELETE", "/tables/TodoItem/a").status == 204)
+        try await door.purge()
+        #expect(await value(#"tideline_purged_total{kind="tombstones"}"#, of: door) == "0")
+        clock.move(by: 2 * 86_400_000_000)
+        try await door.purge()
+        #expect(await value(#"tideline_purged_total{kind="tombstones"}"#, of: door) == "1")
+    }
+
+    @Test func refusedTokensAreCounted() async throws {
+        let door = try await Door(authenticator: try Tokens.authenticator())
+        for (token, count) in [("nonsense", "1"), ("", "2")] {
+            let fields: HTTPFields = ["Authorization": "Bearer " + token]
+            #expect(await door.send("GET", "/tables/TodoItem", headers: fields).status == 401)
+            #expect(await value("tideline_tokens_refused_total", of: door) == count)
+        }
+        // Who has none is asked for one, which is no refused token.
+        #expect(await door.send("GET", "/tables/TodoItem").status == 401)
+        #expect(await value("tideline_tokens_refused_total", of: door) == "2")
+    }
+
+    @Test func eachMetricHasItsHelp() async throws {
+        let door = try await Door()
+        _ = await door.send("GET", "/tables/TodoItem")
+        let text = await door.send("GET", "/metrics").text
+        let version = #"tideline_build_info{version="\#(ServerVersion.text)"} 1"#
+        #expect(text.contains("\n" + version + "\n"))
+        var helped: Set<Substring> = []
+        var typed: [Substring: Substring] = [:]
+        for line in text.split(separator: "\n") {
+            let words = line.split(separator: " ")
+            if line.hasPrefix("# HELP ") {
+                #expect(helped.insert(words[2]).inserted && words.count > 4, "\(line)")
+            } else if line.hasPrefix("# TYPE ") {
+                typed[words[2]] = words[3]
+            } else {
+                var name = line.prefix { $0 != " " && $0 != "{" }
+                for suffix in ["_bucket", "_sum", "_count"] where name.hasSuffix(suffix) {
+                    let base = name.dropLast(suffix.count)
+                    if typed[base] == "histogram" { name = base }
+                }
+                #expect(helped.contains(name) && typed[name] != nil, "\(line)")
+                #expect(typed[name] != "counter" || name.hasSuffix("_total"), "\(line)")
+            }
+        }
+        #expect(helped.count > 25)
+    }
+}
