@@ -36,17 +36,22 @@ final class PostgresWriter: Sendable {
     private let purgeInterval: Duration
     private let log: ServerLog
     private let stamps: ReportedStamps
-    private let times = WriteTimes()
+    private let timeline: TimelineWatch
+    private let times: WriteTimes
 
     init(
         _ address: PostgresAddress,
         limits: ServerLimits,
         now: (@Sendable () -> Int64)?,
         purgeInterval: Duration,
+        times: WriteTimes,
         stamps: ReportedStamps,
+        timeline: TimelineWatch,
         log: ServerLog
     ) {
         self.address = address
+        self.times = times
+        self.timeline = timeline
         self.limits = limits
         self.now = now
         self.purgeInterval = purgeInterval
@@ -152,7 +157,7 @@ final class PostgresWriter: Sendable {
     // MARK: - The thread
 
     private func serve() {
-        var link = PostgresLink(address, log: log)
+        var link = PostgresLink(address, log: log) { [timeline] in try timeline.greet($0) }
         var schedule = PurgeSchedule()
         while true {
             _ = wake.wait(timeout: DispatchTime(uptimeNanoseconds: schedule.due))
