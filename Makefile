@@ -23,23 +23,24 @@ RESULTS := .build/tests
 # Sockets have deadlines, worlds and processes compete for the cores: each gets a run of its own.
 report = --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS)-$(1).xml; exit $$s
 
-.PHONY: help run test check worlds demo page proxies deb deb-test dist dist-test litestream bench docs format clean
+.PHONY: help run test check worlds demo page proxies deb deb-test dist dist-test litestream bench failover docs format clean
 
 help:
-	@echo 'make run      build the server and start it on tideline.db (ARGS=... is passed on)'
-	@echo 'make test     build and run all tests'
-	@echo 'make check    format, imports, warnings as errors, rules, documentation, dashboard, sanitizers'
-	@echo 'make worlds   10,000 seeded worlds (SEEDS=...), in release mode'
-	@echo 'make demo     two devices and a server, told on the terminal; on a page: ARGS=--page'
-	@echo 'make page     the dashboard in a browser: a person at work beside a device'
-	@echo 'make proxies  the files for nginx and Caddy, tried with the real ones'
-	@echo 'make deb      a Debian package of server and tool, in .build/packages; deb-test tries it'
-	@echo 'make dist     a tarball of them that brings its Swift along; dist-test tries it'
+	@echo 'make run         build the server and start it on tideline.db (ARGS=... is passed on)'
+	@echo 'make test        build and run all tests'
+	@echo 'make check       format, imports, warnings as errors, rules, documentation, dashboard, sanitizers'
+	@echo 'make worlds      10,000 seeded worlds (SEEDS=...), in release mode'
+	@echo 'make demo        two devices and a server, told on the terminal; on a page: ARGS=--page'
+	@echo 'make page        the dashboard in a browser: a person at work beside a device'
+	@echo 'make proxies     the files for nginx and Caddy, tried with the real ones'
+	@echo 'make deb         a Debian package of server and tool, in .build/packages; deb-test tries it'
+	@echo 'make dist        a tarball of them that brings its Swift along; dist-test tries it'
 	@echo 'make litestream  Litestream beside a server that is written to'
-	@echo 'make bench    benchmarks of server and client, in release mode'
-	@echo 'make docs     the documentation of the client as a site, in .build/docs'
-	@echo 'make format   format all sources in place'
-	@echo 'make clean    remove what was built; databases stay'
+	@echo 'make failover    kills the primary of PostgreSQL under load, with Patroni and etcd'
+	@echo 'make bench       benchmarks of server and client, in release mode'
+	@echo 'make docs        the documentation of the client as a site, in .build/docs'
+	@echo 'make format      format all sources in place'
+	@echo 'make clean       remove what was built; databases stay'
 
 run:
 	@scripts/bootstrap $(if $(filter postgres,$(DATABASE)),run-postgres,run)
@@ -108,6 +109,11 @@ litestream:
 bench:
 	@scripts/bootstrap bench
 	@scripts/bench $(ARGS)
+
+failover:
+	@scripts/bootstrap failover
+	swift build -c release --product tideline
+	python3 Tests/Failover/failover.py .build/release/tideline $(ARGS)
 
 docs:
 	@scripts/bootstrap check

@@ -12,7 +12,9 @@ enum Bench {
                bench pages URL KIND         the same of a peer: pocketbase or kinto
                bench links URL QUERY        next links to the begin, middle and end of a list
                bench delta URL              link to the changes after now, and bytes of its answer
-               bench live URL COUNT COMMITS so many listeners, and how soon they hear of commits
+               bench live URL COUNT COMMITS [URL]
+                                            so many listeners, and how soon they hear of commits,
+                                            at another server of the same database
                bench local DIR SECONDS      changes and reads of a store file
                bench push URL DIR COUNT MS  so many inserts over a link with so long a round trip
                bench queue URL DIR COUNT    the memory for so many inserts that are sent
@@ -54,8 +56,9 @@ enum Bench {
                 let table = CannedTable(rows: Int(words[2]) ?? 0, ids)
                 let device = try await Device.open(in: words[1], transport: table)
                 try await Pulls(directory: words[1], name: "store, \(ids) ids").measure(device)
-            case ("live", 4):
-                let listeners = try Listeners(words[1])
+            case ("live", 4), ("live", 5):
+                let other = words.count > 4 ? words[4] : words[1]
+                let listeners = try Listeners(words[1], writesTo: other)
                 try listeners.open(Int(words[2]) ?? 0)
                 // Whoever measures the server's memory may do so now.
                 print("open")

@@ -12,12 +12,16 @@ final class Listeners {
     private var sockets: [Int32] = []
     private let writer: Int32
 
-    init(_ url: String) throws {
+    init(_ url: String, writesTo other: String) throws {
+        port = try Self.port(of: url)
+        writer = try Self.connect(Self.port(of: other))
+    }
+
+    private static func port(of url: String) throws -> UInt16 {
         guard let port = URL(string: url)?.port.flatMap(UInt16.init(exactly:)) else {
             throw BenchError("a URL with a port is expected, not \(url)")
         }
-        self.port = port
-        writer = try Self.connect(port)
+        return port
     }
 
     /// Opens so many streams, and reads their openings.

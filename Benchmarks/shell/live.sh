@@ -3,11 +3,11 @@
 # Reads `bench`, `url`, `directory` and `idle`, the memory of the server without listeners.
 
 # So many listeners: the memory that they cost while nothing happens, then how soon after a write was
-# sent each has its event.
+# sent, to another server where a second word names one, each has its event.
 measure_live() {
     local listeners=$1 line
     mkfifo "$directory/go"
-    coproc LIVE { "$bench" live "$url" "$listeners" 50 <"$directory/go"; }
+    coproc LIVE { "$bench" live "$url" "$listeners" 50 ${2:+"$2"} <"$directory/go"; }
     exec 4>"$directory/go"
     read -r line <&"${LIVE[0]}"
     [[ $line == open ]] || fail "the listeners failed: $line"

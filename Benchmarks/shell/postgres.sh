@@ -1,5 +1,6 @@
 # postgres: the workloads of wrk and a full pull on PostgreSQL, with one server process and with two on
-# one database, beside pgbench's commits of single rows in the same run. Sourced by scripts/bench.
+# one database, beside pgbench's commits of single rows and the same reads on SQLite in the same run.
+# Sourced by scripts/bench.
 #
 # PostgreSQL flushes each commit, as it does by default. Two servers share the connections of wrk: each
 # has half of them, from a wrk of its own.
@@ -61,33 +62,41 @@ end_servers() {
     servers=("${servers[@]:${#postgres_servers[@]}}")
 }
 
+# The clock ticks of the servers without PostgreSQL.
+own_ticks() {
+    local servers=("${servers[@]:0:${#postgres_servers[@]}}")
+    server_ticks
+}
+
 # One run on all servers together: a line of figures as `measure` has it; rates are summed, the worst
 # of the latencies counts. Figures, script, path.
 measure_servers() {
-    local figures=$1 script=$2 path=$3 number loaders=() before_server before_busy after_server after_busy
-    local count=${#postgres_servers[@]} share
+    local figures=$1 script=$2 path=$3 number loaders=() before_server after_server
+    local count=${#postgres_servers[@]} share before_own after_own
     share=$(((connections + count - 1) / count))
     before_server=$(server_ticks)
-    before_busy=$(busy_ticks)
+    before_own=$(own_ticks)
     for ((number = 0; number < count; number++)); do
-        wrk -t1 "-c$share" "-d${seconds}s" --timeout 30s -s "$WRK_SCRIPTS/$script" \
+        SHARE=$number wrk -t1 "-c$share" "-d${seconds}s" --timeout 30s -s "$WRK_SCRIPTS/$script" \
             "${postgres_servers[number]}$path" >"$directory/wrk-$number" &
         loaders+=($!)
     done
     wait "${loaders[@]}" || true
-    after_busy=$(busy_ticks)
     after_server=$(server_ticks)
+    after_own=$(own_ticks)
     for ((number = 0; number < count; number++)); do
         grep -q '^RESULT [1-9]' "$directory/wrk-$number" || fail "no answers: $(cat "$directory/wrk-$number")"
     done
     cat "$directory"/wrk-? | awk -v server=$((after_server - before_server)) \
-        -v busy=$((after_busy - before_busy)) -v ticks="$ticks" -v pss="$(server_memory)" '
+        -v own=$((after_own - before_own)) -v ticks="$ticks" -v pss="$(server_memory)" '
         /^RESULT/ {
             all += $2; rate += ($2 - $6) / ($3 / 1e6); bad += $6 + $7
             if ($4 > p50) p50 = $4
             if ($5 > p99) p99 = $5
         }
-        END { print rate, p50 / 1e3, p99 / 1e3, bad, server / ticks * 1e6 / all, pss, 0 }' >>"$figures"
+        END {
+            print rate, p50 / 1e3, p99 / 1e3, bad, own / ticks * 1e6 / all, server / ticks * 1e6 / all, pss
+        }' >>"$figures"
     rm -f "$directory"/wrk-?
 }
 
@@ -99,20 +108,38 @@ load_servers() {
         ${4:+"$4"}
         measure_servers "$directory/figures" "$2" "$3"
     done
-    for column in 1 2 3 4 5 6; do figures+=("$(figure "$directory/figures" "$column")"); done
-    printf '%-34s %9.0f %8.2f %8.2f %8.0f %9.1f %8.1f\n' "$title" "${figures[@]}"
+    for column in 1 2 3 4 5 6 7; do figures+=("$(figure "$directory/figures" "$column")"); done
+    printf '%-34s %9.0f %8.2f %8.2f %8.0f %9.1f %9.1f %8.1f\n' "$title" "${figures[@]}"
+    rate=${figures[0]} cost=${figures[5]}
 }
 
-# pgbench's single rows into a table with the same columns and index, and into the table itself, whose
-# triggers stamp them.
+# A figure as a multiple of another one: title, figure, of what, other figure.
+ratio_line() {
+    awk -v title="$1" -v figure="$2" -v what="$3" -v other="$4" \
+        'BEGIN { if (other > 0) printf "%-34s %9.2f times %s\n", title, figure / other, what }'
+}
+
+# What the reads cost on SQLite: leaves it in `sqlite_list` and `sqlite_page`.
+measure_sqlite_reads() {
+    start_server beside
+    stop_server
+    fill_tideline "$directory/beside.db" TodoItem "$rows"
+    start_server beside
+    header
+    load "SQLite: W2 list 50 of $rows" get.lua \
+        "$url/tables/TodoItem?\$filter=(complete%20eq%20false)&\$top=50"
+    sqlite_list=$(figure "$directory/figures" 5)
+    load 'SQLite: W2b pull page of 50' get.lua "$(pull_page "$("$bench" middle "$url")")"
+    sqlite_page=$(figure "$directory/figures" 5)
+    stop_server
+    rm -f "$directory"/beside.db*
+}
+
+# pgbench's single rows into tables: `raw` with the same columns and indexes, and the table itself, whose
+# triggers stamp them. Leaves the last rate in `raw_rate`.
 measure_pgbench() {
-    local table rate run
-    psql -q "$(postgres_address)" <<'SQL'
-CREATE TABLE raw (LIKE "TodoItem" INCLUDING DEFAULTS);
-ALTER TABLE raw ADD PRIMARY KEY ("id");
-CREATE INDEX ON raw ("updatedAt", "id");
-SQL
-    for table in raw TodoItem; do
+    local table run
+    for table; do
         printf 'INSERT INTO "%s" ("id", "text", "complete") VALUES (%s, %s, TRUE);\n' "$table" \
             'gen_random_uuid()::text' "'item 00000000 abcdefghijklmnopqrstuvwxyz'" >"$directory/pgbench.sql"
         : >"$directory/figures"
@@ -121,47 +148,62 @@ SQL
                 -U postgres -f "$directory/pgbench.sql" bench 2>/dev/null |
                 sed -n 's/^tps = \([0-9.]*\).*/\1/p' >>"$directory/figures"
         done
-        rate=$(figure "$directory/figures" 1)
-        printf '%-34s %9.0f\n' "pgbench, one row a commit, $table" "$rate"
+        raw_rate=$(figure "$directory/figures" 1)
+        printf '%-34s %9.0f\n' "pgbench, one row a commit, $table" "$raw_rate"
     done
 }
 
 measure_postgres() {
-    local postgres count table link middle
+    local postgres count table link middle rate cost raw_rate sqlite_list sqlite_page idle
     if ! command -v psql >/dev/null || ! find_postgres; then
         printf '\npostgres is left out: PostgreSQL is not installed; type: apt-get install postgresql\n'
         return
     fi
     table=/tables/TodoItem
+    measure_sqlite_reads
     begin_postgres
     begin_servers 1
-    psql -q "$(postgres_address)" -c "INSERT INTO \"TodoItem\" (\"id\", \"text\", \"complete\")
-        SELECT gen_random_uuid()::text, 'item ' || n, n % 2 = 0 FROM generate_series(1, $rows) AS n"
-    psql -q "$(postgres_address)" -c 'VACUUM ANALYZE'
+    psql -q "$(postgres_address)" <<SQL
+INSERT INTO "TodoItem" ("id", "text", "complete")
+SELECT gen_random_uuid()::text, 'item ' || lpad(n::text, 8, '0') || ' abcdefghijklmnopqrstuvwxyz', n % 2 = 0
+FROM generate_series(1, $rows) AS n;
+CREATE TABLE raw (LIKE "TodoItem" INCLUDING DEFAULTS);
+ALTER TABLE raw ADD PRIMARY KEY ("id");
+CREATE INDEX ON raw ("updatedAt", "id");
+VACUUM ANALYZE;
+SQL
     end_servers
     for count in 1 2; do
         begin_servers "$count"
-        printf '\nPostgreSQL %s, %s server%s; CPU and memory with PostgreSQL\n' \
+        printf '\nPostgreSQL %s, %s server%s; load %s; all and memory with PostgreSQL\n' \
             "$(psql -Atc 'SHOW server_version' "$(postgres_address)" | cut -d' ' -f1)" \
-            "$count" "$([[ $count == 1 ]] || printf s)"
-        printf '%-34s %9s %8s %8s %8s %9s %8s\n' '' requests/s 'p50 ms' 'p99 ms' non-2xx 'CPU us' 'PSS MB'
+            "$count" "$([[ $count == 1 ]] || printf s)" "$(cut -d' ' -f1-3 /proc/loadavg)"
+        printf '%-34s %9s %8s %8s %8s %9s %9s %8s\n' '' requests/s 'p50 ms' 'p99 ms' non-2xx \
+            'CPU us' 'all us' 'PSS MB'
         middle=$(pull_page "$("$bench" middle "$url")")
         load_servers "W2 list 50 of $rows, filtered" get.lua \
             "$table?\$filter=(complete%20eq%20false)&\$top=50"
+        ratio_line 'W2, processor time' "$cost" "that on SQLite" "$sqlite_list"
         load_servers 'W2b pull page of 50, mid-table' get.lua "${middle#"$url"}"
+        ratio_line 'W2b, processor time' "$cost" "that on SQLite" "$sqlite_page"
         IFS=$'\t' read -r link _ < <("$bench" delta "$url")
         PAGE=50 load_servers 'delta with nothing new' get.lua "$table?$link"
         client pages "$url"
+        measure_pgbench raw
         load_servers 'W1 create' create.lua "$table"
+        ratio_line 'W1' "$rate" "pgbench's single rows" "$raw_rate"
+        NAMED=1 load_servers 'W1 with Repeatability-Request-ID' create.lua "$table"
         connections=$count load_servers 'batch of 1000 creates' batch.lua "/\$batch"
         if [[ $count == 1 ]]; then
             # Two would take the same rows.
             fill_pool() { "$bench" tags "$url" "$((rows < 10000 ? rows : 10000))" >"$directory/pool"; }
             POOL=$directory/pool load_servers 'W4 update with If-Match' update.lua '' fill_pool
         fi
+        idle=$(server_memory)
+        measure_live 1000 "${postgres_servers[1]-}"
         end_servers
     done
-    measure_pgbench
+    measure_pgbench raw TodoItem
     stop_server
     rm -rf "$directory/pg"
 }

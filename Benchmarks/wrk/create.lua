@@ -14,8 +14,9 @@ local body = '{"text":"item %08d %s","complete":%s}'
 if os.getenv('WRAP') then body = '{"data":' .. body .. '}' end
 local named = os.getenv('NAMED')
 local first_sent = os.date('!%a, %d %b %Y %H:%M:%S GMT')
--- Names must differ from those of other runs.
+-- Names must differ from those of other runs, and of another wrk that runs beside.
 local run = os.time()
+local share = tonumber(os.getenv('SHARE') or 0)
 local letters = 'abcdefghijklmnopqrstuvwxyz'
 -- wrk calls `request` once before it begins, to look at the text.
 local asked, answered = -1, 0
@@ -27,7 +28,7 @@ function request()
   local complete = asked % 2 == 0 and 'true' or 'false'
   if named then
     wrk.headers['Repeatability-First-Sent'] = first_sent
-    wrk.headers['Repeatability-Request-ID'] = string.format('%08x-0000-4000-8000-%012x', run, asked + 1)
+    wrk.headers['Repeatability-Request-ID'] = string.format('%08x-%04x-4000-8000-%012x', run, share, asked + 1)
   end
   return wrk.format(nil, nil, nil, string.format(body, asked, letters, complete))
 end

@@ -18,6 +18,9 @@ package final class PostgresConnection {
             ("connect_timeout", "\(connectSeconds)"),
             ("target_session_attrs", "read-write"),
             ("tcp_user_timeout", "10000"),
+            // A machine that is gone ends a wait for its answer, too.
+            ("keepalives_idle", "10"),
+            ("keepalives_interval", "5"),
             ("dbname", address.url),
             ("fallback_application_name", "tideline"),
             ("client_encoding", "UTF8"),

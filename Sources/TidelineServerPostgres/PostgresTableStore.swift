@@ -17,6 +17,7 @@ package final class PostgresTableStore: TableStore {
         /// Microseconds since 1970; nil for the time of the database, which all servers have.
         package var now: (@Sendable () -> Int64)?
         package var log = ServerLog.silent
+        package var times = WriteTimes()
         package var metrics = StoreMetrics()
 
         package init() {}
@@ -67,16 +68,19 @@ package final class PostgresTableStore: TableStore {
             log: options.log,
             metrics: options.metrics
         )
+        let timeline = TimelineWatch(stamps, log: options.log)
         writer = PostgresWriter(
             address,
             limits: options.limits,
             now: options.now,
             purgeInterval: options.purgeInterval,
+            times: options.times,
             stamps: stamps,
+            timeline: timeline,
             log: options.log,
             metrics: options.metrics
         )
-        watch = ClockWatch(address, stamps: stamps, log: options.log)
+        watch = ClockWatch(address, stamps: stamps, timeline: timeline, log: options.log)
     }
 
     /// The oldest version that it works with.

@@ -12,6 +12,7 @@ import TidelineServerCore
 final class ClockWatch: Sendable {
     private let address: PostgresAddress
     private let stamps: ReportedStamps
+    private let timeline: TimelineWatch
     private let log: ServerLog
     private let isStopped = Atomic(false)
 
@@ -20,9 +21,15 @@ final class ClockWatch: Sendable {
     /// How soon it looks again after it was told: what is committed next may not be announced yet.
     private static let soon: Int32 = 20
 
-    init(_ address: PostgresAddress, stamps: ReportedStamps, log: ServerLog) {
+    init(
+        _ address: PostgresAddress,
+        stamps: ReportedStamps,
+        timeline: TimelineWatch,
+        log: ServerLog
+    ) {
         self.address = address
         self.stamps = stamps
+        self.timeline = timeline
         self.log = log
         let thread = Thread { [self] in serve() }
         thread.name = "tideline-watch"
@@ -32,7 +39,7 @@ final class ClockWatch: Sendable {
     func stop() { isStopped.store(true, ordering: .relaxed) }
 
     private func serve() {
-        var link = PostgresLink(address, log: .silent)
+        var link = PostgresLink(address, log: .silent) { [timeline] in try timeline.greet($0) }
         var pause = Self.pause
         while !isStopped.load(ordering: .relaxed) {
             do {

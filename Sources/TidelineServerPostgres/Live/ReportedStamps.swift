@@ -22,6 +22,12 @@ final class ReportedStamps: Sendable {
         }
     }
 
+    /// How far what was told goes, by table.
+    var told: [String: Int64] { state.withLock { $0.stamps } }
+
+    /// Forgets what was told: it is not there any more, and the next stamps may be lower.
+    func forget() { state.withLock { $0.stamps = [:] } }
+
     /// Tells what is newer than what was told.
     ///
     /// Under the lock, so that an older stamp never comes behind a newer one.

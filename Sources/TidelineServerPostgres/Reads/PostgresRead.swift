@@ -34,10 +34,14 @@ struct PostgresRead {
         let milliseconds = end > now ? max((end - now) / 1_000_000, 1) : 1
         return [
             PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
-            // Ends with the transaction: a pooler keeps nothing of it.
+            // Ends with the transaction: a pooler keeps nothing of it. A wait for a lock that
+            // somebody else holds is told apart from a read that is too much.
             PostgresStatement(
-                "SELECT set_config('statement_timeout', $1, true)",
-                values: [.text(String(milliseconds))]
+                """
+                SELECT set_config('statement_timeout', $1, true),
+                    set_config('lock_timeout', $2, true)
+                """,
+                values: [.text(String(milliseconds)), .text(String(max(milliseconds / 2, 1)))]
             ),
         ]
     }

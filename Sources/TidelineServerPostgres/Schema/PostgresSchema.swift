@@ -114,6 +114,34 @@ enum PostgresSchema {
         WHERE "key" = 'epoch' RETURNING "value"
         """
 
+    /// The number of the history that the database is in: a standby that is promoted begins a new one.
+    static let readTimeline = """
+        SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
+        """
+
+    /// Keeps how far the tables had come when the timeline began; the first one who comes says so.
+    static let putTimeline = """
+        INSERT INTO tideline.state ("key", "value")
+        SELECT 'timeline.' || $1::text, coalesce(json_object_agg("table", "stamp")::text, '{}')
+        FROM tideline.clocks
+        ON CONFLICT ("key") DO NOTHING
+        """
+
+    static let readTimelineStamps = """
+        SELECT s."key", s."value"::bigint FROM tideline.state AS t,
+            json_each_text(t."value"::json) AS s WHERE t."key" = 'timeline.' || $1::text
+        """
+
+    /// Once for each timeline.
+    static let renewEpochOfTimeline = """
+        WITH first AS (
+            INSERT INTO tideline.state ("key", "value") VALUES ('renewed.' || $1::text, '')
+            ON CONFLICT ("key") DO NOTHING RETURNING 1
+        )
+        UPDATE tideline.state SET "value" = substr(md5(gen_random_uuid()::text), 1, 16)
+        WHERE "key" = 'epoch' AND EXISTS (SELECT FROM first)
+        """
+
     /// Writes without changing anything.
     static let touchState = """
         UPDATE tideline.state SET "value" = "value" WHERE "key" = 'format'

@@ -128,13 +128,20 @@ final class PostgresThreads: Sendable {
 struct PostgresLink {
     private let address: PostgresAddress
     private let log: ServerLog
+    /// Sees each connection first.
+    private let greet: @Sendable (PostgresConnection) throws -> Void
     private var open: PostgresConnection?
     private var failure: (error: PostgresError, until: UInt64)?
     private var pause: UInt64 = 0
 
-    init(_ address: PostgresAddress, log: ServerLog) {
+    init(
+        _ address: PostgresAddress,
+        log: ServerLog,
+        greet: @escaping @Sendable (PostgresConnection) throws -> Void = { _ in }
+    ) {
         self.address = address
         self.log = log
+        self.greet = greet
     }
 
     private static let pauseMin: UInt64 = 100_000_000
@@ -148,6 +155,7 @@ struct PostgresLink {
         }
         do {
             let made = try PostgresConnection(address)
+            try greet(made)
             if failure != nil {
                 log.write(.info, "the database answers again", ["at": address.description])
             }

@@ -135,6 +135,19 @@ struct LedgerKey: Hashable, Sendable {
         )
     }
 
+    /// Writes entries as they are.
+    static func touch(_ keys: [LedgerKey]) -> PostgresStatement {
+        PostgresStatement(
+            """
+            UPDATE tideline.ledger SET "size" = "size"
+            WHERE ("request", "caller") IN (SELECT * FROM unnest($1::text[], $2::text[]))
+            """,
+            [
+                .array(keys.map { .text($0.request) }), .array(keys.map { .text($0.caller) }),
+            ]
+        )
+    }
+
     static let readHorizon = """
         SELECT "value"::bigint FROM tideline.state WHERE "key" = 'ledgerHorizon'
         """

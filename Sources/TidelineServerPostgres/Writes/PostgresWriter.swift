@@ -36,7 +36,8 @@ final class PostgresWriter: Sendable {
     private let purgeInterval: Duration
     private let log: ServerLog
     private let stamps: ReportedStamps
-    private let times = WriteTimes()
+    private let timeline: TimelineWatch
+    private let times: WriteTimes
     private let metrics: StoreMetrics
 
     init(
@@ -44,11 +45,15 @@ final class PostgresWriter: Sendable {
         limits: ServerLimits,
         now: (@Sendable () -> Int64)?,
         purgeInterval: Duration,
+        times: WriteTimes,
         stamps: ReportedStamps,
+        timeline: TimelineWatch,
         log: ServerLog,
         metrics: StoreMetrics
     ) {
         self.address = address
+        self.times = times
+        self.timeline = timeline
         self.limits = limits
         self.now = now
         self.purgeInterval = purgeInterval
@@ -155,7 +160,7 @@ final class PostgresWriter: Sendable {
     // MARK: - The thread
 
     private func serve() {
-        var link = PostgresLink(address, log: log)
+        var link = PostgresLink(address, log: log) { [timeline] in try timeline.greet($0) }
         var schedule = PurgeSchedule()
         while true {
             _ = wake.wait(timeout: DispatchTime(uptimeNanoseconds: schedule.due))

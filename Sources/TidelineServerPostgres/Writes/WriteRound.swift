@@ -23,6 +23,8 @@ struct WriteRound {
     /// The forms of the tables that it has changed, as they were before.
     private var formsBefore: [String: Int64] = [:]
     private var isWritten = false
+    /// The names whose entries were answers.
+    private var repeated: Set<LedgerKey> = []
     /// What the answers of the batch under way may have.
     private var budget = AnswerBudget()
 
@@ -249,6 +251,7 @@ struct WriteRound {
         let name = LedgerKey(key)
         if case let entry?? = state.ledger[name] {
             guard entry.digest == key.digest else { return .refused(.anotherRequest) }
+            repeated.insert(name)
             return budget.hasRoom(for: entry.outcome) ? entry.outcome : .refused(.noRoomInBatch)
         }
         if key.isAhead(now: now) { return .refused(.requestFromTheFuture) }
@@ -392,11 +395,13 @@ struct WriteRound {
     ///
     /// - Returns: The clocks that have moved.
     mutating func commit() throws -> [TableStamp] {
-        guard isWritten || !state.isEmpty else {
+        guard isWritten || !state.isEmpty || !repeated.isEmpty else {
             try connection.run("ROLLBACK")
             return []
         }
-        let statements = state.statements + state.dropOldBases(limits.mergeBases)
+        var statements = state.statements + state.dropOldBases(limits.mergeBases)
+        // An entry may be in this database and not at its standby yet: a write waits for both.
+        if !isWritten, state.isEmpty { statements.append(LedgerKey.touch(Array(repeated))) }
         do {
             _ = try connection.pipeline(statements + [PostgresStatement("COMMIT")])
         } catch let error as PostgresError {
@@ -410,11 +415,11 @@ struct WriteRound {
 }
 
 /// How long a transaction waits, in milliseconds.
-struct WriteTimes: Sendable {
+package struct WriteTimes: Sendable {
     /// For a lock.
     var lock = 2000
     /// For its server, before it is undone: a server that was stopped holds up nobody for longer.
     var idle = 5000
-    /// For a statement; more than for a lock, which is told apart from it.
-    var statement = 10_000
+    /// For a statement but COMMIT; more than for a lock, which is told apart from it.
+    package var statement = 10_000
 }

@@ -1,0 +1,72 @@
+// PostgresWrites: a store with one table, as the tests of failures use it.
+
+import Foundation
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+import TidelineServerPostgres
+import TidelineTestKit
+
+struct PostgresWrites: Sendable {
+    static let table = Table(Door.todo)
+
+    let store: PostgresTableStore
+    /// Who looks at the database beside the store.
+    let url: String
+
+    init(
+        _ url: String,
+        _ change: (inout PostgresTableStore.Options) -> Void = { _ in }
+    ) async throws {
+        var options = PostgresTableStore.Options()
+        options.readers = 2
+        change(&options)
+        self.url = url
+        store = try PostgresTableStore(url: url, options: options)
+        _ = try await store.prepare([Door.todo], filtered: [], isComplete: true)
+    }
+
+    /// Inserts a row.
+    ///
+    /// - Throws: What the write was refused with.
+    @discardableResult
+    func insert(
+        _ id: String,
+        text: String = "",
+        named key: RepeatKey? = nil
+    ) async throws -> WriteOutcome {
+        var operation = WriteOperation(.insert, id: id)
+        operation.values = [.text(text), .integer(0), nil]
+        var write = WriteBatch.Write(operation, in: Self.table)
+        write.repeatKey = key
+        switch try await store.write(WriteBatch([WriteBatch.Group([write])])).first {
+        case .done(let outcomes)?: return outcomes[0]
+        case .refused(_, let outcome)?: return outcome
+        case .failed(_, let error)?: throw error
+        case let other: throw PostgresCluster.Missing(description: "\(String(describing: other))")
+        }
+    }
+
+    func row(_ id: String) async throws -> StoredRow? {
+        try await store.read(id, view: nil, in: Self.table)
+    }
+
+    /// How many connections of others the database has of which a condition holds.
+    func connections(where condition: String) throws -> Int64 {
+        try PostgresConnection(PostgresAddress(url)).run(
+            """
+            SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+            AND pid <> pg_backend_pid() AND \(condition)
+            """
+        ).integer(0, 0)
+    }
+
+    /// Returns when something is so.
+    static func soon(_ isSo: () async throws -> Bool) async throws {
+        for _ in 0..<3000 {
+            if try await isSo() { return }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        throw PostgresCluster.Missing(description: "it never came to that")
+    }
+}
