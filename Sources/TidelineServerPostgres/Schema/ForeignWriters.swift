@@ -62,7 +62,7 @@ struct ForeignWriters {
         EXECUTE FUNCTION \(function("stamp"))();
         CREATE CONSTRAINT TRIGGER tideline_stamp AFTER INSERT ON \(log)
         DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW."tideline_stamp" < 0)
-        EXECUTE FUNCTION \(function("stamp"))();
+        EXECUTE FUNCTION \(function("stamp"))('log');
         """
     }
 
@@ -168,7 +168,8 @@ struct ForeignWriters {
             seen bigint;
             own text;
         BEGIN
-            IF TG_TABLE_SCHEMA = 'tideline' THEN
+            -- Not by the schema: the tables of a user 'tideline' are in that of the same name.
+            IF TG_NARGS > 0 THEN
                 PERFORM 1 FROM \(log) WHERE "tideline_stamp" = NEW."tideline_stamp";
             ELSE
                 -- By the key alone: the index of unstamped rows is full of those stamped just now.
