@@ -34,7 +34,7 @@ public final class SQLiteStore: LocalStore {
     private let isLogStuck: Mutex<Bool>
 
     /// The log that stays on the disk when it was longer for a while.
-    private static let logBytesKept = 4 << 20
+    private static let logBytesKept = 8 << 20
 
     /// A log of half a megabyte, where the disk is short of space: a long one would take what the
     /// database needs to grow when the log is folded.

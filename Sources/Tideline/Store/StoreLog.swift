@@ -6,8 +6,10 @@ import TidelineSQLite
 
 final class StoreLog: Sendable {
     private struct State {
-        /// How long the log is, in pages.
+        /// How long the log is, in pages; 0 where nothing was committed.
         var pages = 0
+        /// How long it was after the commit before.
+        var pagesBefore = 0
         /// Made when there is something to copy.
         var copier: DatabaseThreads?
         var isCopying = false
@@ -17,9 +19,18 @@ final class StoreLog: Sendable {
     private let state = Mutex(State())
     private let path: String
 
-    /// How many pages the log has when it is copied (16 MiB): the same page changes in many
-    /// transactions and is copied once.
-    private static let pagesCopied = 4000
+    /// How many pages the log has when it is copied (4 MiB).
+    ///
+    /// Short of what is kept of its file when it begins anew (`SQLiteStore.logBytesKept`): a commit that
+    /// makes a file longer is flushed with the file's length, which takes nearly twice as long.
+    private static let pagesCopied = 1000
+
+    /// The same while commits are long, as those of a pull (16 MiB): the same page changes in many of
+    /// them and is copied once.
+    private static let pagesCopiedOfLong = 4000
+
+    /// From how many pages on a commit is long.
+    private static let pagesLong = 100
 
     /// How many it has when the writer copies it (64 MiB): a log that is written without a pause never
     /// begins anew otherwise.
@@ -33,14 +44,16 @@ final class StoreLog: Sendable {
 
     /// To be called after each commit, with the writer.
     func committed(_ writer: Database) {
-        let pages = state.withLock { state in
-            defer { state.pages = 0 }
-            return state.pages
+        let (pages, added) = state.withLock { state in
+            let (pages, before) = (state.pages, state.pagesBefore)
+            if pages > 0 { (state.pages, state.pagesBefore) = (0, pages) }
+            // A log that is shorter has begun anew.
+            return (pages, pages < before ? pages : pages - before)
         }
         if pages >= Self.pagesMax {
             // Somebody may be at it: then the next commit tries.
             _ = try? writer.checkpoint(.passive)
-        } else if pages >= Self.pagesCopied {
+        } else if pages >= (added < Self.pagesLong ? Self.pagesCopied : Self.pagesCopiedOfLong) {
             copy()
         }
     }

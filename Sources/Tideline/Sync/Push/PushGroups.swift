@@ -76,7 +76,7 @@ package enum PushGroups {
 extension QueuedOperation {
     /// Whether its row is read before anything is sent: the delete of an insert that may have
     /// arrived has no version to be measured against.
-    var mustBeRead: Bool {
+    package var mustBeRead: Bool {
         kind == .delete && outcomeUnknown && basis.base == nil && frozen?.ifMatch == nil
     }
 }

@@ -124,7 +124,10 @@ package struct PushMachine: Sendable {
         first = again + first
         // Behind those of a slice that is sent again.
         let unread = slice.operations.filter(\.mustBeRead)
-        looks += unread.map { ($0, .row) }
+        // One that goes with a group is met again with that.
+        for operation in unread where !looks.contains(where: { $0.operation.id == operation.id }) {
+            looks.append((operation, .row))
+        }
         // A group with one of these goes when it is known what that one is.
         let waiting = budget.groups == .split ? [] : Set(unread.compactMap(\.group))
         var operations: [QueuedOperation] = []
