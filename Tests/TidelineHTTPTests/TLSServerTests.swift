@@ -9,7 +9,7 @@ import TidelineHTTP
 import TidelineServerCore
 import TidelineTLS
 
-@Suite(.timeLimit(.minutes(2))) struct TLSServerTests {
+@Suite(.timeLimit(.minutes(10))) struct TLSServerTests {
     /// A connected socket; whoever gets it closes it.
     static func connect(_ port: Int) throws -> Int32 {
         let socket = Foundation.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)

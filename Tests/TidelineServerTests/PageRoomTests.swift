@@ -216,7 +216,7 @@ import TidelineServerSQLite
     }
 
     /// What is small where it is stored may be large as JSON.
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(10)))
     func aRowThatGrowsAsJSONWaitsToo() async throws {
         let traffic = ServerTraffic()
         let door = try await Door(traffic: traffic)

@@ -193,7 +193,7 @@ import TidelineServerSQLite
     }
 
     /// Whoever writes large rows, also where nothing comes of it, waits for those who write small ones.
-    @Test(.timeLimit(.minutes(2)), arguments: [ConflictRule.reject, .merge])
+    @Test(.timeLimit(.minutes(10)), arguments: [ConflictRule.reject, .merge])
     func aSmallWritePassesLargeOnes(conflict: ConflictRule) async throws {
         try await withTemporaryDirectory { directory in
             let (count, bytes) = (24, 1_000_000)

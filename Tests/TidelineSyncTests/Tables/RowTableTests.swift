@@ -6,7 +6,7 @@ import Tideline
 import TidelineCore
 import TidelineTestKit
 
-@Suite(.timeLimit(.minutes(1))) struct RowTableTests {
+@Suite(.timeLimit(.minutes(10))) struct RowTableTests {
     private static let schema = TableSchema(
         name: "Todo",
         columns: [
