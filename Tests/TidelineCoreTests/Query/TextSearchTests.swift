@@ -65,7 +65,7 @@ import TidelineCore
             let start = ContinuousClock.now
             #expect(try table.ids(table.renderer.condition(expression)) == [], "\(filter)")
             #expect(!FilterEvaluator(row: row).matches(expression), "\(filter)")
-            #expect(.now - start < .seconds(2), "\(filter)")
+            #expect(.now - start < .seconds(20), "\(filter)")
         }
     }
 

@@ -148,7 +148,7 @@ import TidelineServerSQLite
                 // 503 if the machine is so busy that the query waits most of the time.
                 #expect([400, 503].contains(answer.status), "\(answer.text)")
                 #expect(answer.error.contains("limits.queryTime"))
-                #expect(.now - start < .seconds(5))
+                #expect(.now - start < .seconds(60))
             }
             await door.store.stop()
         }
