@@ -99,7 +99,13 @@ struct Settlement {
             mayBeStored
             ? ServerState.newest(after: server, to: operation)
             : ServerState.later(basis.latest, server)
-        guard let later else { return try apply(newest, operation.table, operation.itemID) }
+        guard let later else {
+            // Nothing kept what queries told of a row that was not here: they read anew.
+            if operation.kind == .delete, newest != server, newest.row != nil {
+                try queue.resetCursors(operation.table)
+            }
+            return try apply(newest, operation.table, operation.itemID)
+        }
         basis = RowBasis(base: server.row, latest: newest == server ? nil : newest)
         try moveUp(later, behind: operation, server, basis, isDone: mayBeStored)
     }
