@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import sys
 import tempfile
 import urllib.error
@@ -24,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONFIGURATION = "etc/tideline/tideline.json"
 # The most that `systemd-analyze security` may find, of 100.
 EXPOSURE = 20
-UNITS = ["tideline.service", "tideline-backup.service", "tideline-backup.timer"]
+UNITS = ["tideline.service", "tideline.socket", "tideline-backup.service", "tideline-backup.timer"]
 # Of an address that belongs to nobody.
 NOT_OURS = "bogus-mail-host,bogus-mail-host-in-debian-changelog,initial-upload-closes-no-bugs"
 
@@ -70,12 +71,21 @@ class Service:
     def __init__(self, system, folder):
         unit = system.unit("tideline.service")
         script = f"umask {unit['UMask']}; cd {unit['WorkingDirectory']}; exec {unit['ExecStart']}"
+        # As systemd does for Type=notify: the service has started when it says so here.
+        inside = "/var/lib/tideline/notify"
+        notified = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        notified.bind(f"{system.root}{inside}")
+        os.chmod(f"{system.root}{inside}", 0o777)
+        notified.settimeout(20)
         self.trace = folder / "trace"
         watch = ["strace", "-f", "-qq", "-o", str(self.trace)]
         log = folder / "service.log"
         log.unlink(missing_ok=True)
         words = [*system.enter(unit["User"], *watch), "/bin/sh", "-c", script]
-        self.program = Program(words, log)
+        self.program = Program(words, log, {"NOTIFY_SOCKET": inside})
+        with notified:
+            expect(notified.recv(4096).decode().split("\n")[0], "READY=1", "what systemd is told")
+        (system.root / inside[1:]).unlink()
         self.base = self.program.line_with("listening on").split(" ")[2]
 
     def ask(self, path, value=None):
