@@ -2,6 +2,7 @@
 
 import Foundation
 import TidelineServer
+import TidelineServerCore
 
 extension Arguments {
     static func serve(_ words: [String]) throws -> Arguments {
@@ -87,6 +88,28 @@ extension Arguments {
         let words = try Words(of: "inspect", words, options: [], flags: ["--json"], name: "FILE")
         guard !words.wantsHelp, let file = words.names.first else { return .help }
         return .inspect(file: file, isJSON: words.isJSON)
+    }
+
+    static func audit(_ words: [String]) throws -> Arguments {
+        let words = try Words(
+            of: "audit",
+            words,
+            options: ["--table", "--id", "--user", "--last", "--config", "--database"],
+            flags: ["--json"]
+        )
+        guard !words.wantsHelp else { return .help }
+        var query = AuditQuery(
+            table: words.options["--table"],
+            id: words.options["--id"],
+            author: words.options["--user"]
+        )
+        if let text = words.options["--last"] {
+            guard let count = Int(text), (1...1_000_000).contains(count) else {
+                throw UsageError("--last: a number from 1 to 1000000 is expected.")
+            }
+            query.countMax = count
+        }
+        return .audit(try configuration(words), query, isJSON: words.isJSON)
     }
 
     static func doctor(_ words: [String]) throws -> Arguments {

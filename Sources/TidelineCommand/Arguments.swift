@@ -1,6 +1,7 @@
 // Arguments: the words after `tideline`, read strictly. A fault names the word and what is allowed.
 
 import TidelineServer
+import TidelineServerCore
 
 struct UsageError: Error, CustomStringConvertible {
     var message: String
@@ -23,6 +24,7 @@ enum Arguments: Sendable {
     case purgeTombstones(ServerConfiguration, tables: [String]?, days: Int, isJSON: Bool)
     case inspect(file: String, isJSON: Bool)
     case doctor(Doctor, isJSON: Bool)
+    case audit(ServerConfiguration, AuditQuery, isJSON: Bool)
     case bench(Bench, isJSON: Bool)
     case restored(ServerConfiguration, isJSON: Bool)
     case copy(
@@ -34,7 +36,7 @@ enum Arguments: Sendable {
 
     private static let commands = [
         "serve", "certificate", "token", "backup", "restore", "restored", "migrate",
-        "purge-tombstones", "inspect", "doctor", "bench", "copy", "help",
+        "purge-tombstones", "inspect", "audit", "doctor", "bench", "copy", "help",
     ]
 
     static let usage = """
@@ -52,6 +54,8 @@ enum Arguments: Sendable {
                tideline purge-tombstones --days N [--tables NAME[,NAME…]] [--config FILE]
                               [--database sqlite:PATH] [--json]
                tideline inspect FILE [--json]
+               tideline audit [--table NAME] [--id ID] [--user NAME] [--last N] [--config FILE]
+                              [--database ADDRESS] [--json]
                tideline doctor --server URL [--token FILE] [--store FILE] [--authority FILE]
                               [--json]
                tideline bench URL --table NAME [--connections N] [--seconds N] [--writes PERCENT]
@@ -99,6 +103,11 @@ enum Arguments: Sendable {
                            errors, cursors, sizes; nothing of what is in rows. Reads only, also while
                            the server or the app runs.
 
+        audit              Tells who changed which columns of which row, and when, in tables with
+                           audit; the newest first. Reads only, also while the server runs.
+          --table, --id, --user  Of one table, of rows with this id, by one user.
+          --last           The most entries; default 100.
+
         doctor             Asks a server what a device would, and says what stands against syncing.
           --server         Its address, such as https://todo.example.
           --token          A file with the token of a user.
@@ -140,6 +149,7 @@ enum Arguments: Sendable {
         case "migrate": self = try Self.migrate(rest)
         case "purge-tombstones": self = try Self.purgeTombstones(rest)
         case "inspect": self = try Self.inspect(rest)
+        case "audit": self = try Self.audit(rest)
         case "doctor": self = try Self.doctor(rest)
         case "bench": self = try Self.bench(rest)
         case "copy": self = try Self.copy(rest)

@@ -141,6 +141,28 @@ extension Command {
         tell(isJSON ? report.json : report.text)
     }
 
+    static func audit(
+        _ configuration: ServerConfiguration,
+        _ query: AuditQuery,
+        _ isJSON: Bool
+    ) throws {
+        let entries = try naming("The audit cannot be told") {
+            try ServerDatabase(configuration).audit(query)
+        }
+        let report = Report([
+            "changes": .list(
+                entries.map { entry in
+                    Report([
+                        "time": .time(entry.stamp), "table": .text(entry.table),
+                        "id": .text(entry.id), "action": .text(entry.action.rawValue),
+                        "user": Report.Item(entry.author), "columns": .text(entry.columnsText),
+                    ])
+                }
+            )
+        ])
+        tell(isJSON ? report.json : report.text)
+    }
+
     static func run(_ bench: Bench, _ isJSON: Bool) async throws {
         let (report, isClean): (Report, Bool)
         do {

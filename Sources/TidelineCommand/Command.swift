@@ -27,6 +27,8 @@ enum Command {
                 let findings = await doctor.findings()
                 print(findings.text(isJSON: isJSON))
                 if findings.hasFault { exit(1) }
+            case .audit(let configuration, let query, let isJSON):
+                try audit(configuration, query, isJSON)
             case .bench(let bench, let isJSON): try await run(bench, isJSON)
             case .restored(let configuration, let isJSON): try restored(configuration, isJSON)
             case .copy(let source, let target, let isJSON):

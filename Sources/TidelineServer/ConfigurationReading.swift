@@ -62,7 +62,8 @@ extension ServerConfiguration {
         let bytes = 1024...(1 << 30)
         let allowed = [
             "pageBytes", "rowBytes", "queryTime", "logBytes", "writeQueue", "mergeBases",
-            "patchSteps", "changeDays", "changeScan", "ledgerDays", "ledgerBytes", "batchRequests",
+            "patchSteps", "changeDays", "auditDays", "changeScan", "ledgerDays", "ledgerBytes",
+            "batchRequests",
             "batchBytes", "batchAnswerBytes", "bodyBytes", "headerBytes", "headerFields",
             "connections", "handshakeTime",
             "headerTime", "requestTime", "idleTime", "handlerTime",
@@ -86,6 +87,7 @@ extension ServerConfiguration {
             case "ledgerBytes":
                 Self.put(node.integer((1 << 20)...(1 << 40)), &limits.ledgerBytes)
             case "changeDays": Self.put(node.integer(1...36_500), &limits.changeDays)
+            case "auditDays": Self.put(node.integer(1...36_500), &limits.auditDays)
             case "changeScan": Self.put(node.integer(1...10_000_000), &limits.changeScan)
             case "callerRequests":
                 Self.put(node.integer(0...1_000_000), &limits.callerRequests)

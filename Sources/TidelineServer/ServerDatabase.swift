@@ -130,6 +130,18 @@ public struct ServerDatabase: Sendable {
         }
     }
 
+    /// Who changed what in audited tables, the newest first.
+    ///
+    /// A server may run meanwhile.
+    ///
+    /// - Throws: ``DatabaseError``
+    package func audit(_ query: AuditQuery) throws -> [AuditEntry] {
+        switch place {
+        case .file(let path): try DatabaseInspection(path: path).audit(query)
+        case .postgres(let url): try PostgresCare(url: url).audit(query)
+        }
+    }
+
     /// What ``migrate()`` would do.
     ///
     /// - Throws: ``DatabaseError``

@@ -22,7 +22,7 @@ import TidelineServerCore
                     "rating": { "enum": ["Unrated", "G"], "default": "G" }
                   },
                   "softDelete": false, "pageSize": 20, "maxTop": 500, "indexes": [["complete", "updatedAt"]],
-                  "permissions": { "read": "anonymous" }, "conflict": "merge"
+                  "permissions": { "read": "anonymous" }, "conflict": "merge", "audit": true
                 }
               }
             }
@@ -45,6 +45,7 @@ import TidelineServerCore
         #expect(table.maxTop == 500)
         #expect(!table.softDelete)
         #expect(table.conflict == .merge)
+        #expect(table.audit)
         #expect(table.indexes == [["complete", "updatedAt"]])
         #expect(
             table.schema.columns == [
@@ -93,6 +94,9 @@ import TidelineServerCore
         (#"{"limits":{"mergeBases":0}}"#, "limits.mergeBases: a whole number from 1 to 1000"),
         (#"{"limits":{"callerRequests":-1}}"#, "limits.callerRequests: a whole number from 0"),
         (#"{"limits":{"callerBytes":"1"}}"#, "limits.callerBytes: a whole number from 0"),
+        (#"{"limits":{"callerQueries":-1}}"#, "limits.callerQueries: a whole number from 0"),
+        (#"{"limits":{"auditDays":0}}"#, "limits.auditDays: a whole number from 1 to 36500"),
+        (#"{"tables":{"A":{"audit":1}}}"#, "tables.A.audit: true or false is expected"),
         (#"{"limits":{"drainNotice":0}}"#, "limits.drainNotice: a number of seconds over 0"),
         (#"{"limits":{"handshakeTime":-1}}"#, "limits.handshakeTime: a number of seconds over 0"),
         (#"{"log":{"slow":0}}"#, "log.slow: a number of seconds over 0"),

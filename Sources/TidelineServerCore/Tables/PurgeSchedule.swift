@@ -5,6 +5,7 @@ package enum PurgeStep: Hashable, Sendable {
     case tombstones(of: String, days: Int)
     case changes(of: String, days: Int)
     case ledger
+    case audit
 }
 
 /// Which step of which round is next, and when.

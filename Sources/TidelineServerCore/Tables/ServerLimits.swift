@@ -44,6 +44,9 @@ public struct ServerLimits: Hashable, Sendable {
     /// Where more were written that the caller may not see, the answer ends early, with a next link.
     public var changeScan = 10_000
 
+    /// How many days it is kept who changed what, in tables with `audit`.
+    public var auditDays = 365
+
     /// How many requests a second each caller may send on average; more are 429, 0 is no bound.
     ///
     /// A caller is a user or, without a token, an address. Ten seconds' worth may come at once.

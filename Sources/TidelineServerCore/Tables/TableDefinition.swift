@@ -25,6 +25,8 @@ public struct TableDefinition: Hashable, Sendable {
     public var conflict: ConflictRule
     /// How many days a tombstone is kept; nil for ever.
     public var tombstoneDays: Int?
+    /// Whether it is kept who changed which columns of which row, for `limits.auditDays`.
+    public var audit: Bool
     /// The number of the table's form in a database whose tables other servers may change.
     package var form: Int64?
 
@@ -39,7 +41,8 @@ public struct TableDefinition: Hashable, Sendable {
         permissions: TablePermissions = TablePermissions(),
         owner: String? = nil,
         conflict: ConflictRule = .reject,
-        tombstoneDays: Int? = nil
+        tombstoneDays: Int? = nil,
+        audit: Bool = false
     ) {
         schema = TableSchema(name: name, columns: columns)
         self.softDelete = softDelete
@@ -50,6 +53,7 @@ public struct TableDefinition: Hashable, Sendable {
         self.owner = owner
         self.conflict = conflict
         self.tombstoneDays = tombstoneDays
+        self.audit = audit
     }
 
     /// The name on the wire and in the database.

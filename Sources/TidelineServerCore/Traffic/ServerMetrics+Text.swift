@@ -138,6 +138,7 @@ extension ServerMetrics {
         writer.raw("\(name){kind=\"tombstones\"} \(store.tombstonesPurged.current)\n")
         writer.raw("\(name){kind=\"changes\"} \(store.changesPurged.current)\n")
         writer.raw("\(name){kind=\"ledger\"} \(store.ledgerPurged.current)\n")
+        writer.raw("\(name){kind=\"audit\"} \(store.auditPurged.current)\n")
     }
 
     private static func writeHistograms(_ traffic: ServerTraffic, _ writer: inout JSONWriter) {

@@ -23,6 +23,7 @@ package final class StoreMetrics: Sendable {
     package let tombstonesPurged = Counter()
     package let changesPurged = Counter()
     package let ledgerPurged = Counter()
+    package let auditPurged = Counter()
 
     package init() {}
 
@@ -32,6 +33,7 @@ package final class StoreMetrics: Sendable {
         case .tombstones: tombstonesPurged.add(count)
         case .changes: changesPurged.add(count)
         case .ledger: ledgerPurged.add(count)
+        case .audit: auditPurged.add(count)
         }
     }
 }

@@ -69,6 +69,7 @@ enum PostgresSchema {
             "row"     text NOT NULL,
             PRIMARY KEY ("table", "id", "version")
         );
+        \(PostgresAudit.create)
         \(ForeignWriters.shared)
         """
 

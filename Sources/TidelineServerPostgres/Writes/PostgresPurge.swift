@@ -18,7 +18,7 @@ struct PostgresPurge: Sendable {
 
     /// From now on looks at these tables, too.
     mutating func watch(_ tables: [TableDefinition]) {
-        if round.isEmpty { round = [.ledger] }
+        if round.isEmpty { round = [.ledger, .audit] }
         for table in tables where names[table.name.lowercased()] == nil {
             names[table.name.lowercased()] = table.name
             if table.softDelete, let days = table.tombstoneDays {
@@ -56,6 +56,12 @@ struct PostgresPurge: Sendable {
         case .changes(let table, let days):
             removed.count = try forgetChanges(table, upTo: Self.end(days, now), connection)
         case .ledger: removed = try trimLedger(now, connection)
+        case .audit:
+            removed.count = try PostgresAudit.purge(
+                before: Self.end(limits.auditDays, now),
+                atMost: PurgeSchedule.rowsMax,
+                connection
+            )
         }
         try connection.run("COMMIT")
         return removed

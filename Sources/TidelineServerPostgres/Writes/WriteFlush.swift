@@ -20,6 +20,7 @@ extension WriteState {
         statements += logs + keptBases
         if !puts.isEmpty { statements.append(LedgerEntry.put(puts)) }
         if !departures.isEmpty { statements.append(departureCounts) }
+        if !audits.isEmpty { statements.append(PostgresAudit.put(audits)) }
         if !moved.isEmpty { statements.append(stamps) }
         return statements
     }

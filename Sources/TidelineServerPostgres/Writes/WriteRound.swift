@@ -344,6 +344,8 @@ struct WriteRound {
         }
         guard budget.hasRoom(for: plan.outcome) else { return .refused(.noRoomInBatch) }
         state.take(plan.change, stamp: stamp, of: table, now: now)
+        let entry = AuditEntry(plan.change, by: operation, in: table.table, stamp: stamp)
+        if let entry { state.audits.append(entry) }
         return plan.outcome
     }
 

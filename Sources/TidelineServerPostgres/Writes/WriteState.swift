@@ -50,6 +50,8 @@ struct WriteState {
     var bases: [(table: PostgresTable, image: RowImage)] = []
     var droppedBases: [RowKey] = []
     var departures: [Departure: Int64] = [:]
+    /// Who changed what; never without something that moves a clock.
+    var audits: [AuditEntry] = []
     /// The tables whose clocks have moved since the last flush.
     var moved: Set<String> = []
 
@@ -71,6 +73,7 @@ struct WriteState {
         bases = []
         droppedBases = []
         departures = [:]
+        audits = []
         moved = []
     }
 

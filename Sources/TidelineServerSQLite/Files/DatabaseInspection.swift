@@ -9,7 +9,7 @@ import TidelineSQLite
 package import TidelineServerCore
 
 package struct DatabaseInspection {
-    private let path: String
+    let path: String
 
     /// The most entries of the queue, and errors, that are listed.
     private static let listedMax = 100
@@ -38,7 +38,7 @@ package struct DatabaseInspection {
         }
     }
 
-    private func open() throws -> Database {
+    func open() throws -> Database {
         var status = stat()
         guard stat(path, &status) == 0 else { throw DatabaseError.missing(path) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw DatabaseError.notAFile(path) }

@@ -26,7 +26,7 @@ package struct RetentionPurge: Sendable {
 
     /// From now on looks at these tables, too.
     mutating func watch(_ tables: [TableDefinition], heads: (String) -> TableHead) {
-        if steps.isEmpty { steps = [.ledger] }
+        if steps.isEmpty { steps = [.ledger, .audit] }
         for table in tables where names.insert(table.name.lowercased()).inserted {
             self.heads[table.name] = heads(table.name)
             if table.conflict == .merge { merging.insert(table.name) }
@@ -63,6 +63,11 @@ package struct RetentionPurge: Sendable {
                 )
                 heads[table]?.clock.raiseHorizon(to: last)
                 return count
+            }
+        case .audit:
+            let end = Self.end(limits.auditDays, now)
+            return try database.transaction {
+                try AuditLog.purge(before: end, atMost: PurgeSchedule.rowsMax, database)
             }
         case .ledger:
             return try database.transaction {

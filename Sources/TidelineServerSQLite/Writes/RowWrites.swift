@@ -158,7 +158,10 @@ struct RowWrites {
         {
             count(plan.outcome.row?.json.count ?? 0, table)
             guard budget.hasRoom(for: plan.outcome) else { return .refused(.noRoomInBatch) }
-            if try execute(plan.change, stamp, table) { return plan.outcome }
+            if try execute(plan.change, stamp, table) {
+                try audit(plan.change, operation, stamp, table)
+                return plan.outcome
+            }
         }
         let stored = try Self.image(operation.id, table, database)
         count(stored?.bytes ?? 0, table)
@@ -175,7 +178,19 @@ struct RowWrites {
         guard try execute(plan.change, stamp, table) else {
             throw SQLiteError.unexpected("a planned write could not be done")
         }
+        try audit(plan.change, operation, stamp, table)
         return plan.outcome
+    }
+
+    /// Keeps who did it, in tables that ask for that.
+    private func audit(
+        _ change: WritePlan.Change,
+        _ operation: WriteOperation,
+        _ stamp: NextStamp,
+        _ table: SQLiteTable
+    ) throws {
+        let entry = AuditEntry(change, by: operation, in: table.table, stamp: stamp.value)
+        if let entry { try AuditLog.put(entry, database) }
     }
 
     private mutating func count(_ bytes: Int, _ table: SQLiteTable) {

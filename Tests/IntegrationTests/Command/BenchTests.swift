@@ -92,7 +92,7 @@ extension ProcessTests {
                 _ = try workspace.file("jwt.key", String(repeating: "0123456789abcdef", count: 2))
                 let file = try workspace.file(
                     "a.json",
-                    #"{"authentication":{"secretFile":"jwt.key"},"tables":{"T":{"columns":{}}}}"#
+                    #"{"authentication":{"secretFile":"jwt.key"},"tables":{"T":{"columns":{},"audit":true}}}"#
                 )
                 let place = ["--config", file, "--database", "sqlite:" + workspace.path("a.db")]
                 let server = try await ServerProcess.start(
@@ -100,13 +100,27 @@ extension ProcessTests {
                     listen: "127.0.0.1:0",
                     in: workspace
                 )
-                #expect(try await server.stop() == .exit(0))
                 let token = try await workspace.run(
                     .tideline,
                     ["token", "--config", file, "--subject", "anna", "--json"]
                 )
                 #expect((Self.object(token)["token"] as? String)?.split(separator: ".").count == 3)
                 #expect(!token.output.contains("0123456789abcdef"))
+                let made = try await server.wire.send(
+                    "POST",
+                    "/tables/T",
+                    #"{"id":"a"}"#,
+                    headers: ["X-ZUMO-AUTH": try #require(Self.object(token)["token"] as? String)]
+                )
+                #expect(made.status == 201)
+                let audit = try await workspace.run(
+                    .tideline,
+                    ["audit", "--table", "t", "--last", "5", "--json"] + place
+                )
+                let changes = Self.object(audit)["changes"] as? [[String: Any]] ?? []
+                #expect(changes.map { $0["user"] as? String } == ["anna"], "\(audit.error)")
+                #expect(changes.first?["action"] as? String == "insert")
+                #expect(try await server.stop() == .exit(0))
                 let migrated = try await workspace.run(
                     .tideline,
                     ["migrate", "--apply", "--json"] + place
