@@ -101,7 +101,7 @@ extension Arguments {
         var query = AuditQuery(
             table: words.options["--table"],
             id: words.options["--id"],
-            author: words.options["--user"]
+            user: words.options["--user"]
         )
         if let text = words.options["--last"] {
             guard let count = Int(text), (1...1_000_000).contains(count) else {

@@ -155,12 +155,30 @@ extension Command {
                     Report([
                         "time": .time(entry.stamp), "table": .text(entry.table),
                         "id": .text(entry.id), "action": .text(entry.action.rawValue),
-                        "user": Report.Item(entry.author), "columns": .text(entry.columnsText),
+                        "user": Report.Item(entry.author.user),
+                        "device": Report.Item(entry.author.device),
+                        "dashboard": .flag(entry.author.isDashboard),
+                        "version": .text(RowVersion.text(entry.stamp)),
+                        "columns": .text(entry.columnsText),
                     ])
                 }
             )
         ])
+        if let missing = missingAudit(query.table, configuration) { complain(missing) }
         tell(isJSON ? report.json : report.text)
+    }
+
+    /// What an empty answer may come from; nil where what is asked for is kept.
+    private static func missingAudit(
+        _ table: String?,
+        _ configuration: ServerConfiguration
+    ) -> String? {
+        let names = configuration.tables.filter(\.audit).map { $0.name.lowercased() }
+        guard let table else {
+            return names.isEmpty ? "No table of the configuration has 'audit'." : nil
+        }
+        if names.contains(table.lowercased()) { return nil }
+        return "Table '\(table)' has no 'audit' in the configuration."
     }
 
     static func run(_ bench: Bench, _ isJSON: Bool) async throws {

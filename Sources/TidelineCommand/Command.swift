@@ -49,7 +49,7 @@ enum Command {
         }
     }
 
-    private static func complain(_ message: String) {
+    static func complain(_ message: String) {
         try? FileHandle.standardError.write(contentsOf: Data("tideline: \(message)\n".utf8))
     }
 

@@ -266,10 +266,7 @@ package final class SQLiteTableStore: TableStore {
     package var logBytes: Int { Int(clamping: ServerFile.size(of: path + "-wal") ?? 0) }
 
     package func sizes() async throws -> [StoreSize] {
-        let ledger = try await reads.read(ReadBegin()) { database in
-            let end = try database.integer(ServerSchema.ledgerEnd) ?? 0
-            return end - (try database.integer(ServerSchema.ledgerBegin) ?? end)
-        }
+        let ledger = try await reads.read(ReadBegin()) { try Ledger.measure($0).bytes }
         let files = [("database", path), ("log", path + "-wal")].compactMap { part, path in
             ServerFile.size(of: path).map { StoreSize(part, Int64($0)) }
         }

@@ -55,6 +55,9 @@ struct BatchRun {
         if let version = parameter ?? batch.headers[Self.version] {
             shared.append(Self.version, version)
         }
+        if let device = batch.headers[SeenDevices.field] {
+            shared.append(SeenDevices.field, device)
+        }
         for name in ["Authorization", "X-ZUMO-AUTH"] {
             if let token = batch.headers[name] { tokens.append(name, token) }
         }

@@ -1,7 +1,7 @@
 // DatabaseCopy: all that a server keeps, from one database into another, piece by piece.
 //
 //     begin    the tables are made in the target; from then on no server takes it
-//     rows, logs, bases, ledger    a piece a transaction, with how far it came
+//     rows, logs, bases, ledger, audit    a piece a transaction, with how far it came
 //     end      clocks and epoch; now it is the same database to every device
 //
 // A copy that was killed goes on behind its last piece. Nobody may write to the source meanwhile: its
@@ -88,12 +88,14 @@ package enum CopyPiece: Sendable {
     case log([CopiedDeparture], of: Table)
     case bases([CopiedCells])
     case ledger([CopiedCells])
+    case audit([AuditEntry])
 
     var count: Int {
         switch self {
         case .rows(let rows, _): rows.count
         case .log(let log, _): log.count
         case .bases(let cells), .ledger(let cells): cells.count
+        case .audit(let entries): entries.count
         }
     }
 }
@@ -104,6 +106,7 @@ package enum CopyPart: Sendable {
     case log(Table)
     case bases
     case ledger
+    case audit
 
     var text: String {
         switch self {
@@ -111,6 +114,7 @@ package enum CopyPart: Sendable {
         case .log(let table): "log of \(table.name)"
         case .bases: "rows to merge by"
         case .ledger: "ledger"
+        case .audit: "audit"
         }
     }
 }
@@ -214,7 +218,7 @@ package struct DatabaseCopy {
 
     private static func parts(_ state: CopiedState) -> [CopyPart] {
         let tables = state.tables.map { Table($0.definition) }
-        return tables.map { .rows($0) } + tables.map { .log($0) } + [.bases, .ledger]
+        return tables.map { .rows($0) } + tables.map { .log($0) } + [.bases, .ledger, .audit]
     }
 
     private static let sourceChanged = DatabaseError(

@@ -70,7 +70,7 @@ extension RequestHandler {
     ) async throws -> ServerResponse {
         let id = path.count > 2 ? path[2] : nil
         if request.method == "PUT" { throw ServerError.methodNotAllowed(Self.verbs(of: id)) }
-        let call = try TableCall(request, user: user, now: now)
+        let call = try TableCall(request, user: user, now: now, isDashboard: true)
         return try await service.answer(call, table: path[1], id: id)
     }
 

@@ -19,6 +19,15 @@ package final class SeenDevices: Sendable {
         var pulls: [String: Int64] = [:]
     }
 
+    /// The header field with the name of a device.
+    static let field = "X-ZUMO-INSTALLATION-ID"
+
+    /// Whether it is a name that is worth keeping.
+    static func isUsable(_ id: String) -> Bool {
+        (1...idBytesMax).contains(id.utf8.count)
+            && id.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
+    }
+
     /// What of a device a caller may make long.
     private static let idBytesMax = 80
     private static let clientBytesMax = 120
@@ -34,8 +43,7 @@ package final class SeenDevices: Sendable {
 
     /// Takes note of a request that was answered.
     func saw(_ request: ServerRequest, _ route: Route, status: Int, user: String?, at now: Int64) {
-        guard countMax > 0, let id = request.headers["X-ZUMO-INSTALLATION-ID"],
-            (1...Self.idBytesMax).contains(id.utf8.count)
+        guard countMax > 0, let id = request.headers[Self.field], Self.isUsable(id)
         else { return }
         devices.withLock { devices in
             if devices[id] == nil, devices.count >= countMax { Self.forgetOldest(&devices) }

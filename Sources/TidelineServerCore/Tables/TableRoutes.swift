@@ -15,14 +15,22 @@ final class TableCall: Sendable {
     let includesDeleted: Bool
     /// The moment of the request, in microseconds since 1970.
     let now: Int64
+    /// Whether it came through the dashboard.
+    let isDashboard: Bool
 
     /// Whether it changes nothing.
     var isRead: Bool { request.method == "GET" }
 
-    init(_ request: ServerRequest, user: User?, now: Int64) throws {
+    init(
+        _ request: ServerRequest,
+        user: User?,
+        now: Int64,
+        isDashboard: Bool = false
+    ) throws {
         self.request = request
         self.user = user
         self.now = now
+        self.isDashboard = isDashboard
         head = RequestHead(request.headers)
         parameters = try QueryParameters(request.query)
         generation = try head.generation(parameters)

@@ -129,6 +129,11 @@ extension ServerMetrics {
                 "What the ledger of repeated requests has, looked at every ten minutes.",
                 store.ledgerBytes.current
             ),
+            (
+                "tideline_ledger_entries", "gauge",
+                "About how many entries the ledger has, looked at every ten minutes.",
+                store.ledgerEntries.current
+            ),
         ]
     }
 

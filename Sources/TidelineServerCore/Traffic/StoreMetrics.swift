@@ -19,6 +19,7 @@ package final class StoreMetrics: Sendable {
     package let readsWaiting = Counter()
     /// What the ledger of repeated requests has, as of the last look of the purge.
     package let ledgerBytes = Counter()
+    package let ledgerEntries = Counter()
     /// What was removed because it was older than it is kept.
     package let tombstonesPurged = Counter()
     package let changesPurged = Counter()

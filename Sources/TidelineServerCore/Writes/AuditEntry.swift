@@ -5,13 +5,43 @@
 
 import TidelineCore
 
+/// Who sends a write, as far as the server can tell.
+package struct WriteAuthor: Hashable, Sendable {
+    /// The `sub` of the token; nil without one.
+    package var user: String?
+    /// The installation that the request says it comes from; nobody checks that.
+    package var device: String?
+    /// Whether it came through the dashboard.
+    package var isDashboard = false
+
+    package init(user: String? = nil, device: String? = nil, isDashboard: Bool = false) {
+        self.user = user
+        self.device = device
+        self.isDashboard = isDashboard
+    }
+
+    init(_ call: TableCall) {
+        let device = call.request.headers[SeenDevices.field]
+        self.init(
+            user: call.user?.id,
+            device: device.flatMap { SeenDevices.isUsable($0) ? $0 : nil },
+            isDashboard: call.isDashboard
+        )
+    }
+}
+
 /// One change of one row.
 package struct AuditEntry: Hashable, Sendable {
-    package enum Action: String, Hashable, Sendable {
-        case insert
-        case update
-        case delete
-        case undelete
+    /// What was done; a newer server may have kept others than these.
+    package struct Action: RawRepresentable, Hashable, Sendable {
+        package let rawValue: String
+
+        package init(rawValue: String) { self.rawValue = rawValue }
+
+        package static let insert = Self(rawValue: "insert")
+        package static let update = Self(rawValue: "update")
+        package static let delete = Self(rawValue: "delete")
+        package static let undelete = Self(rawValue: "undelete")
     }
 
     /// The time of the change in microseconds, which is the row's new version.
@@ -19,25 +49,25 @@ package struct AuditEntry: Hashable, Sendable {
     package var table: String
     package var id: String
     package var action: Action
-    /// The `sub` of who changed it; nil without a token.
-    package var author: String?
+    package var author: WriteAuthor
     /// The columns whose values changed; none for a new row, which has all.
     package var columns: [String]
 
+    /// An entry as it was kept.
     package init(
         stamp: Int64,
         table: String,
         id: String,
-        action: Action,
-        author: String?,
-        columns: [String]
+        action: String,
+        author: WriteAuthor,
+        columnsText: String
     ) {
         self.stamp = stamp
         self.table = table
         self.id = id
-        self.action = action
+        self.action = Action(rawValue: action)
         self.author = author
-        self.columns = columns
+        columns = columnsText.split(separator: ",").map(String.init)
     }
 
     /// What is to be kept of a change; nil where nothing changes, and for tables that are not audited.
@@ -72,6 +102,9 @@ package struct AuditEntry: Hashable, Sendable {
             columns = []
         }
     }
+
+    /// How a database keeps the names of columns, which have no commas.
+    package var columnsText: String { columns.joined(separator: ",") }
 }
 
 /// Which entries are asked for; the newest come first.
@@ -81,38 +114,13 @@ package struct AuditQuery: Hashable, Sendable {
     /// Of the row with this id; nil for all.
     package var id: String?
     /// By this user; nil for all.
-    package var author: String?
+    package var user: String?
     /// The most entries.
     package var countMax = 100
 
-    package init(table: String? = nil, id: String? = nil, author: String? = nil) {
+    package init(table: String? = nil, id: String? = nil, user: String? = nil) {
         self.table = table
         self.id = id
-        self.author = author
-    }
-}
-
-extension AuditEntry {
-    /// How a database keeps the names of columns, which have no commas.
-    package var columnsText: String { columns.joined(separator: ",") }
-
-    /// An entry as it was kept; nil for one of a newer server.
-    package init?(
-        stamp: Int64,
-        table: String,
-        id: String,
-        action: String,
-        author: String?,
-        columnsText: String
-    ) {
-        guard let action = Action(rawValue: action) else { return nil }
-        self.init(
-            stamp: stamp,
-            table: table,
-            id: id,
-            action: action,
-            author: author,
-            columns: columnsText.split(separator: ",").map(String.init)
-        )
+        self.user = user
     }
 }

@@ -70,7 +70,7 @@ extension TableService {
         }
         write.operation.view = try await view(of: write.table, for: call.user, at: call.now)
         write.operation.staysInView = write.table.hooks?.rowFilter != nil
-        write.operation.author = call.user?.id
+        if write.table.definition.audit { write.operation.author = WriteAuthor(call) }
         setOwner(&write.operation, call.user, write.table)
         write.repeatKey = try call.repeatKey(table: write.table.name, id: id)
         return PreparedWrite(call: call, write: write)

@@ -29,8 +29,8 @@ package struct WriteOperation: Sendable {
 
     package var kind: Kind
     package var id: String
-    /// The `sub` of who writes; nil without a token.
-    package var author: String?
+    /// Who writes, in tables with `audit`.
+    package var author = WriteAuthor()
     /// What the row has to be still; nil for anything.
     package var basis: Basis?
     /// Whether the row has to be in the view after the write, too.

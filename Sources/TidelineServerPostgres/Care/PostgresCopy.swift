@@ -148,6 +148,14 @@ extension PostgresCopy: CopySource {
                 return (.log(log, of: table), log.last.map { [String($0.stamp)] } ?? [])
             case .bases: return try bases(after, limit)
             case .ledger: return try ledger(after, limit)
+            case .audit:
+                if try PostgresAudit.isMissing(connection) { return (.audit([]), []) }
+                let found = try PostgresAudit.entries(
+                    "WHERE \"place\" > $1 ORDER BY \"place\" LIMIT $2",
+                    [.integer(after.first.flatMap { Int64($0) } ?? .min), limit],
+                    connection
+                )
+                return (.audit(found.map(\.entry)), found.last.map { [String($0.place)] } ?? [])
             }
         }
     }
@@ -276,6 +284,9 @@ extension PostgresCopy: CopyTarget {
                         )
                     )
                 case .ledger(let entries): try put(entries)
+                case .audit(let entries):
+                    guard !entries.isEmpty else { break }
+                    try connection.run(PostgresAudit.put(entries))
                 }
                 try put(progress.text, as: CopyProgress.key)
             }

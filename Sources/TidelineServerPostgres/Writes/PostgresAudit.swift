@@ -7,37 +7,46 @@ import TidelinePostgres
 package import TidelineServerCore
 
 enum PostgresAudit {
+    /// Stamps do not follow the order of places where several servers write, or a clock was set.
     static let create = """
         CREATE TABLE IF NOT EXISTS tideline.audit (
-            "place"   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-            "stamp"   bigint NOT NULL,
-            "table"   text COLLATE "C" NOT NULL,
-            "id"      text COLLATE "C" NOT NULL,
-            "action"  text NOT NULL,
-            "author"  text COLLATE "C",
-            "columns" text NOT NULL
+            "place"     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            "stamp"     bigint NOT NULL,
+            "table"     text COLLATE "C" NOT NULL,
+            "id"        text COLLATE "C" NOT NULL,
+            "action"    text COLLATE "C" NOT NULL,
+            "user"      text COLLATE "C",
+            "device"    text COLLATE "C",
+            "dashboard" boolean NOT NULL,
+            "columns"   text COLLATE "C" NOT NULL
         );
+        CREATE INDEX IF NOT EXISTS "tideline_audit_stamp" ON tideline.audit ("stamp");
         """
 
     static func put(_ entries: [AuditEntry]) -> PostgresStatement {
-        PostgresStatement(
+        func texts(_ text: (AuditEntry) -> String?) -> PostgresParameter {
+            .array(entries.map { text($0).map { SQLValue.text($0) } ?? .null })
+        }
+        return PostgresStatement(
             """
-            INSERT INTO tideline.audit ("stamp", "table", "id", "action", "author", "columns")
-            SELECT * FROM unnest(
-                $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[]
+            INSERT INTO tideline.audit (
+                "stamp", "table", "id", "action", "user", "device", "dashboard", "columns"
             )
+            SELECT s, t, i, a, u, v, d <> 0, c FROM unnest(
+                $1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
+                $7::bigint[], $8::text[]
+            ) WITH ORDINALITY AS x(s, t, i, a, u, v, d, c, number) ORDER BY number
             """,
             [
-                .array(entries.map { .integer($0.stamp) }),
-                .array(entries.map { .text($0.table) }), .array(entries.map { .text($0.id) }),
-                .array(entries.map { .text($0.action.rawValue) }),
-                .array(entries.map { $0.author.map { SQLValue.text($0) } ?? .null }),
-                .array(entries.map { .text($0.columnsText) }),
+                .array(entries.map { .integer($0.stamp) }), texts(\.table), texts(\.id),
+                texts(\.action.rawValue), texts(\.author.user), texts(\.author.device),
+                .array(entries.map { .integer($0.author.isDashboard ? 1 : 0) }),
+                texts(\.columnsText),
             ]
         )
     }
 
-    /// Removes some of the oldest entries; returns how many.
+    /// Removes some entries that are too old; returns how many.
     static func purge(
         before time: Int64,
         atMost count: Int,
@@ -46,9 +55,9 @@ enum PostgresAudit {
         let gone = try connection.run(
             """
             WITH gone AS (
-                DELETE FROM tideline.audit WHERE "stamp" < $1 AND "place" IN (
-                    SELECT "place" FROM tideline.audit ORDER BY "place" LIMIT $2
-                    FOR UPDATE SKIP LOCKED
+                DELETE FROM tideline.audit WHERE "place" IN (
+                    SELECT "place" FROM tideline.audit WHERE "stamp" < $1
+                    ORDER BY "stamp" LIMIT $2 FOR UPDATE SKIP LOCKED
                 )
                 RETURNING 1
             )
@@ -58,39 +67,74 @@ enum PostgresAudit {
         )
         return Int(gone.integer(0, 0))
     }
+
+    static func isMissing(_ connection: PostgresConnection) throws -> Bool {
+        try connection.run("SELECT to_regclass('tideline.audit') IS NULL").boolean(0, 0)
+    }
+
+    /// The entries that the end of a query finds, with their places.
+    static func entries(
+        _ end: String,
+        _ values: [SQLValue],
+        _ connection: PostgresConnection
+    ) throws -> [(place: Int64, entry: AuditEntry)] {
+        let found = try connection.run(
+            """
+            SELECT "place", "stamp", "table", "id", "action", "user", "device", "dashboard",
+                "columns"
+            FROM tideline.audit \(end)
+            """,
+            values
+        )
+        return (0..<found.count).map { row in
+            let author = WriteAuthor(
+                user: found.isNull(row, 5) ? nil : found.text(row, 5),
+                device: found.isNull(row, 6) ? nil : found.text(row, 6),
+                isDashboard: found.boolean(row, 7)
+            )
+            let entry = AuditEntry(
+                stamp: found.integer(row, 1),
+                table: found.text(row, 2),
+                id: found.text(row, 3),
+                action: found.text(row, 4),
+                author: author,
+                columnsText: found.text(row, 8)
+            )
+            return (found.integer(row, 0), entry)
+        }
+    }
 }
 
 extension PostgresCare {
     /// The newest entries of the audit that are asked for.
+    ///
+    /// - Throws: ``DatabaseError``
     package func audit(_ query: AuditQuery) throws -> [AuditEntry] {
         try connected { connection in
-            let found = try connection.run("SELECT to_regclass('tideline.audit') IS NULL")
-            guard !found.boolean(0, 0) else { return [] }
-            let rows = try connection.run(
+            let found = try connection.run("SELECT to_regclass('tideline.state') IS NULL")
+            guard !found.boolean(0, 0) else {
+                throw DatabaseError(
+                    .missing,
+                    "\(address): there are no tables of a server in this database."
+                )
+            }
+            // A database that no server with audits has had.
+            if try PostgresAudit.isMissing(connection) { return [] }
+            return try PostgresAudit.entries(
                 """
-                SELECT "stamp", "table", "id", "action", "author", "columns" FROM tideline.audit
                 WHERE ($1::text IS NULL OR lower("table") = lower($1::text))
                 AND ($2::text IS NULL OR "id" = $2::text)
-                AND ($3::text IS NULL OR "author" = $3::text)
+                AND ($3::text IS NULL OR "user" = $3::text)
                 ORDER BY "place" DESC LIMIT $4
                 """,
                 [
                     query.table.map { SQLValue.text($0) } ?? .null,
                     query.id.map { SQLValue.text($0) } ?? .null,
-                    query.author.map { SQLValue.text($0) } ?? .null,
+                    query.user.map { SQLValue.text($0) } ?? .null,
                     .integer(Int64(query.countMax)),
-                ]
-            )
-            return (0..<rows.count).compactMap { row in
-                AuditEntry(
-                    stamp: rows.integer(row, 0),
-                    table: rows.text(row, 1),
-                    id: rows.text(row, 2),
-                    action: rows.text(row, 3),
-                    author: rows.isNull(row, 4) ? nil : rows.text(row, 4),
-                    columnsText: rows.text(row, 5)
-                )
-            }
+                ],
+                connection
+            ).map(\.entry)
         }
     }
 }

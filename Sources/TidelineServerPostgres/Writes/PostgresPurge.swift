@@ -34,6 +34,7 @@ struct PostgresPurge: Sendable {
         var count: Int
         /// What the ledger has, as far as the step looked at it.
         var ledgerBytes: Int?
+        var ledgerEntries: Int?
     }
 
     /// Removes some.
@@ -159,9 +160,10 @@ struct PostgresPurge: Sendable {
     /// Drops entries that are too old, and the oldest where all of them are too large.
     private func trimLedger(_ now: Int64, _ connection: PostgresConnection) throws -> Removed {
         let old = now - Int64(limits.ledgerDays) * 86_400_000_000 - Self.margin
-        let size = try connection.run(
-            "SELECT coalesce(sum(\"size\"), 0)::bigint FROM tideline.ledger"
-        ).integer(0, 0)
+        let found = try connection.run(
+            "SELECT coalesce(sum(\"size\"), 0)::bigint, count(*) FROM tideline.ledger"
+        )
+        let (size, entries) = (found.integer(0, 0), found.integer(0, 1))
         let isTooLarge = size > Int64(limits.ledgerBytes)
         let end = isTooLarge ? now - Self.youngest : old
         let gone = try connection.run(
@@ -181,7 +183,11 @@ struct PostgresPurge: Sendable {
             "DELETE FROM tideline.departures WHERE \"last\" < $1",
             [.integer(now - PostgresClock.countedTime)]
         )
-        let removed = Removed(count: Int(gone.integer(0, 0)), ledgerBytes: Int(clamping: size))
+        let removed = Removed(
+            count: Int(gone.integer(0, 0)),
+            ledgerBytes: Int(clamping: size),
+            ledgerEntries: Int(clamping: entries)
+        )
         guard removed.count > 0 else { return removed }
         try connection.run(
             """

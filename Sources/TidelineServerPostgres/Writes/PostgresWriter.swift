@@ -199,6 +199,7 @@ final class PostgresWriter: Sendable {
     private func count(_ step: PurgeStep, _ removed: PostgresPurge.Removed) {
         metrics.purged(step, removed.count)
         if let bytes = removed.ledgerBytes { metrics.ledgerBytes.set(bytes) }
+        if let entries = removed.ledgerEntries { metrics.ledgerEntries.set(entries) }
     }
 
     private func purge(

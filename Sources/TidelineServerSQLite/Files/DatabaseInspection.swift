@@ -55,7 +55,7 @@ package struct DatabaseInspection {
         }
     }
 
-    private static func has(_ table: String, _ database: Database) throws -> Bool {
+    static func has(_ table: String, _ database: Database) throws -> Bool {
         try database.integer(ServerSchema.hasTable, [.text(table)]) ?? 0 > 0
     }
 
@@ -112,6 +112,7 @@ package struct DatabaseInspection {
         ])
         for (name, table) in [
             ("ledgerEntries", "tideline_ledger"), ("mergeBases", "tideline_bases"),
+            ("auditEntries", "tideline_audit"),
         ] {
             report[name] =
                 try Self.has(table, database) ? count(table, "1", database) : .integer(0)

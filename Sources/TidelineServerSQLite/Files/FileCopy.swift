@@ -170,6 +170,13 @@ extension FileCopy: CopySource {
                 )
                 let last = cells.last?.last.map { [Self.text($0)] }
                 return (.ledger(cells.map { CopiedCells(Array($0.dropLast())) }), last ?? [])
+            case .audit:
+                let found = try AuditLog.entries(
+                    ServerSchema.copyAudit,
+                    [.integer(after.first.flatMap { Int64($0) } ?? 0), limit],
+                    database
+                )
+                return (.audit(found.map(\.entry)), found.last.map { [String($0.place)] } ?? [])
             }
         }
     }
@@ -270,6 +277,8 @@ extension FileCopy: CopyTarget {
                 case .ledger(let entries):
                     let insert = try database.prepare(ServerSchema.putLedger)
                     for entry in entries { try insert.run([Self.size(entry)] + entry.cells) }
+                case .audit(let entries):
+                    for entry in entries { try AuditLog.put(entry, database) }
                 }
                 try put(progress.text, as: CopyProgress.key)
             }

@@ -109,6 +109,7 @@ struct SchemaChange {
         try database.execute(ServerSchema.bases)
         try database.execute(ServerSchema.ledger)
         try database.execute(ServerSchema.audit)
+        try database.execute(ServerSchema.auditIndex)
         try database.execute("PRAGMA application_id = \(ServerSchema.applicationID)")
         try database.execute("PRAGMA user_version = \(ServerSchema.formatVersion)")
     }

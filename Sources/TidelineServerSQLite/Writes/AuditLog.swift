@@ -6,19 +6,50 @@ package import TidelineServerCore
 
 enum AuditLog {
     static func put(_ entry: AuditEntry, _ database: Database) throws {
-        let statement = try database.prepare(ServerSchema.putAudit)
-        try statement.run([
+        let author = entry.author
+        try database.prepare(ServerSchema.putAudit).run([
             .integer(entry.stamp), .text(entry.table), .text(entry.id),
-            .text(entry.action.rawValue), entry.author.map { SQLValue.text($0) } ?? .null,
-            .text(entry.columnsText),
+            .text(entry.action.rawValue), author.user.map { SQLValue.text($0) } ?? .null,
+            author.device.map { SQLValue.text($0) } ?? .null,
+            .integer(author.isDashboard ? 1 : 0), .text(entry.columnsText),
         ])
     }
 
-    /// Removes some of the oldest entries; returns how many.
+    /// Removes some entries that are too old; returns how many.
     static func purge(before time: Int64, atMost count: Int, _ database: Database) throws -> Int {
-        let statement = try database.prepare(ServerSchema.purgeAudit)
-        try statement.run([.integer(time), .integer(Int64(count))])
-        return Int(database.changes)
+        try database.prepare(ServerSchema.purgeAudit).run([
+            .integer(time), .integer(Int64(count)),
+        ])
+        return database.changes
+    }
+
+    /// The entries that a query finds, with their places.
+    static func entries(
+        _ sql: String,
+        _ values: [SQLValue],
+        _ database: Database
+    ) throws -> [(place: Int64, entry: AuditEntry)] {
+        let statement = try database.prepare(sql)
+        defer { statement.reset() }
+        try statement.bind(values)
+        var entries: [(place: Int64, entry: AuditEntry)] = []
+        while try statement.step() {
+            let author = WriteAuthor(
+                user: statement.isNull(5) ? nil : statement.text(5),
+                device: statement.isNull(6) ? nil : statement.text(6),
+                isDashboard: statement.integer(7) != 0
+            )
+            let entry = AuditEntry(
+                stamp: statement.integer(1),
+                table: statement.text(2),
+                id: statement.text(3),
+                action: statement.text(4),
+                author: author,
+                columnsText: statement.text(8)
+            )
+            entries.append((statement.integer(0), entry))
+        }
+        return entries
     }
 }
 
@@ -29,31 +60,17 @@ extension DatabaseInspection {
     package func audit(_ query: AuditQuery) throws -> [AuditEntry] {
         let database = try open()
         return try DatabaseError.naming(path) {
-            let isThere = try database.integer(
-                ServerSchema.hasTable,
-                [.text("tideline_audit")]
-            )
-            guard isThere != 0 else { return [] }
-            let statement = try database.prepare(ServerSchema.readAudit)
-            defer { statement.reset() }
-            try statement.bind([
+            guard try Self.has("tideline_tables", database) else {
+                throw DatabaseError.unknown(path)
+            }
+            // A file that no server with audits has had.
+            guard try Self.has("tideline_audit", database) else { return [] }
+            let values = [
                 query.table.map { SQLValue.text($0) } ?? .null,
                 query.id.map { SQLValue.text($0) } ?? .null,
-                query.author.map { SQLValue.text($0) } ?? .null, .integer(Int64(query.countMax)),
-            ])
-            var entries: [AuditEntry] = []
-            while try statement.step() {
-                let entry = AuditEntry(
-                    stamp: statement.integer(0),
-                    table: statement.text(1),
-                    id: statement.text(2),
-                    action: statement.text(3),
-                    author: statement.isNull(4) ? nil : statement.text(4),
-                    columnsText: statement.text(5)
-                )
-                if let entry { entries.append(entry) }
-            }
-            return entries
+                query.user.map { SQLValue.text($0) } ?? .null, .integer(Int64(query.countMax)),
+            ]
+            return try AuditLog.entries(ServerSchema.readAudit, values, database).map(\.entry)
         }
     }
 }
@@ -61,32 +78,49 @@ extension DatabaseInspection {
 extension ServerSchema {
     static let audit = """
         CREATE TABLE IF NOT EXISTS "tideline_audit" (
-            "place"   INTEGER NOT NULL PRIMARY KEY,
-            "stamp"   INTEGER NOT NULL,
-            "table"   TEXT    NOT NULL,
-            "id"      TEXT    NOT NULL,
-            "action"  TEXT    NOT NULL,
-            "author"  TEXT,
-            "columns" TEXT    NOT NULL
+            "place"     INTEGER NOT NULL PRIMARY KEY,
+            "stamp"     INTEGER NOT NULL,
+            "table"     TEXT    NOT NULL,
+            "id"        TEXT    NOT NULL,
+            "action"    TEXT    NOT NULL,
+            "user"      TEXT,
+            "device"    TEXT,
+            "dashboard" INTEGER NOT NULL,
+            "columns"   TEXT    NOT NULL
         ) STRICT
         """
 
-    static let putAudit = """
-        INSERT INTO "tideline_audit" ("stamp", "table", "id", "action", "author", "columns")
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+    /// Stamps of different tables do not follow the order of places where a clock was set.
+    static let auditIndex = """
+        CREATE INDEX IF NOT EXISTS "tideline_audit_stamp" ON "tideline_audit" ("stamp")
         """
 
-    /// Looks at the oldest only, however many there are.
+    static let putAudit = """
+        INSERT INTO "tideline_audit" (
+            "stamp", "table", "id", "action", "user", "device", "dashboard", "columns"
+        )
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+        """
+
     static let purgeAudit = """
-        DELETE FROM "tideline_audit" WHERE "stamp" < ?1 AND "place" IN (
-            SELECT "place" FROM "tideline_audit" ORDER BY "place" LIMIT ?2
+        DELETE FROM "tideline_audit" WHERE "place" IN (
+            SELECT "place" FROM "tideline_audit" WHERE "stamp" < ?1 ORDER BY "stamp" LIMIT ?2
         )
         """
 
+    private static let selectAudit = """
+        SELECT "place", "stamp", "table", "id", "action", "user", "device", "dashboard", "columns"
+        FROM "tideline_audit"
+        """
+
     static let readAudit = """
-        SELECT "stamp", "table", "id", "action", "author", "columns" FROM "tideline_audit"
+        \(selectAudit)
         WHERE (?1 IS NULL OR "table" = ?1 COLLATE NOCASE) AND (?2 IS NULL OR "id" = ?2)
-        AND (?3 IS NULL OR "author" = ?3)
+        AND (?3 IS NULL OR "user" = ?3)
         ORDER BY "place" DESC LIMIT ?4
+        """
+
+    static let copyAudit = """
+        \(selectAudit) WHERE "place" > ?1 ORDER BY "place" LIMIT ?2
         """
 }

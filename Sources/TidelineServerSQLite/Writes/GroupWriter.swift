@@ -228,10 +228,9 @@ final class GroupWriter: Sendable {
         }
     }
 
-    /// Its size is a subtraction.
     private func measureLedger(_ database: Database) throws {
-        let end = try database.integer(ServerSchema.ledgerEnd) ?? 0
-        let begin = try database.integer(ServerSchema.ledgerBegin) ?? end
-        metrics.ledgerBytes.set(Int(clamping: end - begin))
+        let (bytes, entries) = try Ledger.measure(database)
+        metrics.ledgerBytes.set(Int(clamping: bytes))
+        metrics.ledgerEntries.set(Int(clamping: entries))
     }
 }

@@ -121,6 +121,30 @@ struct Ledger {
         return found
     }
 
+    // MARK: - Size
+
+    /// How many of the oldest and of the newest entries are looked at to tell how many there are.
+    private static let sample: Int64 = 500
+
+    /// Its bytes, which are a subtraction, and its entries: counted where they are few, and else told
+    /// from the size of the oldest and the newest ones, as counting would hold up writes.
+    static func measure(_ database: Database) throws -> (bytes: Int64, entries: Int64) {
+        func look(_ sql: String) throws -> (count: Int64, first: Int64, last: Int64) {
+            let statement = try database.prepare(sql)
+            defer { statement.reset() }
+            try statement.bind([.integer(sample)])
+            guard try statement.step() else { return (0, 0, 0) }
+            return (statement.integer(0), statement.integer(1), statement.integer(2))
+        }
+        let old = try look(ServerSchema.sampleLedger("ASC"))
+        let young = try look(ServerSchema.sampleLedger("DESC"))
+        let bytes = young.last - old.first
+        guard old.count == sample else { return (bytes, old.count) }
+        let sampled = (old.last - old.first) + (young.last - young.first)
+        let pairs = 2 * (sample - 1)
+        return (bytes, Int64(Double(bytes) * Double(pairs) / Double(max(1, sampled))) + 1)
+    }
+
     // MARK: - Columns
 
     private static func caller(_ key: RepeatKey) -> String { key.caller.map { "=" + $0 } ?? "" }
@@ -202,9 +226,14 @@ extension ServerSchema {
         SELECT max("place") FROM "tideline_ledger"
         """
 
-    static let ledgerBegin = """
-        SELECT min("place") FROM "tideline_ledger"
+    /// How many entries there are at an end of the ledger, and from where to where they go.
+    static func sampleLedger(_ order: StaticString) -> String {
         """
+        SELECT count(*), ifnull(min("place"), 0), ifnull(max("place"), 0) FROM (
+            SELECT "place" FROM "tideline_ledger" ORDER BY "place" \(order) LIMIT ?1
+        )
+        """
+    }
 
     static let oldestOfLedger = """
         SELECT "place", "received" FROM "tideline_ledger" ORDER BY "place" LIMIT ?1

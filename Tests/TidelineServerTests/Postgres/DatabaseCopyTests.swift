@@ -8,6 +8,8 @@ import TidelineCore
 import TidelinePostgres
 import TidelineServer
 import TidelineServerCore
+import TidelineServerPostgres
+import TidelineServerSQLite
 import TidelineTestKit
 
 @Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
@@ -25,7 +27,8 @@ struct DatabaseCopyTests {
                 ColumnDefinition("grade", .enumeration(["low", "high"])),
             ],
             indexes: [["label"]],
-            conflict: .merge
+            conflict: .merge,
+            audit: true
         ),
         TableDefinition("Gone", columns: [ColumnDefinition("text", .string)], softDelete: false),
     ]
@@ -156,13 +159,21 @@ struct DatabaseCopyTests {
             #expect(before.count > 20)
             #expect(before.suffix(2).allSatisfy { $0.hasPrefix("200") && $0.contains("x1") })
             await door?.store.stop()
+            var query = AuditQuery()
+            query.countMax = 2 * Self.rows
+            let audit = try DatabaseInspection(path: file).audit(query)
+            #expect(audit.count > Self.rows)
             let url = try PostgresCluster.shared().database()
             try Self.copy(.sqlite(path: file), .postgres(url: url))
+            #expect(try PostgresCare(url: url).audit(query) == audit)
             door = try await Door(Self.tables, onPostgres: true, database: url)
             try await expectSame(try #require(door), device, before)
             await door?.store.stop()
+            let grown = try PostgresCare(url: url).audit(query)
+            #expect(grown.count > audit.count)
             let back = directory + "/back.db"
             try Self.copy(.postgres(url: url), .sqlite(path: back))
+            #expect(try DatabaseInspection(path: back).audit(query) == grown)
             door = try await Door(Self.tables, path: back)
             try await expectSame(try #require(door), device, nil)
             await door?.store.stop()

@@ -27,6 +27,33 @@ import TidelineTestKit
         }
     }
 
+    /// Many entries of the ledger are not counted one by one, and nearly right all the same.
+    @Test(arguments: backends)
+    func manyEntriesOfTheLedgerAreTold(_ onPostgres: Bool) async throws {
+        try await withTemporaryDirectory { directory in
+            let path = onPostgres ? nil : directory + "/todo.db"
+            let door = try await Door(path: path, onPostgres: onPostgres)
+            let first = HTTPDate.text(microseconds: TestClock().now())
+            for batch in 0..<3 {
+                let parts = (0..<800).map { number in
+                    let text = String(repeating: "x", count: batch * 10)
+                    return """
+                        {"id":"\(number)","method":"post","url":"tables/TodoItem","headers":{
+                        "content-type":"application/json",
+                        "Repeatability-Request-ID":"\(batch)-\(number)",
+                        "Repeatability-First-Sent":"\(first)"},"body":{"text":"\(text)"}}
+                        """
+                }
+                let body = "{\"requests\":[" + parts.joined(separator: ",") + "]}"
+                #expect(await door.send("POST", "/$batch", body).status == 200)
+            }
+            try await door.purge()
+            let told = await value("tideline_ledger_entries", of: door).flatMap { Int($0) } ?? 0
+            #expect(onPostgres ? told == 2400 : (2200...2600).contains(told), "\(told)")
+            if path != nil { await door.store.stop() }
+        }
+    }
+
     @Test(arguments: backends)
     func theDatabaseTellsOfItsWork(_ onPostgres: Bool) async throws {
         try await withTemporaryDirectory { directory in
@@ -56,6 +83,7 @@ import TidelineTestKit
             }
             try await door.purge()
             #expect(await value("tideline_ledger_bytes", of: door) != "0")
+            #expect(await value("tideline_ledger_entries", of: door) == "2")
             if path != nil { await door.store.stop() }
         }
     }

@@ -3,158 +3,299 @@
 import Foundation
 import Testing
 import TidelineCore
+import TidelineServer
 import TidelineServerCore
-import TidelineServerPostgres
 import TidelineServerSQLite
 import TidelineTestKit
 
 @Suite struct AuditTests {
-    private static let backends = PostgresCluster.reasonToSkip == nil ? [false, true] : [false]
-
-    private static var tables: [TableDefinition] {
-        var audited = Door.todo
-        audited.audit = true
-        audited.conflict = .merge
-        var hard = TableDefinition("Hard", columns: [ColumnDefinition("text", .string)])
-        hard.softDelete = false
-        hard.audit = true
-        let other = TableDefinition("Other", columns: [ColumnDefinition("text", .string)])
-        return [audited, hard, other]
-    }
-
-    /// A server, and what is asked of its audit.
-    private func withServer(
-        _ onPostgres: Bool,
-        _ body: (Door, TestClock, (AuditQuery) throws -> [AuditEntry]) async throws -> Void
-    ) async throws {
-        try await withTemporaryDirectory { directory in
-            let clock = TestClock()
-            let path = onPostgres ? nil : directory + "/a.db"
-            let database = onPostgres ? try PostgresCluster.shared().database() : nil
-            let door = try await Door(
-                Self.tables,
-                path: path,
-                onPostgres: onPostgres,
-                database: database,
-                clock: clock,
-                authenticator: try Tokens.authenticator()
-            )
-            try await body(door, clock) { query in
-                if let path { return try DatabaseInspection(path: path).audit(query) }
-                return try PostgresCare(url: database ?? "").audit(query)
-            }
-            await door.store.stop()
-        }
-    }
-
-    /// As `table id action author columns`, the oldest first.
-    private func shown(_ entries: [AuditEntry]) -> [String] {
-        entries.reversed().map { entry in
-            let columns = entry.columns.joined(separator: ",")
-            return "\(entry.table) \(entry.id) \(entry.action) \(entry.author ?? "-") \(columns)"
-        }
-    }
-
-    @Test(arguments: backends)
+    @Test(arguments: AuditedServer.backends)
     func eachChangeHasItsEntry(_ onPostgres: Bool) async throws {
-        try await withServer(onPostgres) { door, _, audit in
-            let (anna, bela) = (try Tokens.headers("anna"), try Tokens.headers("bela"))
+        try await AuditedServer.with(onPostgres) { server in
             let row = "/tables/TodoItem/a"
             let todo = #"{"id":"a","text":"x","rank":1}"#
-            for (method, path, body, headers, status) in [
-                ("POST", "/tables/TodoItem", todo, anna, 201),
+            for (method, path, body, user, status) in [
+                ("POST", "/tables/TodoItem", todo, "anna", 201),
                 // What stays as it was is no change of a column.
-                ("PATCH", row, #"{"text":"y","rank":1}"#, bela, 200),
-                ("PUT", row, #"{"id":"a","text":"y","complete":true}"#, anna, 200),
+                ("PATCH", row, #"{"text":"y","rank":1}"#, "bela", 200),
+                ("PUT", row, #"{"id":"a","text":"y","complete":true}"#, "anna", 200),
                 // What is refused is not done.
-                ("POST", "/tables/TodoItem", todo, bela, 409),
-                ("PATCH", "/tables/TodoItem/none", "{}", bela, 404),
-                ("DELETE", row, nil, bela, 204), ("PATCH", row, "{}", bela, 410),
-                ("POST", "/tables/Hard", #"{"id":"h"}"#, anna, 201),
-                ("DELETE", "/tables/Hard/h", nil, anna, 204),
-                ("POST", "/tables/Other", #"{"id":"o"}"#, anna, 201),
-            ] as [(String, String, String?, HTTPFields, Int)] {
-                let answer = await door.send(method, path, body, headers: headers)
+                ("POST", "/tables/TodoItem", todo, "bela", 409),
+                ("PATCH", "/tables/TodoItem/none", "{}", "bela", 404),
+                ("DELETE", row, nil, "bela", 204), ("PATCH", row, "{}", "bela", 410),
+                ("POST", "/tables/Hard", #"{"id":"h"}"#, "anna", 201),
+                ("DELETE", "/tables/Hard/h", nil, "anna", 204),
+                ("POST", "/tables/Other", #"{"id":"o"}"#, "anna", 201),
+            ] as [(String, String, String?, String, Int)] {
+                let answer = try await server.send(method, path, body, by: user)
                 #expect(answer.status == status, "\(method) \(path) \(answer.text)")
             }
-            let undeleted = await door.send("POST", row, classic: true, headers: anna)
+            let headers = try Tokens.headers("anna")
+            let undeleted = await server.door.send("POST", row, classic: true, headers: headers)
             #expect(undeleted.status == 201)
             #expect(
-                shown(try audit(AuditQuery())) == [
+                try server.shown() == [
                     "TodoItem a insert anna ", "TodoItem a update bela text",
                     "TodoItem a update anna complete,rank", "TodoItem a delete bela ",
                     "Hard h insert anna ", "Hard h delete anna ", "TodoItem a undelete anna ",
                 ]
             )
-            #expect(try audit(AuditQuery(table: "HARD")).count == 2)
-            #expect(try audit(AuditQuery(id: "a")).count == 5)
-            #expect(try audit(AuditQuery(author: "bela")).map(\.action) == [.delete, .update])
+            #expect(try server.audit(AuditQuery(table: "HARD")).count == 2)
+            #expect(try server.audit(AuditQuery(id: "a")).count == 5)
+            let ofBela = try server.audit(AuditQuery(user: "bela"))
+            #expect(ofBela.map(\.action) == [.delete, .update])
             var last = AuditQuery()
             last.countMax = 1
-            let newest = try audit(last)
-            #expect(shown(newest) == ["TodoItem a undelete anna "])
+            #expect(try server.shown(last) == ["TodoItem a undelete anna "])
             // The stamp of an entry is the version of the row that it led to.
-            let version = await door.send("GET", row, headers: anna).row["version"] as? String
-            let bytes = try #require(version.flatMap { Data(base64Encoded: $0) })
-            #expect(bytes.reduce(Int64(0)) { $0 << 8 | Int64($1) } == newest.first?.stamp)
+            let now = await server.door.send("GET", row, headers: headers).row["version"] as? String
+            #expect(try server.audit(last).first.map { RowVersion.text($0.stamp) } == now)
         }
     }
 
-    /// A group that is not done leaves nothing, and a repeat is no second change.
-    @Test(arguments: backends)
-    func onlyWhatIsDoneIsThere(_ onPostgres: Bool) async throws {
-        try await withServer(onPostgres) { door, _, audit in
-            let anna = try Tokens.headers("anna")
-            let body = """
+    @Test(arguments: AuditedServer.backends)
+    func anEntryTellsTheDeviceAndTheDashboard(_ onPostgres: Bool) async throws {
+        let gate = OperatorGate(
+            hasAuthentication: true,
+            isLoopback: false,
+            host: "example.test",
+            operators: ["olga"]
+        )
+        let dashboard = Dashboard(gate: gate, files: [])
+        try await AuditedServer.with(onPostgres, dashboard: dashboard) { server in
+            let field = "X-ZUMO-INSTALLATION-ID"
+            let phone: HTTPFields = [field: "phone-1"]
+            let tables = "/tables/TodoItem"
+            #expect(try await server.send("POST", tables, #"{"id":"a"}"#, phone).status == 201)
+            let batch = """
                 {"requests":[
-                  {"id":"1","method":"post","url":"tables/TodoItem","atomicityGroup":"g",
-                   "headers":{"content-type":"application/json"},"body":{"id":"a"}},
-                  {"id":"2","method":"patch","url":"tables/TodoItem/none","atomicityGroup":"g",
-                   "headers":{"content-type":"application/json"},"body":{"text":"x"}},
-                  {"id":"3","method":"post","url":"tables/TodoItem",
-                   "headers":{"content-type":"application/json"},"body":{"id":"b"}}
+                  {"id":"1","method":"post","url":"tables/TodoItem",
+                   "headers":{"content-type":"application/json"},"body":{"id":"b"}},
+                  {"id":"2","method":"post","url":"tables/TodoItem",
+                   "headers":{"content-type":"application/json","\(field)":"own"},
+                   "body":{"id":"c"}}
                 ]}
                 """
-            var headers = anna
-            headers.append("Prefer", "continue-on-error")
-            #expect(await door.send("POST", "/$batch", body, headers: headers).status == 200)
-            var named = anna
-            named.append("Repeatability-Request-ID", "ba5e9d0c-7a0c-4f0b-9d0e-0c4f1d2a3b4c")
-            named.append(
-                "Repeatability-First-Sent",
-                HTTPDate.text(microseconds: 1_800_000_000_000_000)
+            #expect(try await server.send("POST", "/$batch", batch, phone).status == 200)
+            // What no device of ours says is not kept.
+            let long: HTTPFields = [field: String(repeating: "x", count: 100)]
+            #expect(try await server.send("DELETE", tables + "/a", by: "bela", long).status == 204)
+            let made = try await server.send(
+                "POST",
+                "/$admin/tables/TodoItem",
+                #"{"id":"d"}"#,
+                by: "olga"
             )
-            for _ in 0..<2 {
-                let answer = await door.send(
-                    "POST",
-                    "/tables/TodoItem",
-                    #"{"id":"c"}"#,
-                    headers: named
-                )
-                #expect(answer.status == 201, "\(answer.text)")
-            }
+            #expect(made.status == 201, "\(made.text)")
             #expect(
-                shown(try audit(AuditQuery())) == [
-                    "TodoItem b insert anna ", "TodoItem c insert anna ",
+                try server.audit().reversed().map(\.author) == [
+                    WriteAuthor(user: "anna", device: "phone-1"),
+                    WriteAuthor(user: "anna", device: "phone-1"),
+                    WriteAuthor(user: "anna", device: "own"),
+                    WriteAuthor(user: "bela"),
+                    WriteAuthor(user: "olga", isDashboard: true),
                 ]
             )
         }
     }
 
-    @Test(arguments: backends)
-    func oldEntriesGo(_ onPostgres: Bool) async throws {
-        try await withServer(onPostgres) { door, clock, audit in
-            for id in ["a", "b"] {
-                let body = #"{"id":"\#(id)"}"#
-                let headers = try Tokens.headers("anna")
-                _ = await door.send("POST", "/tables/Hard", body, headers: headers)
-                if id == "a" { clock.move(by: 3000 * 1_000_000) }
+    /// A group that is not done leaves nothing, and a repeat is no second change.
+    @Test(arguments: AuditedServer.backends)
+    func onlyWhatIsDoneIsThere(_ onPostgres: Bool) async throws {
+        try await AuditedServer.with(onPostgres) { server in
+            func part(_ id: String, _ method: String, _ path: String, _ body: String?) -> String {
+                let body = body.map { #""body":\#($0),"# } ?? ""
+                return """
+                    {"id":"\(id)","method":"\(method)","url":"tables/TodoItem\(path)",\(body)
+                     "headers":{"content-type":"application/json"},
+                     "atomicityGroup":"\(id.prefix(1))"}
+                    """
             }
-            clock.move(by: 365 * 86_400_000_000 - 2000 * 1_000_000)
-            try await door.purge()
-            #expect(shown(try audit(AuditQuery())) == ["Hard b insert anna "])
-            let metrics = await door.send("GET", "/metrics").text
+            let parts = [
+                part("g1", "post", "", #"{"id":"a"}"#),
+                part("g2", "patch", "/none", #"{"text":"x"}"#),
+                part("h1", "post", "", #"{"id":"b"}"#),
+                part("h2", "patch", "/b", #"{"text":"x"}"#),
+                part("i1", "delete", "/b", nil),
+            ]
+            let body = "{\"requests\":[" + parts.joined(separator: ",") + "]}"
+            let prefer: HTTPFields = ["Prefer": "continue-on-error"]
+            #expect(try await server.send("POST", "/$batch", body, prefer).status == 200)
+            let named: HTTPFields = [
+                "Repeatability-Request-ID": "ba5e9d0c-7a0c-4f0b-9d0e-0c4f1d2a3b4c",
+                "Repeatability-First-Sent": HTTPDate.text(microseconds: 1_800_000_000_000_000),
+            ]
+            for _ in 0..<2 {
+                let answer = try await server.send(
+                    "POST",
+                    "/tables/TodoItem",
+                    #"{"id":"c"}"#,
+                    named
+                )
+                #expect(answer.status == 201, "\(answer.text)")
+            }
+            #expect(
+                try server.shown() == [
+                    "TodoItem b insert anna ", "TodoItem b update anna text",
+                    "TodoItem b delete anna ", "TodoItem c insert anna ",
+                ]
+            )
+        }
+    }
+
+    /// A change whose entry cannot be kept is not done.
+    @Test(arguments: AuditedServer.backends)
+    func noChangeIsWithoutItsEntry(_ onPostgres: Bool) async throws {
+        try await AuditedServer.with(onPostgres) { server in
+            #expect(try await server.send("POST", "/tables/Hard", #"{"id":"a"}"#).status == 201)
+            try server.execute(
+                sqlite: """
+                    CREATE TRIGGER "full" BEFORE INSERT ON "tideline_audit" WHEN NEW."user" = 'bela'
+                    BEGIN SELECT RAISE(ABORT, 'full'); END
+                    """,
+                postgres: """
+                    ALTER TABLE tideline.audit ADD CONSTRAINT "full" CHECK ("user" <> 'bela')
+                    """
+            )
+            for (method, path, body) in [
+                ("POST", "/tables/Hard", #"{"id":"b"}"#), ("PATCH", "/tables/Hard/a", "{}"),
+                ("DELETE", "/tables/Hard/a", nil),
+            ] as [(String, String, String?)] {
+                let refused = try await server.send(method, path, body, by: "bela")
+                #expect(refused.status >= 400, "\(method) \(path)")
+            }
+            #expect(try await server.send("POST", "/tables/Hard", #"{"id":"c"}"#).status == 201)
+            let rows = try await server.send("GET", "/tables/Hard?$orderby=id")
+            #expect(rows.ids == ["a", "c"])
+            #expect(try server.shown() == ["Hard a insert anna ", "Hard c insert anna "])
+            #expect(rows.rows.first?["version"] as? String == RowVersion.text(try first(server)))
+        }
+    }
+
+    private func first(_ server: AuditedServer) throws -> Int64 {
+        try #require(try server.audit().last?.stamp)
+    }
+
+    /// What a hook makes of a write, and what makes columns on its way, is told as it was done.
+    @Test(arguments: AuditedServer.backends)
+    func hooksAndGrowthAreTold(_ onPostgres: Bool) async throws {
+        var hooks = TableHooks()
+        hooks.beforeWrite = { change in
+            if change.operation == .update { change.values["rank"] = .integer(7) }
+        }
+        let code = ["TodoItem": hooks]
+        try await AuditedServer.with(onPostgres, dynamic: true, hooks: code) { server in
+            for (method, path, body, status) in [
+                ("POST", "/tables/TodoItem", #"{"id":"a"}"#, 201),
+                ("PATCH", "/tables/TodoItem/a", #"{"text":"x","rank":1}"#, 200),
+                ("PATCH", "/tables/TodoItem/a", #"{"extra":"x"}"#, 200),
+                ("POST", "/tables/Made", #"{"id":"m"}"#, 201),
+            ] {
+                let answer = try await server.send(method, path, body)
+                #expect(answer.status == status, "\(method) \(path) \(answer.text)")
+            }
+            #expect(
+                try server.shown() == [
+                    "TodoItem a insert anna ", "TodoItem a update anna text,rank",
+                    "TodoItem a update anna extra",
+                ]
+            )
+        }
+    }
+
+    // MARK: - What is kept
+
+    @Test(arguments: AuditedServer.backends)
+    func oldEntriesGo(_ onPostgres: Bool) async throws {
+        try await AuditedServer.with(onPostgres) { server in
+            for id in ["a", "b"] {
+                _ = try await server.send("POST", "/tables/Hard", #"{"id":"\#(id)"}"#)
+                if id == "a" { server.clock.move(by: 3000 * 1_000_000) }
+            }
+            server.clock.move(by: 365 * 86_400_000_000 - 2000 * 1_000_000)
+            try await server.door.purge()
+            #expect(try server.shown() == ["Hard b insert anna "])
+            let metrics = await server.door.send("GET", "/metrics").text
             #expect(metrics.contains(#"tideline_purged_total{kind="audit"} 1"#))
+        }
+    }
+
+    /// Those of a table whose stamps lie in the future, as the clock was wrong once, hold up no others.
+    @Test(arguments: AuditedServer.backends)
+    func theyGoInSmallStepsWhateverTheClockWas(_ onPostgres: Bool) async throws {
+        try await AuditedServer.with(onPostgres) { server in
+            func fill(_ table: String) async throws {
+                let parts = (0..<250).map { number in
+                    """
+                    {"id":"\(number)","method":"post","url":"tables/\(table)",
+                     "headers":{"content-type":"application/json"},"body":{"id":"\(number)"}}
+                    """
+                }
+                let body = "{\"requests\":[" + parts.joined(separator: ",") + "]}"
+                #expect(try await server.send("POST", "/$batch", body).status == 200)
+            }
+            let wrong: Int64 = 1000 * 1_000_000
+            server.clock.move(by: wrong)
+            try await fill("Hard")
+            server.clock.move(by: -wrong)
+            try await fill("TodoItem")
+            server.clock.move(by: 365 * 86_400_000_000 + 500 * 1_000_000)
+            for left in [300, 250, 250] {
+                try await server.door.purge()
+                var all = AuditQuery()
+                all.countMax = 1000
+                #expect(try server.audit(all).count == left)
+            }
+            #expect(Set(try server.audit().map(\.table)) == ["Hard"])
+        }
+    }
+
+    /// A database of before begins with the next change.
+    @Test(arguments: AuditedServer.backends)
+    func aTableMayGetItLater(_ onPostgres: Bool) async throws {
+        try await withTemporaryDirectory { directory in
+            let url = try onPostgres ? PostgresCluster.shared().database() : ""
+            let place = (path: directory + "/a.db", url: url)
+            var plain = AuditedServer.tables
+            for index in plain.indices { plain[index].audit = false }
+            try await AuditedServer.with(onPostgres, plain, place: place) { server in
+                #expect(try await server.send("POST", "/tables/Hard", #"{"id":"a"}"#).status == 201)
+                #expect(try server.shown().isEmpty)
+                // What servers without audits make.
+                try server.execute(
+                    sqlite: #"DROP TABLE "tideline_audit""#,
+                    postgres: "DROP TABLE tideline.audit"
+                )
+                #expect(try server.shown().isEmpty)
+            }
+            try await AuditedServer.with(onPostgres, place: place) { server in
+                let changed = try await server.send("PATCH", "/tables/Hard/a", #"{"text":"x"}"#)
+                #expect(changed.status == 200)
+                #expect(try server.shown() == ["Hard a update anna text"])
+            }
+            // Without the option nothing is added, and what there is stays.
+            try await AuditedServer.with(onPostgres, plain, place: place) { server in
+                let deleted = try await server.send("DELETE", "/tables/Hard/a")
+                #expect(deleted.status == 204)
+                #expect(try server.shown() == ["Hard a update anna text"])
+            }
+        }
+    }
+
+    @Test func aBackupHasIt() async throws {
+        try await AuditedServer.with(false) { server in
+            #expect(try await server.send("POST", "/tables/Hard", #"{"id":"a"}"#).status == 201)
+            let path = try #require(server.path)
+            var configuration = ServerConfiguration()
+            configuration.database = .sqlite(path: path)
+            let database = try ServerDatabase(configuration)
+            _ = try database.backup(to: path + ".backup")
+            #expect(try await server.send("POST", "/tables/Hard", #"{"id":"b"}"#).status == 201)
+            await server.door.store.stop()
+            #expect(try DatabaseInspection(path: path + ".backup").audit(AuditQuery()).count == 1)
+            let former = try #require(try database.restore(from: path + ".backup").former)
+            #expect(try server.shown() == ["Hard a insert anna "])
+            #expect(try DatabaseInspection(path: former).audit(AuditQuery()).count == 2)
         }
     }
 }

@@ -1,0 +1,98 @@
+// AuditedServer: a server with tables that are audited, on one of the backends, and a way past it into
+// its database.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelinePostgres
+import TidelineSQLite
+import TidelineServerCore
+import TidelineServerPostgres
+import TidelineServerSQLite
+import TidelineTestKit
+
+struct AuditedServer {
+    static let backends = PostgresCluster.reasonToSkip == nil ? [false, true] : [false]
+
+    /// Two with an audit, and one without.
+    static var tables: [TableDefinition] {
+        var audited = Door.todo
+        audited.audit = true
+        audited.conflict = .merge
+        var hard = TableDefinition("Hard", columns: [ColumnDefinition("text", .string)])
+        hard.softDelete = false
+        hard.audit = true
+        let other = TableDefinition("Other", columns: [ColumnDefinition("text", .string)])
+        return [audited, hard, other]
+    }
+
+    let door: Door
+    let clock: TestClock
+    /// Its file; nil on PostgreSQL.
+    let path: String?
+    /// Its address on PostgreSQL.
+    let url: String
+
+    /// Serves them in a database of its own, or in that of another.
+    static func with(
+        _ onPostgres: Bool,
+        _ tables: [TableDefinition] = AuditedServer.tables,
+        dynamic: Bool = false,
+        hooks: [String: TableHooks] = [:],
+        dashboard: Dashboard? = nil,
+        place: (path: String, url: String)? = nil,
+        _ body: (AuditedServer) async throws -> Void
+    ) async throws {
+        try await withTemporaryDirectory { directory in
+            let clock = TestClock()
+            let path = onPostgres ? nil : place?.path ?? directory + "/a.db"
+            let url = try onPostgres ? place?.url ?? PostgresCluster.shared().database() : ""
+            let door = try await Door(
+                tables,
+                path: path,
+                onPostgres: onPostgres,
+                database: onPostgres ? url : nil,
+                dynamic: dynamic,
+                clock: clock,
+                authenticator: try Tokens.authenticator(),
+                hooks: hooks,
+                dashboard: dashboard
+            )
+            try await body(AuditedServer(door: door, clock: clock, path: path, url: url))
+            await door.store.stop()
+        }
+    }
+
+    func audit(_ query: AuditQuery = AuditQuery()) throws -> [AuditEntry] {
+        if let path { return try DatabaseInspection(path: path).audit(query) }
+        return try PostgresCare(url: url).audit(query)
+    }
+
+    /// As `table id action user columns`, the oldest first.
+    func shown(_ query: AuditQuery = AuditQuery()) throws -> [String] {
+        try audit(query).reversed().map { entry in
+            let columns = entry.columns.joined(separator: ",")
+            let user = entry.author.user ?? "-"
+            return "\(entry.table) \(entry.id) \(entry.action.rawValue) \(user) \(columns)"
+        }
+    }
+
+    /// What somebody does to the database past the server.
+    func execute(sqlite: String, postgres: String) throws {
+        if let path { return try Database(path: path).execute(sqlite) }
+        try PostgresConnection(PostgresAddress(url)).execute(postgres)
+    }
+
+    /// Sends a request of a user.
+    func send(
+        _ method: String,
+        _ target: String,
+        _ body: String? = nil,
+        by user: String = "anna",
+        _ more: HTTPFields = [:]
+    ) async throws -> ServerResponse {
+        var headers = try Tokens.headers(user)
+        for field in more { headers.append(field.name, field.value) }
+        return await door.send(method, target, body, headers: headers)
+    }
+}
