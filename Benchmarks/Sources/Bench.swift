@@ -16,6 +16,7 @@ enum Bench {
                                             so many listeners, and how soon they hear of commits,
                                             at another server of the same database
                bench local DIR SECONDS      changes and reads of a store file
+               bench read DIR ROWS SECONDS  lists, watched lists and the opening of a store
                bench push URL DIR COUNT MS  so many inserts over a link with so long a round trip
                bench queue URL DIR COUNT    the memory for so many inserts that are sent
                bench heard URL DIR COUNT    how soon so many changes are seen by another client
@@ -36,6 +37,9 @@ enum Bench {
             case ("local", 3):
                 let time = Duration.seconds(Int(words[2]) ?? 1)
                 try await LocalWork(directory: words[1], time: time).measure()
+            case ("read", 4):
+                let time = Duration.seconds(Int(words[3]) ?? 1)
+                try await Reads(directory: words[1], rows: Int(words[2]) ?? 0, time: time).measure()
             case ("push", 5):
                 try await Pushes(server: words[1], directory: words[2], count: Int(words[3]) ?? 0)
                     .measure(delay: Int(words[4]) ?? 0)

@@ -30,6 +30,21 @@ struct Device {
         transport: (any Transport)? = nil,
         limits: SyncLimits = SyncLimits()
     ) async throws -> Device {
+        try await open(
+            at: "\(directory)/\(UUID().uuidString).sqlite",
+            server: server,
+            transport: transport,
+            limits: limits
+        )
+    }
+
+    /// The store at a path.
+    static func open(
+        at path: String,
+        server: String = "http://127.0.0.1:9",
+        transport: (any Transport)? = nil,
+        limits: SyncLimits = SyncLimits()
+    ) async throws -> Device {
         guard let endpoint = URL(string: server) else { throw URLError(.badURL) }
         let client = SyncClient(
             endpoint: endpoint,
@@ -37,7 +52,6 @@ struct Device {
             transport: transport,
             limits: limits
         )
-        let path = "\(directory)/\(UUID().uuidString).sqlite"
         let store = try SQLiteStore(path: path)
         try await client.syncContext.initialize(store: store, tables: [TodoItem.self])
         let todos = try client.syncTable(TodoItem.self)

@@ -1,5 +1,6 @@
 // PlainSQLite: the same tables and rows through SQLite alone, which the client is compared with.
 
+import Foundation
 import Tideline
 
 #if canImport(SQLite3)
@@ -47,6 +48,30 @@ final class PlainDatabase {
         var rows = PlainRows(columns: Int(sqlite3_column_count(statement.pointer)))
         while try statement.step() { rows.append(statement) }
         return rows
+    }
+
+    /// The items in the order of their ids, as the client gives them.
+    func items(limit: Int = -1) throws -> [TodoItem] {
+        let statement = try PlainStatement(
+            self,
+            """
+            SELECT "id", "text", "complete", "updatedAt" FROM "TodoItem"
+            ORDER BY "id" LIMIT \(limit)
+            """
+        )
+        var items: [TodoItem] = []
+        while try statement.step() {
+            let time = sqlite3_column_int64(statement.pointer, 3)
+            items.append(
+                TodoItem(
+                    id: statement.text(0),
+                    text: statement.text(1),
+                    complete: sqlite3_column_int(statement.pointer, 2) != 0,
+                    updatedAt: Date(timeIntervalSince1970: Double(time) / 1000)
+                )
+            )
+        }
+        return items
     }
 
     /// An insert of all columns of a table.

@@ -22,6 +22,9 @@ struct Settlement {
         seen: SeenNotes
     ) throws -> PushSettled {
         guard var operation = operations.first(where: { $0.id == sent.id }) else { return .gone }
+        // An answer is only to the request that it answers: one made anew since is sent again.
+        guard operation.damage != nil || operation.frozen?.requestID == sent.frozen?.requestID
+        else { return .again }
         operation.outcomeUnknown = operation.outcomeUnknown || sent.outcomeUnknown
         operation.unknownSent = operation.unknownSent ?? sent.unknownSent
         let later = operations.first { $0.id > sent.id }
