@@ -21,7 +21,7 @@ FORMATTED := $(wildcard Sources Tests Examples Benchmarks Package.swift) \
 TEST := swift test --skip-build --disable-xctest --quiet
 RESULTS := .build/tests
 # Sockets have deadlines, worlds and processes compete for the cores: each gets a run of its own.
-report = --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS)-$(1).xml; exit $$s
+report = --event-stream-output-path $(RESULTS)-$(1).events --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS)-$(1).xml; exit $$s
 
 .PHONY: help run test check worlds demo page proxies deb deb-test dist dist-test litestream bench failover docs format clean
 

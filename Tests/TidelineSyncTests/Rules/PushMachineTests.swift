@@ -116,23 +116,6 @@ import TidelineCore
         #expect(machine.answered([.answer(answer)]) == .finish(.network))
     }
 
-    /// What is to be read before it is sent is read, also when the batch beside it is lost.
-    @Test func aLostBatchForgetsNoLook() {
-        var machine = machine(batches: true)
-        let (one, two) = (operation(1), operation(2))
-        var unclear = operation(3, .delete)
-        unclear.outcomeUnknown = true
-        unclear.frozen?.ifMatch = nil
-        unclear.basis = RowBasis()
-        _ = machine.start(lastID: 3)
-        let sent = machine.prepared(prepared(one, two, unclear, isAtEnd: true))
-        #expect(sent == .send([one, two], inBatch: true))
-        #expect(slice(machine.lost(mayBeSmaller: true))?.first == [1, 2])
-        _ = machine.prepared(prepared(one, two))
-        _ = machine.answered([done, done])
-        #expect(machine.settled([.completed, .completed]) == .look(unclear, .row))
-    }
-
     /// One that fails among others that go through stands behind them, then is tried again.
     @Test func aFailingOneGoesBehindTheOthers() {
         var machine = machine(batches: true)

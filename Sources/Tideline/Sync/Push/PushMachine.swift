@@ -72,6 +72,8 @@ package struct PushMachine: Sendable {
 
     private mutating func next() -> Action {
         if let stop { return finish(stop) }
+        // What is behind one of these must not pass it, and none is met twice.
+        if !looks.isEmpty { return proceed() }
         if first.isEmpty, isAtEnd {
             guard behind.isEmpty else { return retryBehind() }
             // What waited for others of its rows was passed over, and these may be done.
@@ -122,12 +124,8 @@ package struct PushMachine: Sendable {
         var again: [Int64] = []
         for operation in slice.released { takeUpAgain(operation, &again) }
         first = again + first
-        // Behind those of a slice that is sent again.
         let unread = slice.operations.filter(\.mustBeRead)
-        // One that goes with a group is met again with that.
-        for operation in unread where !looks.contains(where: { $0.operation.id == operation.id }) {
-            looks.append((operation, .row))
-        }
+        looks += unread.map { ($0, .row) }
         // A group with one of these goes when it is known what that one is.
         let waiting = budget.groups == .split ? [] : Set(unread.compactMap(\.group))
         var operations: [QueuedOperation] = []

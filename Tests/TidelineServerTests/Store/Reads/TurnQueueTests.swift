@@ -84,6 +84,16 @@ private final class Order: Sendable {
         threads.stop()
     }
 
+    /// On a thread of its own: those of tasks are few, and what is waited for needs one.
+    private static func wait(for semaphore: DispatchSemaphore) async {
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                semaphore.wait()
+                continuation.resume()
+            }
+        }
+    }
+
     @Test func whatIsNotBriefStartsAnewInItsTurn() async throws {
         let threads = ReadThreads(try (0..<2).map { _ in try Database(path: ":memory:") })
         let (started, gate) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
@@ -95,7 +105,7 @@ private final class Order: Sendable {
                 return true
             }
         }
-        await Task.detached { started.wait() }.value
+        await Self.wait(for: started)
         // Each is tried as a brief read by the reader that is kept for them, one after the other.
         var reads: [Task<Bool, any Error>] = []
         for name in ["a1", "a2", "b1"] {
@@ -112,7 +122,7 @@ private final class Order: Sendable {
                     }
                 }
             )
-            await Task.detached { started.wait() }.value
+            await Self.wait(for: started)
         }
         // Behind the last try it is queued as a long read.
         #expect(try await threads.run(.brief, of: .nobody) { _, _ in true })
