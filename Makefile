@@ -23,7 +23,7 @@ RESULTS := .build/tests
 # Sockets have deadlines, worlds and processes compete for the cores: each gets a run of its own.
 report = --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS)-$(1).xml; exit $$s
 
-.PHONY: help run test check worlds demo page bench failover docs format clean
+.PHONY: help run test check worlds demo page bench failover postgres18 docs format clean
 
 help:
 	@echo 'make run         build the server and start it on tideline.db (ARGS=... is passed on)'
@@ -34,6 +34,7 @@ help:
 	@echo 'make page        the dashboard in a browser: a person at work beside a device'
 	@echo 'make bench       benchmarks of server and client, in release mode'
 	@echo 'make failover    kills the primary of PostgreSQL under load, with Patroni and etcd'
+	@echo 'make postgres18  the tests of PostgreSQL on version 18'
 	@echo 'make docs        the documentation of the client as a site, in .build/docs'
 	@echo 'make format      format all sources in place'
 	@echo 'make clean       remove what was built; databases stay'
@@ -87,6 +88,10 @@ failover:
 	@scripts/bootstrap failover
 	swift build -c release --product tideline
 	python3 Tests/Failover/failover.py .build/release/tideline $(ARGS)
+
+postgres18:
+	@scripts/bootstrap postgres18
+	@scripts/postgres18 $(ARGS)
 
 docs:
 	@scripts/bootstrap check
