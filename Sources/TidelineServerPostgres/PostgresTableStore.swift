@@ -175,7 +175,7 @@ package final class PostgresTableStore: TableStore {
             values: [.text(id), .text(derived.clock)]
         )
         return try await read(in: derived) { read in
-            let result = try read.connection.run(statement)
+            let result = try read.one(statement)
             guard result.count > 0 else { return nil as Result? }
             try derived.check(form: result.integer(0, 0), read.connection)
             return try body(derived.image(result, 0, from: 1))
