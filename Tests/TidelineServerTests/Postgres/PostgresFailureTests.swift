@@ -37,7 +37,9 @@ struct PostgresFailureTests {
     }
 
     @Test func aTableThatIsLockedIsNotTheReadersFault() async throws {
-        let writes = try await PostgresWrites(try PostgresCluster.shared().database()) { options in
+        // Not the shared one: elsewhere somebody waits for the end of all transactions.
+        let cluster = try PostgresCluster()
+        let writes = try await PostgresWrites(try cluster.database()) { options in
             options.limits.queryTime = .milliseconds(400)
         }
         try await writes.insert("a")
@@ -49,6 +51,7 @@ struct PostgresFailureTests {
         #expect(try await writes.row("a") != nil)
         #expect(try await writes.insert("b").decision == .insert)
         await writes.store.stop()
+        withExtendedLifetime(cluster) {}
     }
 
     @Test func aStatementThatTakesTooLongIsGivenUp() async throws {
@@ -95,6 +98,7 @@ struct PostgresFailureTests {
             #expect(try await writes.insert("b", text: text).decision == .insert)
             await writes.store.stop()
         }
+        withExtendedLifetime(cluster) {}
     }
 
     // MARK: - Standbys
@@ -181,6 +185,7 @@ struct PostgresFailureTests {
         try other.execute("DELETE FROM \"TodoItem\"")
         #expect(try await writes.row("a")?.state.isDeleted ?? true)
         await writes.store.stop()
+        withExtendedLifetime(cluster) {}
     }
 
     // MARK: - Timelines
