@@ -45,7 +45,7 @@ struct PostgresRead {
             SELECT set_config('statement_timeout', $1, true), set_config('lock_timeout', $2, true)
             """,
             values: [.text(String(milliseconds)), .text(String(max(milliseconds / 2, 1)))]
-        )
+        ).kept
     }
 
     /// One statement, in a transaction that the pipeline is.
@@ -133,7 +133,7 @@ extension PostgresTable {
             WHERE t."name" = $1
             """,
             values: [.text(clock)]
-        )
+        ).kept
     }
 
     /// A table that is not there stands at its beginning.
