@@ -24,6 +24,7 @@ RESULTS := .build/tests
 report = --event-stream-output-path $(RESULTS)-$(1).events --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS)-$(1).xml; exit $$s
 
 .PHONY: help run test check worlds demo page proxies deb deb-test dist dist-test litestream bench failover docs format clean
+.PHONY: postgres18
 
 help:
 	@echo 'make run         build the server and start it on tideline.db (ARGS=... is passed on)'
@@ -37,6 +38,7 @@ help:
 	@echo 'make dist        a tarball of them that brings its Swift along; dist-test tries it'
 	@echo 'make litestream  Litestream beside a server that is written to'
 	@echo 'make failover    kills the primary of PostgreSQL under load, with Patroni and etcd'
+	@echo 'make postgres18  the tests of PostgreSQL on version 18'
 	@echo 'make bench       benchmarks of server and client, in release mode'
 	@echo 'make docs        the documentation of the client as a site, in .build/docs'
 	@echo 'make format      format all sources in place'
@@ -114,6 +116,10 @@ failover:
 	@scripts/bootstrap failover
 	swift build -c release --product tideline
 	python3 Tests/Failover/failover.py .build/release/tideline $(ARGS)
+
+postgres18:
+	@scripts/bootstrap postgres18
+	@scripts/postgres18 $(ARGS)
 
 docs:
 	@scripts/bootstrap check

@@ -1,13 +1,18 @@
 // PostgresConnection: one connection to PostgreSQL through libpq; every call blocks its thread.
 //
 // Not Sendable: a connection belongs to the thread that made it. Statements are sent unnamed, so that
-// a pooler may give each transaction another connection of the server. Rows come as binary cells.
+// a pooler may give each transaction another connection of the server; only where there is none, those
+// that come again and again are kept under names. Rows come as binary cells.
 
 import CLibPQ
 package import TidelineCore
 
 package final class PostgresConnection {
     private let handle: OpaquePointer
+    /// Nil where statements are not kept.
+    private var statements: KeptStatements?
+    /// What became of statements that it kept: it is of no use any more.
+    package private(set) var fault: StatementFault?
 
     /// Connects.
     ///
@@ -79,6 +84,7 @@ package final class PostgresConnection {
     /// Runs one statement.
     @discardableResult
     package func run(_ statement: PostgresStatement) throws -> PostgresResult {
+        if statement.isKept, statements != nil { return try sendAll([statement])[0] }
         let buffer = ParameterBuffer(statement.parameters)
         let result = buffer.withPointers { values in
             PQexecParams(
@@ -110,13 +116,20 @@ package final class PostgresConnection {
     /// - Throws: What the first of them failed with; those behind it are not run.
     package func pipeline(_ statements: [PostgresStatement]) throws -> [PostgresResult] {
         guard statements.count > 1 else { return try statements.map { try run($0) } }
+        return try sendAll(statements)
+    }
+
+    private func sendAll(_ statements: [PostgresStatement]) throws -> [PostgresResult] {
         guard PQenterPipelineMode(handle) == 1 else { throw PostgresError(connection: handle) }
-        for statement in statements { try send(statement) }
+        defer { self.statements?.ended() }
+        var steps: [KeptStatements.Step] = []
+        for statement in statements { steps += try send(statement) }
         guard PQpipelineSync(handle) == 1 else { throw PostgresError(connection: handle) }
         var results: [PostgresResult] = []
         var failure: PostgresError?
         var isBetween = false
         results.reserveCapacity(statements.count)
+        var left = steps[...]
         while true {
             guard let result = PQgetResult(handle) else {
                 // A null stands between the results of two statements. After a second one nothing
@@ -132,13 +145,20 @@ package final class PostgresConnection {
                 PQclear(result)
                 break
             }
+            let step = left.popFirst() ?? .plain
             if status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK {
-                results.append(PostgresResult(result))
+                if case .prepare = step {
+                    self.statements?.prepared()
+                    PQclear(result)
+                } else {
+                    results.append(PostgresResult(result))
+                }
                 continue
             }
             if failure == nil, status != PGRES_PIPELINE_ABORTED {
                 let error = PostgresError(result)
                 failure = error.state.isEmpty ? PostgresError(connection: handle) : error
+                look(at: error, of: step)
             }
             PQclear(result)
             if isBroken { throw failure ?? PostgresError(connection: handle) }
@@ -148,21 +168,77 @@ package final class PostgresConnection {
         return results
     }
 
-    private func send(_ statement: PostgresStatement) throws {
+    /// Sends a statement; what is answered, in its order.
+    private func send(_ statement: PostgresStatement) throws -> [KeptStatements.Step] {
         let buffer = ParameterBuffer(statement.parameters)
+        let step =
+            statement.isKept ? statements?.step(for: statement.text, buffer.types) : nil
         let isSent = buffer.withPointers { values in
-            PQsendQueryParams(
-                handle,
-                statement.text,
-                Int32(values.count),
-                buffer.types,
-                values,
-                buffer.lengths,
-                buffer.formats,
-                1
-            )
+            let count = Int32(values.count)
+            switch step ?? .plain {
+            case .plain:
+                return PQsendQueryParams(
+                    handle,
+                    statement.text,
+                    count,
+                    buffer.types,
+                    values,
+                    buffer.lengths,
+                    buffer.formats,
+                    1
+                )
+            case .prepare(let name):
+                guard PQsendPrepare(handle, name, statement.text, count, buffer.types) == 1 else {
+                    return 0
+                }
+                return sendNamed(name, buffer, values)
+            case .known(let name): return sendNamed(name, buffer, values)
+            }
         }
         guard isSent == 1 else { throw PostgresError(connection: handle) }
+        if case .prepare? = step { return [step ?? .plain, .plain] }
+        return [step ?? .plain]
+    }
+
+    private func sendNamed(
+        _ name: String,
+        _ buffer: ParameterBuffer,
+        _ values: [UnsafePointer<CChar>?]
+    ) -> Int32 {
+        PQsendQueryPrepared(
+            handle,
+            name,
+            Int32(values.count),
+            values,
+            buffer.lengths,
+            buffer.formats,
+            1
+        )
+    }
+
+    // MARK: - Kept statements
+
+    /// From now on keeps the statements that say so, unless a pooler stands between.
+    ///
+    /// A pooler has numbers of its own for the connections that it gives, and PostgreSQL says its own.
+    ///
+    /// - Parameters:
+    ///   - age: How long a plan is kept at most.
+    ///   - trustsPoolers: Whether a pooler is taken for the database.
+    /// - Throws: ``PostgresError`` when the connection is lost.
+    package func keepStatements(
+        for age: Duration = .seconds(5),
+        trustsPoolers: Bool = false
+    ) throws {
+        let number = try run("SELECT pg_backend_pid()").integer(0, 0)
+        guard trustsPoolers || number == Int64(PQbackendPID(handle)) else { return }
+        statements = KeptStatements(age: age)
+    }
+
+    private func look(at error: PostgresError, of step: KeptStatements.Step) {
+        guard case .known = step else { return }
+        if error.isStatementMissing { fault = .missing }
+        if error.isStatementChanged { fault = .changed }
     }
 
     private func checked(_ result: OpaquePointer?) throws -> PostgresResult {
@@ -180,7 +256,12 @@ package final class PostgresConnection {
     package func settle() -> Bool {
         if PQpipelineStatus(handle) != PQ_PIPELINE_OFF { return false }
         if isInTransaction { PQclear(PQexec(handle, "ROLLBACK")) }
-        return !isBroken && PQtransactionStatus(handle) == PQTRANS_IDLE
+        guard fault == nil, !isBroken, PQtransactionStatus(handle) == PQTRANS_IDLE else {
+            return false
+        }
+        guard statements?.isDue == true else { return true }
+        statements?.forget()
+        return (try? execute("DEALLOCATE ALL")) != nil
     }
 
     // MARK: - Notifications
@@ -197,21 +278,5 @@ package final class PostgresConnection {
             isAny = true
         }
         return isAny
-    }
-}
-
-/// Asks the server, from any thread, to end what a connection is doing.
-///
-/// `@unchecked`: libpq never changes a `PGcancel`, and `PQcancel` may be called by any thread.
-package final class PostgresCancellation: @unchecked Sendable {
-    private let handle: OpaquePointer?
-
-    init(_ handle: OpaquePointer?) { self.handle = handle }
-
-    deinit { PQfreeCancel(handle) }
-
-    package func cancel() {
-        var reason = [CChar](repeating: 0, count: 256)
-        _ = PQcancel(handle, &reason, Int32(reason.count))
     }
 }

@@ -38,6 +38,12 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
     /// Whether a lock did not come free in time.
     package var isLockTimeout: Bool { state == "55P03" }
 
+    /// Whether the connection does not have a statement by the name that it was given.
+    var isStatementMissing: Bool { state == "26000" || state == "42P05" }
+
+    /// Whether a statement cannot be done as it was prepared.
+    var isStatementChanged: Bool { state == "0A000" }
+
     /// Messages of these classes quote the values of rows.
     private static let quoting: Set<Substring> = ["22", "23", "P0"]
 

@@ -17,6 +17,8 @@ package enum PostgresParameter: Hashable, Sendable {
 package struct PostgresStatement: Sendable {
     package var text: String
     package var parameters: [PostgresParameter]
+    /// Whether it comes again and again and its plan is the same for all values.
+    package var isKept = false
 
     package init(_ text: String, _ parameters: [PostgresParameter] = []) {
         self.text = text
@@ -29,6 +31,13 @@ package struct PostgresStatement: Sendable {
 
     package init(_ sql: SQL) {
         self.init(sql.text(for: .postgres), values: sql.bindings)
+    }
+
+    /// The same, prepared under a name where the connection keeps statements.
+    package var kept: PostgresStatement {
+        var kept = self
+        kept.isKept = true
+        return kept
     }
 }
 

@@ -19,6 +19,8 @@ package final class PostgresTableStore: TableStore {
         package var log = ServerLog.silent
         package var times = WriteTimes()
         package var metrics = StoreMetrics()
+        /// Whether a pooler is taken for the database, as one that cannot be found out would be.
+        package var trustsPoolers = false
 
         package init() {}
     }
@@ -61,10 +63,12 @@ package final class PostgresTableStore: TableStore {
         now = options.now
         log = options.log
         look = WritableLook(now: options.now ?? ServerEnvironment.live.now, log: options.log)
+        let keeping = StatementKeeping(trustsPoolers: options.trustsPoolers)
         readers = PostgresThreads(
             address,
             count: max(2, options.readers),
             queueMax: Self.readQueueMax,
+            keeping: keeping,
             log: options.log,
             metrics: options.metrics
         )
@@ -77,6 +81,7 @@ package final class PostgresTableStore: TableStore {
             times: options.times,
             stamps: stamps,
             timeline: timeline,
+            keeping: keeping,
             log: options.log,
             metrics: options.metrics
         )
@@ -173,9 +178,9 @@ package final class PostgresTableStore: TableStore {
             FROM \(derived.quoted) WHERE "id" = $1
             """,
             values: [.text(id), .text(derived.clock)]
-        )
+        ).kept
         return try await read(in: derived) { read in
-            let result = try read.connection.run(statement)
+            let result = try read.one(statement)
             guard result.count > 0 else { return nil as Result? }
             try derived.check(form: result.integer(0, 0), read.connection)
             return try body(derived.image(result, 0, from: 1))
@@ -186,8 +191,8 @@ package final class PostgresTableStore: TableStore {
         let (limits, now) = (limits, now)
         return try await read { read in
             let results = try read.all([
-                LedgerKey.read([LedgerKey(key)]), PostgresStatement(LedgerKey.readHorizon),
-                PostgresStatement(PostgresClock.now),
+                LedgerKey.read([LedgerKey(key)]), PostgresStatement(LedgerKey.readHorizon).kept,
+                PostgresStatement(PostgresClock.now).kept,
             ])
             let time = now?() ?? results[2].integer(0, 0)
             let horizon = results[1].count > 0 ? results[1].integer(0, 0) : nil
@@ -281,7 +286,7 @@ package final class PostgresTableStore: TableStore {
         _ end: UInt64
     ) -> (any Error)? {
         if ticket.isCancelled { return CancellationError() }
-        if error.isConnectionLost || connection.isBroken { return nil }
+        if error.isConnectionLost || connection.isBroken || connection.fault != nil { return nil }
         guard error.isCanceled else { return PostgresRefusal.ofRead(error) }
         // Near its end it was the time; else it was meant for the read before.
         let margin: UInt64 = 50_000_000

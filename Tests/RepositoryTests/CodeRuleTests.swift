@@ -28,6 +28,8 @@ struct CodeRuleTests {
             "Draws the random bits of new ids for ServerEnvironment.",
         "Sources/TidelineServerCore/Tables/ServerLimits.swift":
             "Holds ServerEnvironment, where the server's clock and ids come in.",
+        "Sources/TidelinePostgres/KeptStatements.swift":
+            "Bounds the time that a plan is kept, and names the statements of one connection.",
         "Sources/TidelineSQLite/QueryDeadline.swift":
             "Bounds the time that a statement on a real database may run.",
         "Sources/TidelineServerCore/Tables/WritableLook.swift":
@@ -40,6 +42,10 @@ struct CodeRuleTests {
             "Names the temporary directory of a PostgreSQL, and waits until it answers.",
         "Sources/TidelineTestKit/Postgres/PostgresPooler.swift":
             "Names the temporary directory of a pooler, and waits until it listens.",
+        "Sources/TidelineTestKit/Postgres/DatabasePlaces.swift":
+            "Lets one test go on where all wait for each other.",
+        "Sources/TidelineTestKit/SmallDisk.swift":
+            "Names the directory that a disk is mounted at.",
         "Sources/TidelineTestKit/OriginalServer/OriginalServer.swift":
             "Gives a test that brings no clock and no ids of its own the live ones.",
         "Sources/TidelineTestKit/World/WorldDisk.swift":

@@ -30,20 +30,28 @@ struct PostgresRead {
     // MARK: - Transactions
 
     private var begin: [PostgresStatement] {
+        [PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), times]
+    }
+
+    /// Says how much is left of the time.
+    ///
+    /// It ends with the transaction: a pooler keeps nothing of it. A wait for a lock that somebody
+    /// else holds is told apart from a read that is too much.
+    private var times: PostgresStatement {
         let now = Uptime.now()
         let milliseconds = end > now ? max((end - now) / 1_000_000, 1) : 1
-        return [
-            PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
-            // Ends with the transaction: a pooler keeps nothing of it. A wait for a lock that
-            // somebody else holds is told apart from a read that is too much.
-            PostgresStatement(
-                """
-                SELECT set_config('statement_timeout', $1, true),
-                    set_config('lock_timeout', $2, true)
-                """,
-                values: [.text(String(milliseconds)), .text(String(max(milliseconds / 2, 1)))]
-            ),
-        ]
+        return PostgresStatement(
+            """
+            SELECT set_config('statement_timeout', $1, true), set_config('lock_timeout', $2, true)
+            """,
+            values: [.text(String(milliseconds)), .text(String(max(milliseconds / 2, 1)))]
+        ).kept
+    }
+
+    /// One statement, in a transaction that the pipeline is.
+    func one(_ statement: PostgresStatement) throws -> PostgresResult {
+        try check()
+        return try connection.pipeline([times, statement])[1]
     }
 
     /// All the statements from one state of the database, in one round trip.
@@ -125,7 +133,7 @@ extension PostgresTable {
             WHERE t."name" = $1
             """,
             values: [.text(clock)]
-        )
+        ).kept
     }
 
     /// A table that is not there stands at its beginning.

@@ -32,6 +32,7 @@ final class PostgresThreads: Sendable {
     private let address: PostgresAddress
     private let count: Int
     private let queueMax: Int
+    private let keeping: StatementKeeping
     private let log: ServerLog
     private let metrics: StoreMetrics
 
@@ -39,12 +40,14 @@ final class PostgresThreads: Sendable {
         _ address: PostgresAddress,
         count: Int,
         queueMax: Int,
+        keeping: StatementKeeping,
         log: ServerLog,
         metrics: StoreMetrics
     ) {
         self.address = address
         self.count = count
         self.queueMax = queueMax
+        self.keeping = keeping
         self.log = log
         self.metrics = metrics
         state.withLock { $0.running = count }
@@ -70,7 +73,7 @@ final class PostgresThreads: Sendable {
     }
 
     private func serve() {
-        var link = PostgresLink(address, log: log)
+        var link = PostgresLink(address, keeping: keeping, log: log)
         while true {
             wake.wait()
             let job = state.withLock { state -> Job? in
@@ -122,65 +125,4 @@ final class PostgresThreads: Sendable {
             if isOver { continuation.resume() }
         }
     }
-}
-
-/// The connection of a thread, made anew when it broke.
-struct PostgresLink {
-    private let address: PostgresAddress
-    private let log: ServerLog
-    /// Sees each connection first.
-    private let greet: @Sendable (PostgresConnection) throws -> Void
-    private var open: PostgresConnection?
-    private var failure: (error: PostgresError, until: UInt64)?
-    private var pause: UInt64 = 0
-
-    init(
-        _ address: PostgresAddress,
-        log: ServerLog,
-        greet: @escaping @Sendable (PostgresConnection) throws -> Void = { _ in }
-    ) {
-        self.address = address
-        self.log = log
-        self.greet = greet
-    }
-
-    private static let pauseMin: UInt64 = 100_000_000
-    private static let pauseMax: UInt64 = 2_000_000_000
-
-    /// The connection; refused without a try for a while after a try that failed.
-    mutating func connection() throws -> PostgresConnection {
-        if let open { return open }
-        if let failure, Uptime.now() < failure.until {
-            throw ServerError.databaseAway
-        }
-        do {
-            let made = try PostgresConnection(address)
-            try greet(made)
-            if failure != nil {
-                log.write(.info, "the database answers again", ["at": address.description])
-            }
-            open = made
-            failure = nil
-            pause = 0
-            return made
-        } catch let error as PostgresError {
-            if failure == nil {
-                log.write(
-                    .error,
-                    "the database cannot be reached",
-                    ["at": address.description, "cause": error.description]
-                )
-            }
-            pause = min(max(pause * 2, Self.pauseMin), Self.pauseMax)
-            failure = (error, Uptime.now() + pause)
-            throw ServerError.databaseAway
-        }
-    }
-
-    /// Ends what was left open; lets go of what is broken.
-    mutating func settle() {
-        if let connection = open, !connection.settle() { open = nil }
-    }
-
-    mutating func close() { open = nil }
 }

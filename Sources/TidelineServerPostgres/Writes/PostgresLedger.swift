@@ -103,7 +103,7 @@ struct LedgerEntry: Sendable {
                 column { $0.row.map { .text($0.state.isDeleted ? "t" : "f") } ?? .null },
                 column { $0.row.map { .text(String(decoding: $0.json, as: UTF8.self)) } ?? .null },
             ]
-        )
+        ).kept
     }
 }
 
@@ -132,7 +132,7 @@ struct LedgerKey: Hashable, Sendable {
             [
                 .array(keys.map { .text($0.request) }), .array(keys.map { .text($0.caller) }),
             ]
-        )
+        ).kept
     }
 
     /// Writes entries as they are.

@@ -37,6 +37,7 @@ final class PostgresWriter: Sendable {
     private let log: ServerLog
     private let stamps: ReportedStamps
     private let timeline: TimelineWatch
+    private let keeping: StatementKeeping
     private let times: WriteTimes
     private let metrics: StoreMetrics
 
@@ -48,12 +49,14 @@ final class PostgresWriter: Sendable {
         times: WriteTimes,
         stamps: ReportedStamps,
         timeline: TimelineWatch,
+        keeping: StatementKeeping,
         log: ServerLog,
         metrics: StoreMetrics
     ) {
         self.address = address
         self.times = times
         self.timeline = timeline
+        self.keeping = keeping
         self.limits = limits
         self.now = now
         self.purgeInterval = purgeInterval
@@ -160,7 +163,9 @@ final class PostgresWriter: Sendable {
     // MARK: - The thread
 
     private func serve() {
-        var link = PostgresLink(address, log: log) { [timeline] in try timeline.greet($0) }
+        var link = PostgresLink(address, keeping: keeping, log: log) { [timeline] in
+            try timeline.greet($0)
+        }
         var schedule = PurgeSchedule()
         while true {
             _ = wake.wait(timeout: DispatchTime(uptimeNanoseconds: schedule.due))
@@ -264,9 +269,11 @@ final class PostgresWriter: Sendable {
                 stamps.report(moved)
                 for (job, outcomes) in zip(jobs, results) { job.answer.resume(returning: outcomes) }
                 announce(moved, &link)
+                link.settle()
                 return
             } catch {
-                let isBroken = (try? link.connection().isBroken) ?? true
+                let isBroken =
+                    (try? link.connection()).map { $0.isBroken || $0.fault != nil } ?? true
                 link.settle()
                 if let outdated = Self.outdated(error, jobs, &link) {
                     for job in jobs { job.answer.resume(throwing: outdated) }

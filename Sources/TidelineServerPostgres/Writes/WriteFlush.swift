@@ -49,8 +49,8 @@ extension WriteState {
                 )
             )
         }
-        if !made.isEmpty { statements.append(Self.insert(made, into: table, table.quoted)) }
-        if !changed.isEmpty { statements.append(Self.update(changed, in: table)) }
+        if !made.isEmpty { statements.append(Self.insert(made, into: table, table.quoted).kept) }
+        if !changed.isEmpty { statements.append(Self.update(changed, in: table).kept) }
         return statements
     }
 
@@ -119,7 +119,7 @@ extension WriteState {
                         .array(entries.map { .integer($0.stamp) }),
                         .array(entries.map { .text($0.isDeleted ? "t" : "f") }),
                     ] + Self.arrays(entries.map(\.image), of: table)
-                )
+                ).kept
             }
     }
 
@@ -153,7 +153,7 @@ extension WriteState {
                     .array(bases.map { .integer($0.image.version) }),
                     .array(rows.map { .text(String(decoding: $0.json, as: UTF8.self)) }),
                 ]
-            )
+            ).kept
         )
         return statements
     }
@@ -200,7 +200,7 @@ extension WriteState {
                 .array(counts.map { .integer($0.key.millisecond) }),
                 .array(counts.map { .integer($0.value) }), .array(last.map { .integer($0) }),
             ]
-        )
+        ).kept
     }
 
     private var stamps: PostgresStatement {
@@ -215,6 +215,6 @@ extension WriteState {
                 .array(names.map { .text($0) }),
                 .array(names.map { .integer(clocks[$0]?.stamp ?? 0) }),
             ]
-        )
+        ).kept
     }
 }

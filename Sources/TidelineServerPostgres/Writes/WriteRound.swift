@@ -55,7 +55,7 @@ struct WriteRound {
                 .text(String(times.lock)), .text(String(times.idle)),
                 .text(String(times.statement)),
             ]
-        )
+        ).kept
     }
 
     /// Locks and reads what the writes are about.
@@ -81,8 +81,8 @@ struct WriteRound {
         }
         let clocksPlace = statements.count
         statements.append(Self.lockClocks(order))
-        statements.append(PostgresStatement(PostgresClock.now))
-        statements.append(PostgresStatement(LedgerKey.readHorizon))
+        statements.append(PostgresStatement(PostgresClock.now).kept)
+        statements.append(PostgresStatement(LedgerKey.readHorizon).kept)
         statements.append(LedgerKey.read(Array(names)))
         for (name, list) in zip(order, lists) {
             guard let table = tables[name] else { continue }
@@ -109,7 +109,7 @@ struct WriteRound {
             ) AS locked
             """,
             [.array(ids.map { .text($0) })]
-        )
+        ).kept
     }
 
     private static func lockClocks(_ names: [String]) -> PostgresStatement {
@@ -120,14 +120,14 @@ struct WriteRound {
             WHERE c."table" = ANY($1::text[]) ORDER BY c."table" FOR UPDATE OF c
             """,
             [.array(names.map { .text($0) })]
-        )
+        ).kept
     }
 
     private static func read(_ ids: [String], of table: PostgresTable) -> PostgresStatement {
         PostgresStatement(
             "SELECT \(table.cells()) FROM \(table.quoted) WHERE \"id\" = ANY($1::text[])",
             [.array(ids.map { .text($0) })]
-        )
+        ).kept
     }
 
     private mutating func takeClocks(_ result: PostgresResult) {
@@ -202,8 +202,9 @@ struct WriteRound {
             return outcome
         } catch let error as PostgresError {
             // What ends the whole transaction is not for the group alone.
-            if error.isConnectionLost || connection.isBroken || error.isTransient
-                || error.isLockTimeout || error.isUniqueViolation && isApart == false
+            if error.isConnectionLost || connection.isBroken || connection.fault != nil
+                || error.isTransient || error.isLockTimeout
+                || error.isUniqueViolation && isApart == false
             {
                 throw error
             }

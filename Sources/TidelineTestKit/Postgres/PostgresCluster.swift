@@ -131,8 +131,26 @@ package final class PostgresCluster: Sendable {
         while kill(process, 0) == 0 { Thread.sleep(forTimeInterval: 0.02) }
     }
 
+    /// Keeps the data of a cluster that is down; what is committed behind it is in none of them.
+    package func setAside() throws {
+        try ChildProgram.run(["cp", "-a", directory + "/data", directory + "/aside"])
+    }
+
+    /// Puts what was set aside in the place of the data of a cluster that is down.
+    package func putBack() throws {
+        try ChildProgram.run(["rm", "-rf", directory + "/data"])
+        try ChildProgram.run(["cp", "-a", directory + "/aside", directory + "/data"])
+    }
+
     /// Starts it again after a crash; returns when it answers.
-    package func startAgain() throws {
+    ///
+    /// - Parameter promoted: As a standby does that becomes the primary: on a timeline of its own. The
+    ///   setting `restore_command` has to be there.
+    /// - Throws: ``Missing`` when it does not start.
+    package func startAgain(promoted: Bool = false) throws {
+        if promoted {
+            try ChildProgram.run(asServer(["touch", directory + "/data/recovery.signal"]))
+        }
         try FileManager.default.removeItem(atPath: down)
         try waitUntilReady()
     }
@@ -156,13 +174,23 @@ package final class PostgresCluster: Sendable {
     }
 
     /// The address of a new database.
-    package func database() throws -> String {
+    ///
+    /// - Parameter folder: Where its tables are; nil for the place of all others.
+    /// - Returns: The address.
+    /// - Throws: ``Missing`` when there is no such place.
+    package func database(in folder: String? = nil) throws -> String {
         let number = numbers.withLock { number in
             number += 1
             return number
         }
         let name = "t\(number)"
-        try psql("CREATE DATABASE \(name)", in: "postgres")
+        var place = ""
+        if let folder {
+            if getuid() == 0 { try ChildProgram.run(["chown", "postgres:postgres", folder]) }
+            try psql("CREATE TABLESPACE \(name) LOCATION '\(folder)'", in: "postgres")
+            place = " TABLESPACE \(name)"
+        }
+        try psql("CREATE DATABASE \(name)\(place)", in: "postgres")
         return url(of: name)
     }
 

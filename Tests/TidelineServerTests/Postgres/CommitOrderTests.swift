@@ -86,10 +86,14 @@ private struct Overlap {
         if isNaive {
             try foreign.execute("ALTER TABLE \"TodoItem\" DISABLE TRIGGER USER")
         }
-        try foreign.run(
-            "SELECT pg_create_logical_replication_slot($1, 'test_decoding')",
-            [.text(slot)]
-        )
+        let slot = slot
+        // It waits for the end of all transactions of the cluster, those of other tests among them.
+        try await onThread {
+            try PostgresConnection(PostgresAddress(url)).run(
+                "SELECT pg_create_logical_replication_slot($1, 'test_decoding')",
+                [.text(slot)]
+            )
+        }
         let writing = Writing()
         let readers = try await withThrowingTaskGroup(of: Reader?.self) { group in
             for (number, store) in stores.enumerated() {

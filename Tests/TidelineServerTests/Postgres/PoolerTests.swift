@@ -19,14 +19,16 @@ struct PoolerTests {
         try PostgresPooler(of: PostgresCluster.shared())
     }
 
-    @Test(arguments: TableStoreConformance.all)
-    func conforms(check: TableStoreConformance.Check) async throws {
+    /// Also where the server takes the pooler for the database, and finds out on the way.
+    @Test(arguments: TableStoreConformance.all, [false, true])
+    func conforms(check: TableStoreConformance.Check, isTrusted: Bool) async throws {
         let pooler = try Self.pooler.get()
         try await check.run { limits, now in
             var options = PostgresTableStore.Options()
             options.limits = limits
             options.now = now
             options.readers = 2
+            options.trustsPoolers = isTrusted
             let url = try PostgresCluster.shared().database()
             return try PostgresTableStore(url: pooler.url(of: url), options: options)
         }

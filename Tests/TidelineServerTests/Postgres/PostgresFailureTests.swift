@@ -1,5 +1,6 @@
 // Goal: what PostgreSQL cannot do for a while is refused with 503, acknowledges nothing, and goes on when
-// its reason is gone: no connection is free, a statement takes too long, a standby does not answer.
+// its reason is gone: no connection is free, a lock is held, a statement takes too long, a disk is full, a
+// standby does not answer.
 
 import Foundation
 import Testing
@@ -31,14 +32,26 @@ struct PostgresFailureTests {
         #expect(error?.status == 503)
         #expect(error?.headers["Retry-After"] != nil)
         others = []
-        try await PostgresWrites.soon {
-            do {
-                return try await writes.row("a") != nil
-            } catch let error as ServerError where error.status == 503 {
-                return false
-            }
-        }
+        #expect(try await writes.answer { try await writes.row("a") } != nil)
         await writes.store.stop()
+    }
+
+    @Test func aTableThatIsLockedIsNotTheReadersFault() async throws {
+        // Not the shared one: elsewhere somebody waits for the end of all transactions.
+        let cluster = try PostgresCluster()
+        let writes = try await PostgresWrites(try cluster.database()) { options in
+            options.limits.queryTime = .milliseconds(400)
+        }
+        try await writes.insert("a")
+        let other = try PostgresConnection(PostgresAddress(writes.url))
+        try other.execute("BEGIN; LOCK TABLE \"TodoItem\" IN ACCESS EXCLUSIVE MODE")
+        #expect(await refusal { _ = try await writes.row("a") }?.status == 503)
+        #expect(await refusal { try await writes.insert("b") }?.status == 503)
+        try other.execute("COMMIT")
+        #expect(try await writes.row("a") != nil)
+        #expect(try await writes.insert("b").decision == .insert)
+        await writes.store.stop()
+        withExtendedLifetime(cluster) {}
     }
 
     @Test func aStatementThatTakesTooLongIsGivenUp() async throws {
@@ -57,6 +70,35 @@ struct PostgresFailureTests {
         try other.execute("DROP TRIGGER a_wait ON \"TodoItem\"")
         #expect(try await writes.insert("a").decision == .insert)
         await writes.store.stop()
+    }
+
+    @Test(.enabled(if: SmallDisk.mayMount, "mounting a small disk needs rights"))
+    func aDiskThatIsFull() async throws {
+        let cluster = try PostgresCluster()
+        try await SmallDisk.with(size: "40m") { folder in
+            let writes = try await PostgresWrites(try cluster.database(in: folder))
+            let ballast = folder + "/ballast"
+            #expect(
+                FileManager.default.createFile(atPath: ballast, contents: Data(count: 8 << 20))
+            )
+            let text = (0..<400).map { _ in UUID().uuidString }.joined()
+            var done = 0
+            let full = await refusal {
+                while done < 5000 {
+                    try await writes.insert("a\(done)", text: text)
+                    done += 1
+                }
+            }
+            #expect(done > 10)
+            #expect(full?.status == 503)
+            #expect(full?.headers["Retry-After"] != nil)
+            #expect(try await writes.row("a\(done)") == nil)
+            #expect(try await writes.row("a\(done - 1)") != nil)
+            try FileManager.default.removeItem(atPath: ballast)
+            #expect(try await writes.insert("b", text: text).decision == .insert)
+            await writes.store.stop()
+        }
+        withExtendedLifetime(cluster) {}
     }
 
     // MARK: - Standbys
@@ -124,5 +166,58 @@ struct PostgresFailureTests {
         #expect(outcome.decision == .insert)
         #expect(outcome.repeatedID == "a")
         await writes.store.stop()
+    }
+
+    // MARK: - Users
+
+    /// Then its tables are in the schema that the server has for its own.
+    @Test func theDatabasesUserMayBeCalledLikeTheServer() async throws {
+        let cluster = try PostgresCluster()
+        try cluster.psql("CREATE ROLE tideline SUPERUSER LOGIN", in: "postgres")
+        let url = try cluster.database().replacing("//postgres@", with: "//tideline@")
+        let writes = try await PostgresWrites(url)
+        let other = try PostgresConnection(PostgresAddress(url))
+        try other.execute("INSERT INTO \"TodoItem\" (\"id\", \"complete\") VALUES ('a', FALSE)")
+        let first = try #require(try await writes.row("a")?.state.version)
+        #expect(first > 0)
+        try other.execute("UPDATE \"TodoItem\" SET \"complete\" = TRUE")
+        #expect(try #require(try await writes.row("a")?.state.version) > first)
+        try other.execute("DELETE FROM \"TodoItem\"")
+        #expect(try await writes.row("a")?.state.isDeleted ?? true)
+        await writes.store.stop()
+        withExtendedLifetime(cluster) {}
+    }
+
+    // MARK: - Timelines
+
+    @Test(arguments: [false, true])
+    func aStandbyThatIsPromotedIsNoticed(withoutTheLastCommit isBehind: Bool) async throws {
+        let cluster = try PostgresCluster(
+            keepsCommits: true,
+            settings: ["restore_command": "false"]
+        )
+        // Two servers, of which either may come first.
+        let writes = try await PostgresWrites(try cluster.database())
+        let other = try await PostgresWrites(writes.url)
+        try await writes.insertSoon("a")
+        let epoch = try await writes.answer { try await writes.store.epoch() }
+        try cluster.crash()
+        try cluster.setAside()
+        try cluster.startAgain()
+        try await writes.insertSoon("b")
+        try cluster.crash()
+        if isBehind { try cluster.putBack() }
+        try cluster.startAgain(promoted: true)
+        try await other.insertSoon("c")
+        try await writes.insertSoon("d")
+        let lost = try await writes.answer { try await writes.row("b") } == nil
+        #expect(lost == isBehind)
+        let renewed = try await other.answer { try await other.store.epoch() }
+        #expect((renewed != epoch) == isBehind)
+        // Once, however many servers notice it.
+        try await other.insertSoon("e")
+        #expect(try await writes.answer { try await writes.store.epoch() } == renewed)
+        await writes.store.stop()
+        await other.store.stop()
     }
 }

@@ -47,6 +47,23 @@ struct PostgresWrites: Sendable {
         }
     }
 
+    /// Inserts a row as soon as the database takes one.
+    func insertSoon(_ id: String) async throws {
+        _ = try await answer { try await insert(id) }
+    }
+
+    /// What is answered as soon as the database can.
+    func answer<Answer>(_ body: () async throws -> Answer) async throws -> Answer {
+        for _ in 0..<3000 {
+            do {
+                return try await body()
+            } catch let error as ServerError where error.status == 503 {
+                try await Task.sleep(for: .milliseconds(10))
+            }
+        }
+        return try await body()
+    }
+
     func row(_ id: String) async throws -> StoredRow? {
         try await store.read(id, view: nil, in: Self.table)
     }

@@ -238,6 +238,7 @@ import TidelineServerSQLite
         clock.move(by: 86_400_000_000)
         let young = Self.named("young", daysAgo: -31)
         #expect(await door.send("PATCH", Self.row, "{}", headers: young).status == 200)
+        try await door.purge()
         let late = await door.send("PATCH", Self.row, #"{"text":"x"}"#, headers: kept)
         #expect(late.status == 412)
         #expect(late.headers["Repeatability-Result"] == "rejected")
@@ -327,6 +328,7 @@ import TidelineServerSQLite
             )
             #expect(answer.status == 201)
         }
+        try await door.purge()
         let body = #"{"id":"n0","text":"\#(text)"}"#
         #expect(await door.send("POST", Self.table, body, headers: first).status == 412)
     }

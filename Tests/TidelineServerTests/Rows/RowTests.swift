@@ -7,7 +7,8 @@ import TidelineServerCore
 
 @Suite struct RowTests {
     @Test func insertAnswersWithTheStoredRow() async throws {
-        let door = try await Door()
+        // It stands still: databases look at it as often as they need.
+        let door = try await Door(clock: TestClock(1_800_000_000_003_000, step: 0))
         let answer = await door.send(
             "POST",
             "/tables/todoitem",

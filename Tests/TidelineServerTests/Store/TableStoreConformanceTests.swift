@@ -20,6 +20,8 @@ import TidelineTestKit
             $0 == .file || $0 == .memory || PostgresCluster.reasonToSkip == nil
         }
 
+        var isOnPostgres: Bool { self == .postgres || self == .twoServers }
+
         func stores(in directory: String) -> TableStoreConformance.Stores {
             if self == .postgres { return Self.postgresStores(1) }
             if self == .twoServers { return Self.postgresStores(2) }
@@ -50,8 +52,10 @@ import TidelineTestKit
 
     @Test(arguments: Backend.present, TableStoreConformance.all)
     func conforms(backend: Backend, check: TableStoreConformance.Check) async throws {
+        let place = backend.isOnPostgres ? await DatabasePlaces.shared.take() : nil
         try await withTemporaryDirectory { directory in
             try await check.run(backend.stores(in: directory))
         }
+        withExtendedLifetime(place) {}
     }
 }

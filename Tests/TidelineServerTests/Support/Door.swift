@@ -41,10 +41,19 @@ final class Flag: Sendable {
 /// Stops a store when nobody has it any more: its threads would keep their connections.
 private final class StoreLife: Sendable {
     private let store: any TableStore
+    private let place: DatabasePlaces.Place
 
-    init(_ store: any TableStore) { self.store = store }
+    init(_ store: any TableStore, _ place: DatabasePlaces.Place) {
+        self.store = store
+        self.place = place
+    }
 
-    deinit { Task { [store] in await store.stop() } }
+    deinit {
+        Task { [store, place] in
+            await store.stop()
+            withExtendedLifetime(place) {}
+        }
+    }
 }
 
 struct Door: Sendable {
@@ -139,9 +148,10 @@ struct Door: Sendable {
         options.metrics = traffic.store
         if let readers { options.readers = readers }
         if let purgeInterval { options.purgeInterval = purgeInterval }
+        let place = onPostgres && path == nil ? await DatabasePlaces.shared.take() : nil
         let made = try Self.store(options, path, onPostgres: onPostgres, database)
         store = relay?(made) ?? made
-        life = onPostgres && path == nil ? StoreLife(store) : nil
+        life = place.map { [store] in StoreLife(store, $0) }
         var settings = ServerSettings(tables: tables, dynamicSchema: dynamic)
         settings.limits = limits
         settings.hooks = hooks

@@ -10,58 +10,6 @@ import TidelineTestKit
 import Glibc
 #endif
 
-/// Disks of a few megabytes, where they may be mounted.
-private enum SmallDisk {
-    static let mayMount: Bool = {
-        guard let folder = try? makeFolder() else { return false }
-        defer { try? FileManager.default.removeItem(atPath: folder) }
-        let isMounted = mount(at: folder, size: "64k")
-        if isMounted { unmount(folder) }
-        return isMounted
-    }()
-
-    /// A disk of six megabytes, gone when the test ends.
-    static func with(
-        size: String = "6m",
-        _ body: (String) async throws -> Void
-    ) async throws {
-        let folder = try makeFolder()
-        defer { try? FileManager.default.removeItem(atPath: folder) }
-        guard mount(at: folder, size: size) else {
-            Issue.record("the disk cannot be mounted")
-            return
-        }
-        defer { unmount(folder) }
-        try await body(folder)
-    }
-
-    private static func makeFolder() throws -> String {
-        let folder = FileManager.default.temporaryDirectory
-            .appending(path: "tideline-disk-" + UUID().uuidString.lowercased()).path()
-        try FileManager.default.createDirectory(
-            atPath: folder,
-            withIntermediateDirectories: true
-        )
-        return folder
-    }
-
-    private static func mount(at folder: String, size: String) -> Bool {
-        #if os(Linux)
-        // Not by a program: Foundation's Process reads past a buffer of the C library's.
-        Glibc.mount("tideline", folder, "tmpfs", 0, "size=\(size)") == 0
-        #else
-        false
-        #endif
-    }
-
-    private static func unmount(_ folder: String) {
-        #if os(Linux)
-        // Also while a store has files open there.
-        _ = umount2(folder, Int32(MNT_DETACH))
-        #endif
-    }
-}
-
 @Suite(.enabled(if: SmallDisk.mayMount, "mounting a small disk needs rights"))
 struct FullDiskTests {
     /// Inserts until the disk is full; how many rows went in.

@@ -1,0 +1,19 @@
+// PostgresCancellation: ends what a connection of another thread is doing.
+
+import CLibPQ
+
+/// Asks the server, from any thread, to end what a connection is doing.
+///
+/// `@unchecked`: libpq never changes a `PGcancel`, and `PQcancel` may be called by any thread.
+package final class PostgresCancellation: @unchecked Sendable {
+    private let handle: OpaquePointer?
+
+    init(_ handle: OpaquePointer?) { self.handle = handle }
+
+    deinit { PQfreeCancel(handle) }
+
+    package func cancel() {
+        var reason = [CChar](repeating: 0, count: 256)
+        _ = PQcancel(handle, &reason, Int32(reason.count))
+    }
+}

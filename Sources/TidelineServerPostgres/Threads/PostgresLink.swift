@@ -1,0 +1,104 @@
+// PostgresLink: the connection of a thread; it is made when it is first needed and after it broke.
+
+import Synchronization
+import TidelinePostgres
+import TidelineServerCore
+
+/// The connection of a thread, made anew when it broke.
+struct PostgresLink {
+    private let address: PostgresAddress
+    /// Nil where statements are not kept.
+    private let keeping: StatementKeeping?
+    private let log: ServerLog
+    /// Sees each connection first.
+    private let greet: @Sendable (PostgresConnection) throws -> Void
+    private var open: PostgresConnection?
+    private var failure: (error: PostgresError, until: UInt64)?
+    private var pause: UInt64 = 0
+
+    init(
+        _ address: PostgresAddress,
+        keeping: StatementKeeping? = nil,
+        log: ServerLog,
+        greet: @escaping @Sendable (PostgresConnection) throws -> Void = { _ in }
+    ) {
+        self.address = address
+        self.keeping = keeping
+        self.log = log
+        self.greet = greet
+    }
+
+    private static let pauseMin: UInt64 = 100_000_000
+    private static let pauseMax: UInt64 = 2_000_000_000
+
+    /// The connection; refused without a try for a while after a try that failed.
+    mutating func connection() throws -> PostgresConnection {
+        if let open { return open }
+        if let failure, Uptime.now() < failure.until {
+            throw ServerError.databaseAway
+        }
+        do {
+            let made = try PostgresConnection(address)
+            try greet(made)
+            try keeping?.begin(made)
+            if failure != nil {
+                log.write(.info, "the database answers again", ["at": address.description])
+            }
+            open = made
+            failure = nil
+            pause = 0
+            return made
+        } catch let error as PostgresError {
+            if failure == nil {
+                log.write(
+                    .error,
+                    "the database cannot be reached",
+                    ["at": address.description, "cause": error.description]
+                )
+            }
+            pause = min(max(pause * 2, Self.pauseMin), Self.pauseMax)
+            failure = (error, Uptime.now() + pause)
+            throw ServerError.databaseAway
+        }
+    }
+
+    /// Ends what was left open; lets go of what is broken.
+    mutating func settle() {
+        guard let connection = open, !connection.settle() else { return }
+        if connection.fault == .missing { keeping?.end(log) }
+        open = nil
+    }
+
+    mutating func close() { open = nil }
+}
+
+/// Whether the connections of a store keep statements under names.
+///
+/// They do, unless a pooler stands between. One that was not found out shows by its first mistake, which
+/// PostgreSQL refuses before it does anything: then no connection keeps any from there on.
+final class StatementKeeping: Sendable {
+    private let isOver = Mutex(false)
+    private let trustsPoolers: Bool
+
+    init(trustsPoolers: Bool) { self.trustsPoolers = trustsPoolers }
+
+    /// Sees each connection first.
+    func begin(_ connection: PostgresConnection) throws {
+        guard !isOver.withLock({ $0 }) else { return }
+        try connection.keepStatements(trustsPoolers: trustsPoolers)
+    }
+
+    /// A connection does not have what it was given.
+    func end(_ log: ServerLog) {
+        let wasOver = isOver.withLock { isOver in
+            defer { isOver = true }
+            return isOver
+        }
+        guard !wasOver else { return }
+        log.write(
+            .warning,
+            "statements are not kept",
+            ["cause": "a pooler gives each transaction another connection of the database"]
+        )
+    }
+}
