@@ -88,7 +88,7 @@ struct Reads {
                 runs.add()
             }
         }
-        while runs.value == 0 { try await Task.sleep(for: .milliseconds(1)) }
+        try await wait { runs.value > 0 }
         runs.reset()
         let watched = try await changes(of: items, device)
         watcher.cancel()
@@ -130,6 +130,15 @@ struct Reads {
         return changes
     }
 
+    /// Waits until watchers have shown their first lists.
+    private func wait(until isDone: () -> Bool) async throws {
+        for _ in 0..<60_000 {
+            if isDone() { return }
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        throw BenchError("no list was shown within a minute")
+    }
+
     /// Inserts beside a hundred watched lists, which an insert reaches or not, in turns with inserts
     /// that nobody watches.
     private func measureObservers(_ name: String, reach: Bool) async throws {
@@ -155,7 +164,7 @@ struct Reads {
                 try await group.waitForAll()
             }
         }
-        while ready.value < 100 { try await Task.sleep(for: .milliseconds(1)) }
+        try await wait { ready.value == 100 }
         let watched = try await inserts(device)
         watchers.cancel()
         _ = await watchers.result

@@ -159,12 +159,14 @@ extension Command {
                         "device": Report.Item(entry.author.device),
                         "dashboard": .flag(entry.author.isDashboard),
                         "version": .text(RowVersion.text(entry.stamp)),
-                        "columns": .text(entry.columnsText),
+                        "columns": .texts(entry.columns),
                     ])
                 }
             )
         ])
-        if let missing = missingAudit(query.table, configuration) { complain(missing) }
+        if entries.isEmpty, let missing = missingAudit(query.table, configuration) {
+            complain(missing)
+        }
         tell(isJSON ? report.json : report.text)
     }
 

@@ -34,7 +34,7 @@ struct KeptStatements {
     private var oldest: ContinuousClock.Instant?
     private var unanswered: [Key] = []
 
-    /// - Parameter age: How long a name is kept at most.
+    /// - Parameter age: After which time the names are let go of, at the next rest of the connection.
     init(age: Duration) { self.age = age }
 
     /// How a statement goes out, in the order of what is sent.

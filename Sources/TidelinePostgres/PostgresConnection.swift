@@ -223,7 +223,7 @@ package final class PostgresConnection {
     /// A pooler has numbers of its own for the connections that it gives, and PostgreSQL says its own.
     ///
     /// - Parameters:
-    ///   - age: How long a plan is kept at most.
+    ///   - age: After which time plans are let go of, when the connection next rests.
     ///   - trustsPoolers: Whether a pooler is taken for the database.
     /// - Throws: ``PostgresError`` when the connection is lost.
     package func keepStatements(

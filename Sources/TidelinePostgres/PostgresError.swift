@@ -39,7 +39,7 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
     package var isLockTimeout: Bool { state == "55P03" }
 
     /// Whether the connection does not have a statement by the name that it was given.
-    var isStatementMissing: Bool { state == "26000" || state == "42P05" }
+    var isStatementMissing: Bool { state == "26000" }
 
     /// Whether a statement cannot be done as it was prepared.
     var isStatementChanged: Bool { state == "0A000" }

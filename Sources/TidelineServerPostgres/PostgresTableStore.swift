@@ -136,7 +136,7 @@ package final class PostgresTableStore: TableStore {
     package func clock(of table: Table) async throws -> TableClock {
         let table = derived(table)
         return try await read { read in
-            try table.clock(read.connection.run(table.clockStatement), read.connection)
+            try table.clock(read.one(table.clockStatement), read.connection)
         }
     }
 
@@ -203,14 +203,14 @@ package final class PostgresTableStore: TableStore {
 
     package func epoch() async throws -> String {
         try await read { read in
-            let result = try read.connection.run(PostgresSchema.readEpoch)
+            let result = try read.one(PostgresStatement(PostgresSchema.readEpoch))
             return result.count > 0 ? result.text(0, 0) : ""
         }
     }
 
     package func sizes() async throws -> [StoreSize] {
         try await read { read in
-            let result = try read.connection.run(PostgresSchema.readSizes)
+            let result = try read.one(PostgresStatement(PostgresSchema.readSizes))
             guard result.count > 0 else { return [] }
             return [
                 StoreSize("database", result.integer(0, 0)),
@@ -221,7 +221,7 @@ package final class PostgresTableStore: TableStore {
 
     package func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws {
         let found = try await read { read in
-            let rows = try read.connection.run(PostgresSchema.readStamps)
+            let rows = try read.one(PostgresStatement(PostgresSchema.readStamps))
             return (0..<rows.count).map { row in
                 TableStamp(table: rows.text(row, 0), stamp: rows.integer(row, 1))
             }

@@ -17,7 +17,7 @@ package enum SmallDisk {
         return isMounted
     }()
 
-    /// A disk of six megabytes, gone when the test ends.
+    /// A small disk, gone when the test ends; `size` as `mount` takes it.
     package static func with(
         size: String = "6m",
         _ body: (String) async throws -> Void

@@ -11,7 +11,7 @@ import TidelineServer
         var ends: [Int32] = [0, 0]
         #expect(pipe(&ends) == 0)
         let (reader, end) = (ends[0], ends[1])
-        // The pipe is full before the writer begins, or it could still take the last line of a row.
+        // The pipe is full before the writer begins: else the last line might be taken, and no loss told of.
         #expect(fcntl(end, F_SETFL, O_NONBLOCK) == 0)
         while write(end, Self.line, Self.line.count) > 0 {}
         #expect(errno == EAGAIN)

@@ -10,6 +10,7 @@ package struct Report: Hashable, Sendable {
         case flag(Bool)
         case none
         case report(Report)
+        case texts([String])
         /// All with the same names: the rows of a table.
         case list([Report])
 
@@ -68,6 +69,13 @@ package struct Report: Hashable, Sendable {
             case .flag(let flag): writer.bool(flag)
             case .none: writer.null()
             case .report(let report): report.write(&writer)
+            case .texts(let texts):
+                writer.byte("[")
+                for (number, text) in texts.enumerated() {
+                    if number > 0 { writer.byte(",") }
+                    writer.string(text)
+                }
+                writer.byte("]")
             case .list(let reports):
                 writer.byte("[")
                 for (number, report) in reports.enumerated() {
@@ -134,6 +142,7 @@ extension Report.Item {
         case .integer(let number): String(number)
         case .flag(let flag): flag ? "yes" : "no"
         case .none: "-"
+        case .texts(let texts): texts.map(Self.plain).joined(separator: ",")
         case .report, .list: "none"
         }
     }

@@ -1,7 +1,7 @@
 // AuditEntry: who changed what, for tables that are audited. Pure.
 //
-// An entry is written in the transaction of the change, so there is no change without one and no
-// entry without a change. It says which columns changed, and never their values.
+// An entry is written in the transaction of the change, so no request changes a row without one,
+// and there is none without a change. It says which columns changed, and never their values.
 
 import TidelineCore
 

@@ -61,7 +61,11 @@ enum PostgresSchema {
             "row"       text,
             PRIMARY KEY ("request", "caller")
         );
-        CREATE INDEX IF NOT EXISTS "tideline_received" ON tideline.ledger ("received");
+        DO $$ BEGIN
+            IF to_regclass('tideline.tideline_received') IS NULL THEN
+                CREATE INDEX "tideline_received" ON tideline.ledger ("received");
+            END IF;
+        END $$;
         CREATE TABLE IF NOT EXISTS tideline.bases (
             "table"   text COLLATE "C",
             "id"      text COLLATE "C",

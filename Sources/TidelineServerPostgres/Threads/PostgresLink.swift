@@ -75,7 +75,7 @@ struct PostgresLink {
 /// Whether the connections of a store keep statements under names.
 ///
 /// They do, unless a pooler stands between. One that was not found out shows by its first mistake, which
-/// PostgreSQL refuses before it does anything: then no connection keeps any from there on.
+/// PostgreSQL refuses before it does anything: then no connection that is made later keeps any.
 final class StatementKeeping: Sendable {
     private let isOver = Mutex(false)
     private let trustsPoolers: Bool

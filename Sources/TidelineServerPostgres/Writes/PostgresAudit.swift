@@ -20,7 +20,11 @@ enum PostgresAudit {
             "dashboard" boolean NOT NULL,
             "columns"   text COLLATE "C" NOT NULL
         );
-        CREATE INDEX IF NOT EXISTS "tideline_audit_stamp" ON tideline.audit ("stamp");
+        DO $$ BEGIN
+            IF to_regclass('tideline.tideline_audit_stamp') IS NULL THEN
+                CREATE INDEX "tideline_audit_stamp" ON tideline.audit ("stamp");
+            END IF;
+        END $$;
         """
 
     static func put(_ entries: [AuditEntry]) -> PostgresStatement {

@@ -128,7 +128,11 @@ package final class PostgresCluster: Sendable {
             throw Missing(description: "PostgreSQL does not run")
         }
         kill(process, SIGQUIT)
-        while kill(process, 0) == 0 { Thread.sleep(forTimeInterval: 0.02) }
+        for _ in 0..<1500 {
+            guard kill(process, 0) == 0 else { return }
+            Thread.sleep(forTimeInterval: 0.02)
+        }
+        throw Missing(description: "PostgreSQL does not end")
     }
 
     /// Keeps the data of a cluster that is down; what is committed behind it is in none of them.

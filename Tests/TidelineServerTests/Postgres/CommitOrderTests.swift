@@ -245,13 +245,6 @@ private final class Writing: Sendable {
     func ends() { count.withLock { $0 -= 1 } }
 }
 
-/// Runs what blocks on a thread of its own.
-private func onThread(_ body: @escaping @Sendable () throws -> Void) async throws {
-    try await withCheckedThrowingContinuation { continuation in
-        Thread { continuation.resume(with: Result { try body() }) }.start()
-    }
-}
-
 /// Somebody who goes on from where he was.
 private struct Reader: Sendable {
     enum Kind: CaseIterable {

@@ -44,7 +44,12 @@ struct PostgresFailureTests {
         }
         try await writes.insert("a")
         let other = try PostgresConnection(PostgresAddress(writes.url))
-        try other.execute("BEGIN; LOCK TABLE \"TodoItem\" IN ACCESS EXCLUSIVE MODE")
+        try other.execute(
+            """
+            BEGIN; SET LOCAL idle_in_transaction_session_timeout = '20s';
+            LOCK TABLE "TodoItem" IN ACCESS EXCLUSIVE MODE
+            """
+        )
         #expect(await refusal { _ = try await writes.row("a") }?.status == 503)
         #expect(await refusal { try await writes.insert("b") }?.status == 503)
         try other.execute("COMMIT")
@@ -201,13 +206,17 @@ struct PostgresFailureTests {
         let other = try await PostgresWrites(writes.url)
         try await writes.insertSoon("a")
         let epoch = try await writes.answer { try await writes.store.epoch() }
-        try cluster.crash()
-        try cluster.setAside()
-        try cluster.startAgain()
+        try await onThread {
+            try cluster.crash()
+            try cluster.setAside()
+            try cluster.startAgain()
+        }
         try await writes.insertSoon("b")
-        try cluster.crash()
-        if isBehind { try cluster.putBack() }
-        try cluster.startAgain(promoted: true)
+        try await onThread {
+            try cluster.crash()
+            if isBehind { try cluster.putBack() }
+            try cluster.startAgain(promoted: true)
+        }
         try await other.insertSoon("c")
         try await writes.insertSoon("d")
         let lost = try await writes.answer { try await writes.row("b") } == nil

@@ -93,4 +93,25 @@ import TidelineCore
         }
         #expect(next.first.first == 1)
     }
+
+    /// A request that never gets through the link holds up nothing that is to be read.
+    @Test func whatHasToBeReadIsReadThoughTheOtherIsLost() throws {
+        var delete = operation(2)
+        delete.kind = .delete
+        delete.outcomeUnknown = true
+        delete.frozen?.ifMatch = nil
+        var machine = machine()
+        _ = machine.start(lastID: 2)
+        var last = slice(operation(1), delete)
+        last.isAtEnd = true
+        #expect(machine.prepared(last) == .send([operation(1)], inBatch: false))
+        #expect(machine.lost(mayBeSmaller: true) == .look(delete, .row))
+        _ = machine.looked(PushAnswer(status: 404, lacksRow: true))
+        // Then the other one has its turn again, and ends the push when it is lost once more.
+        try #require(place(machine.settled([.completed])) == 2)
+        try #require(machine.prepared(slice()) == .wait(limits.retryDelayFirst))
+        try #require(place(machine.waited()) == .min)
+        #expect(machine.prepared(slice(operation(1))) == .send([operation(1)], inBatch: false))
+        #expect(machine.lost(mayBeSmaller: true) == .finish(.network))
+    }
 }

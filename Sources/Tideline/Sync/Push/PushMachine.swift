@@ -2,9 +2,8 @@
 //
 // Pure: no clock, no socket, no database. Events go in, one action comes out:
 //
-//     start(lastID:) -> { prepared(_:) -> { answered(_:) -> { settled(_:) | looked(_:) }*
-//                                           | refused(_:) | lost(mayBeSmaller:) }
-//                         | waited() }* -> .finish
+//     start(lastID:) -> { prepared(_:) -> [ answered(_:) | refused(_:) | lost(mayBeSmaller:) ]
+//                         | looked(_:) | settled(_:) | waited() }* -> .finish
 //
 // `failed(_:)` ends it from anywhere. The queue goes out in slices: a batch where the server takes
 // batches, else one operation for each request. The table is in docs/SYNC.md.
@@ -136,7 +135,7 @@ package struct PushMachine: Sendable {
                 operations.append(operation)
             }
         }
-        guard !operations.isEmpty else { return looks.isEmpty ? next() : proceed() }
+        guard !operations.isEmpty else { return next() }
         let inBatch = operations.count > 1 && (budget.usesBatches || isOneGroup(operations))
         state = .sending(operations, inBatch: inBatch)
         return .send(operations, inBatch: inBatch)
@@ -277,7 +276,7 @@ package struct PushMachine: Sendable {
     /// A request that never gets through must not hold up the others: one of these is tried first.
     private mutating func lostAlone(_ operations: [QueuedOperation]) -> Action {
         let isTriedAlready = operations.contains { attempts[$0.id] != nil }
-        guard !isTriedAlready, !isProbing, !isAtEnd || !first.isEmpty else {
+        guard !isTriedAlready, !isProbing, hasMore else {
             return failed(.network)
         }
         isProbing = true
@@ -409,7 +408,7 @@ package struct PushMachine: Sendable {
             state = .waiting
             return .wait(Backoff.delay(after: tries, asked: asked, limits))
         }
-        guard !isProbing, !isAtEnd || !first.isEmpty else { return finish(.network) }
+        guard !isProbing, hasMore else { return finish(.network) }
         isProbing = true
         behind += failures.map(\.operation)
         return next()
@@ -425,6 +424,9 @@ package struct PushMachine: Sendable {
         state = .waiting
         return .wait(Backoff.delay(after: max(1, tries), asked: nil, limits))
     }
+
+    /// Whether there is something to be done beside what just failed.
+    private var hasMore: Bool { !isAtEnd || !first.isEmpty || !looks.isEmpty }
 
     private mutating func startOver() {
         cursor = QueueReader.start

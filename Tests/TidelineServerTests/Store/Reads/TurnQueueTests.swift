@@ -84,16 +84,6 @@ private final class Order: Sendable {
         threads.stop()
     }
 
-    /// On a thread of its own: those of tasks are few, and what is waited for needs one.
-    private static func wait(for semaphore: DispatchSemaphore) async {
-        await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                semaphore.wait()
-                continuation.resume()
-            }
-        }
-    }
-
     @Test func whatIsNotBriefStartsAnewInItsTurn() async throws {
         let threads = ReadThreads(try (0..<2).map { _ in try Database(path: ":memory:") })
         let (started, gate) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
@@ -105,7 +95,7 @@ private final class Order: Sendable {
                 return true
             }
         }
-        await Self.wait(for: started)
+        try await onThread { started.wait() }
         // Each is tried as a brief read by the reader that is kept for them, one after the other.
         var reads: [Task<Bool, any Error>] = []
         for name in ["a1", "a2", "b1"] {
@@ -122,7 +112,7 @@ private final class Order: Sendable {
                     }
                 }
             )
-            await Self.wait(for: started)
+            try await onThread { started.wait() }
         }
         // Behind the last try it is queued as a long read.
         #expect(try await threads.run(.brief, of: .nobody) { _, _ in true })
