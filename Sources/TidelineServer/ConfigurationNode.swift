@@ -175,13 +175,15 @@ struct ConfigurationNode {
     }
 
     /// Seconds, with a fraction if need be.
-    func seconds() -> Duration? {
+    func seconds(mayBeZero: Bool = false) -> Duration? {
         let value: Double?? = read { reader in
             guard case .number(let span) = try reader.value() else { return nil }
             return Double(reader.text(span))
         }
-        if let value, let value, value > 0, value <= 86_400 { return .seconds(value) }
-        wrong("a number of seconds over 0, up to 86400,")
+        if let value, let value, value > 0 || mayBeZero && value == 0, value <= 86_400 {
+            return .seconds(value)
+        }
+        wrong("a number of seconds \(mayBeZero ? "from" : "over") 0, up to 86400,")
         return nil
     }
 

@@ -112,7 +112,7 @@ extension ServerConfiguration {
             case "listeners": Self.put(node.integer(0...1_000_000), &http.listenersMax)
             case "eventsHeartbeat": Self.put(node.seconds(), &http.eventsHeartbeat)
             case "answerRate": Self.put(node.integer(0...(1 << 30)), &http.answerRateMin)
-            case "drainNotice": Self.put(node.seconds(), &http.drainNoticeTime)
+            case "drainNotice": Self.put(node.seconds(mayBeZero: true), &http.drainNoticeTime)
             case "lingerTime": Self.put(node.seconds(), &http.lingerTimeMax)
             case "lingerBytes": Self.put(node.integer(bytes), &http.lingerBytesMax)
             default: Self.put(node.seconds(), &http.drainTimeMax)

@@ -268,13 +268,14 @@ def filters_and_files(page, server, pictures):
     page.click("button", "Import")
     page.run("""
         const list = new DataTransfer();
-        list.items.add(new File(['id,text\\nmilk,over\\neggs,"Eggs, 6"\\n'], 'rows.csv'));
+        list.items.add(new File(['id,text,deleted\\nmilk,over,false\\neggs,"Eggs, 6",\\ngone,Gone,true\\n'], 'rows.csv'));
         document.querySelector('dialog input[type=file]').files = list.files;
     """)
     page.click("dialog button", "Import")
-    page.wait("the end", "return document.querySelector('dialog')?.innerText.includes('1 added, 0 changed, 1 left')")
+    page.wait("the end", "return document.querySelector('dialog')?.innerText.includes('1 added, 0 changed, 2 left')")
     check("a file is imported; rows that are there are left", server.row("TodoItem", "eggs")["text"] == "Eggs, 6"
           and server.row("TodoItem", "milk")["text"] == "Still needed")
+    check("a row that the file tells as deleted is none", server.send("GET", "/tables/TodoItem/gone")[0] == 404)
     page.keys(ESCAPE)
 
 

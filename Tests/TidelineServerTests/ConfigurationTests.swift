@@ -97,7 +97,7 @@ import TidelineServerCore
         (#"{"limits":{"callerQueries":-1}}"#, "limits.callerQueries: a whole number from 0"),
         (#"{"limits":{"auditDays":0}}"#, "limits.auditDays: a whole number from 1 to 36500"),
         (#"{"tables":{"A":{"audit":1}}}"#, "tables.A.audit: true or false is expected"),
-        (#"{"limits":{"drainNotice":0}}"#, "limits.drainNotice: a number of seconds over 0"),
+        (#"{"limits":{"drainNotice":-1}}"#, "limits.drainNotice: a number of seconds from 0"),
         (#"{"limits":{"handshakeTime":-1}}"#, "limits.handshakeTime: a number of seconds over 0"),
         (#"{"log":{"slow":0}}"#, "log.slow: a number of seconds over 0"),
         (#"{"tls":{"keyFile":"a"}}"#, "tls: both certificateFile and keyFile"),

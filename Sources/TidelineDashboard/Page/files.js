@@ -58,19 +58,22 @@ export function readCSV(text) {
   return records;
 }
 
-/** The rows of a file, as bodies of requests. */
+/** The rows of a file, as bodies of requests; null for one that the file tells as deleted. */
 export function readRows(text, isCSV, table) {
   const columns = new Map([['id', { name: 'id', type: 'string' }], ...table.columns.map((column) => [column.name, column])]);
   if (!isCSV) {
     const rows = parse(text);
     if (!Array.isArray(rows)) throw new Error('A JSON file must be an array of rows.');
-    return rows.map((row) => Object.fromEntries(Object.entries(row ?? {}).filter(([name]) => columns.has(name))));
+    return rows.map((row) => (row?.deleted === true ? null
+      : Object.fromEntries(Object.entries(row ?? {}).filter(([name]) => columns.has(name)))));
   }
   const [head, ...records] = readCSV(text);
   if (!head) return [];
   const unknown = head.filter((name) => !columns.has(name) && !['createdAt', 'updatedAt', 'version', 'deleted'].includes(name));
   if (unknown.length) throw new Error(`The table has no column ${unknown.join(', ')}.`);
+  const deleted = head.indexOf('deleted');
   return records.map((record, place) => {
+    if (record[deleted] === 'true') return null;
     const row = {};
     head.forEach((name, index) => {
       const column = columns.get(name);
@@ -167,6 +170,7 @@ export function openImport(table, done) {
     tell();
   };
   const writeRow = async (row, isOver) => {
+    if (row === null) return 'left';
     try {
       await send('POST', `tables/${encodeURIComponent(table.name)}`, { body: row });
       return 'added';
@@ -181,7 +185,7 @@ export function openImport(table, done) {
   };
   const start = button('Import', run, { class: 'main' });
   const dialog = openDialog('Import', h('h2', {}, `Import into ${table.name}`),
-    h('p', { class: 'note' }, 'A CSV file whose first line names columns, or a JSON array of rows.'),
+    h('p', { class: 'note' }, 'A CSV file whose first line names columns, or a JSON array of rows. Deleted rows of the file are left.'),
     h('div', { class: 'bar' }, file, over), state,
     h('div', { class: 'bar' }, start, h('span', { class: 'grow' }), button('Close', () => dialog.close())));
   dialog.addEventListener('close', () => { isStopped = true; });

@@ -33,7 +33,7 @@ enum ServerSchema {
         SELECT count(*) FROM pragma_table_info('tideline_tables') WHERE "name" = 'horizon'
         """
 
-    /// What belongs to no table: `epoch`, which names this state of the database.
+    /// What belongs to no table: `epoch`, which names this state of the database, and what looks wrote.
     static let state = """
         CREATE TABLE IF NOT EXISTS "tideline_state" (
             "key"   TEXT NOT NULL PRIMARY KEY,
@@ -47,9 +47,10 @@ enum ServerSchema {
         SELECT "value" FROM "tideline_state" WHERE "key" = 'epoch'
         """
 
-    /// Writes without changing anything.
+    /// Changes what nobody reads: SQLite writes no page whose content stays, and a full disk is not seen.
     static let touchState = """
-        UPDATE "tideline_state" SET "value" = "value" WHERE "key" = 'epoch'
+        INSERT OR REPLACE INTO "tideline_state" ("key", "value")
+        VALUES ('written', lower(hex(randomblob(8))))
         """
 
     static let countCopies = """

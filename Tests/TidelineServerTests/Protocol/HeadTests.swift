@@ -6,6 +6,7 @@ import TidelineCore
 import TidelineSQLite
 import TidelineServerCore
 import TidelineServerSQLite
+import TidelineTestKit
 
 @Suite struct HeadTests {
     private static let endpoints = [
@@ -110,6 +111,31 @@ import TidelineServerSQLite
         }
     }
 
+    @Test(.enabled(if: SmallDisk.mayMount, "mounting a small disk needs rights"))
+    func notReadyWhileTheDiskIsFull() async throws {
+        try await SmallDisk.with { folder in
+            let clock = TestClock()
+            let door = try await Door(path: folder + "/a.db", clock: clock)
+            #expect(await door.send("GET", "/health/ready").status == 200)
+            let ballast = try #require(fopen(folder + "/ballast", "w"))
+            setvbuf(ballast, nil, _IONBF, 0)
+            let block = [UInt8](repeating: 0, count: 4096)
+            while fwrite(block, 1, block.count, ballast) == block.count {}
+            while fputc(0, ballast) != EOF {}
+            #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 503)
+            for _ in 0..<3 {
+                clock.move(by: 2_000_000)
+                #expect(await door.send("GET", "/health/ready").status == 503)
+            }
+            fclose(ballast)
+            try FileManager.default.removeItem(atPath: folder + "/ballast")
+            clock.move(by: 2_000_000)
+            #expect(await door.send("GET", "/health/ready").status == 200)
+            #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
+            await door.store.stop()
+        }
+    }
+
     @Test func notReadyWhenTheDatabaseCannotBeWritten() async throws {
         try await withTemporaryDirectory { directory in
             let clock = TestClock()
@@ -118,7 +144,7 @@ import TidelineServerSQLite
             try other.execute("DROP TABLE tideline_state")
             #expect(await door.send("GET", "/health/ready").status == 503)
             // What was found counts for a second.
-            try other.execute("CREATE TABLE tideline_state (key TEXT, value TEXT)")
+            try other.execute("CREATE TABLE tideline_state (key TEXT PRIMARY KEY, value TEXT)")
             #expect(await door.send("GET", "/health/ready").status == 503)
             clock.move(by: 2_000_000)
             #expect(await door.send("GET", "/health/ready").status == 200)
