@@ -209,6 +209,8 @@ extension ProcessTests {
                 // It was stopped too late: the wait for the lock was over.
                 server.process.send(SIGCONT)
                 _ = try await write.value
+                let row = #"{"text":"first"}"#
+                _ = try await server.wire.send("PATCH", "/tables/TodoItem/held", row)
             }
             throw TestFailure("no server was stopped within a write")
         }
