@@ -29,7 +29,7 @@ package final class WritableLook: Sendable {
 
     /// Throws what the last try found; tries again where that is too long ago.
     ///
-    /// - Parameter write: Writes without changing anything.
+    /// - Parameter write: Writes what nobody reads.
     /// - Throws: What stands against a write.
     package func check(_ write: @escaping @Sendable () async throws -> Void) async throws {
         let time = now()
