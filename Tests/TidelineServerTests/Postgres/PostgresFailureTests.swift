@@ -97,10 +97,13 @@ struct PostgresFailureTests {
             #expect(done > 10)
             #expect(full?.status == 503)
             #expect(full?.headers["Retry-After"] != nil)
-            #expect(try await writes.row("a\(done)") == nil)
-            #expect(try await writes.row("a\(done - 1)") != nil)
+            // While it is full, PostgreSQL 15 may end a connection that begins: it keeps what it knows of
+            // its catalog in a file.
             try FileManager.default.removeItem(atPath: ballast)
-            #expect(try await writes.insert("b", text: text).decision == .insert)
+            let first = try await writes.answer { try await writes.insert("b", text: text) }
+            #expect(first.decision == .insert)
+            #expect(try await writes.answer { try await writes.row("a\(done)") } == nil)
+            #expect(try await writes.answer { try await writes.row("a\(done - 1)") } != nil)
             await writes.store.stop()
         }
         withExtendedLifetime(cluster) {}
