@@ -268,6 +268,26 @@ import TidelineTestKit
         #expect(try await ids(device).isEmpty)
     }
 
+    /// A row of the server that a local insert stood over, and that the query let go of meanwhile.
+    @Test func aRowThatNobodyHoldsDoesNotComeBackWithAnInsertThatGoes() async throws {
+        let device = try await Device(transport)
+        let todos = try device.todos()
+        transport.add(Self.changes([], delta: "$deltatoken=d"))
+        try await todos.pull(queryID: "open", where: { !$0.complete })
+        transport.add(
+            .run { _ in
+                try await todos.insert(Todo(id: "a"))
+                return Self.changes([serverRow("a", 4), serverRow("b", 4)], next: "$skiptoken=s")
+            },
+            Self.changes([Self.removed("a", "changed")], delta: "$deltatoken=e")
+        )
+        try await todos.pull(queryID: "open", where: { !$0.complete })
+        #expect(try await ids(device) == ["a", "b"])
+        try await todos.delete(id: "a")
+        #expect(try await ids(device) == ["b"])
+        #expect(try await device.queue() == [])
+    }
+
     @Test func whatWasWrittenHereStaysUntilAQueryTells() async throws {
         let device = try await Device(transport)
         transport.add(Self.changes([], delta: "$deltatoken=d"))

@@ -156,6 +156,33 @@ private struct Timed: SyncRecord, Hashable {
         #expect(error.serverItem?["text"] == "new")
     }
 
+    /// What somebody else replaced stays replaced, also where this device changed it since: the values of
+    /// the first and of the last record that the screen may hold.
+    @Test(arguments: [false, true], [false, true])
+    func withoutVersionAnEditBetweenHidesNothing(isShownAgain: Bool, isPushed: Bool) async throws {
+        let device = try await Device(transport, tables: [Plain.self])
+        try await device.seed([localRow("a", 1, text: "old", rank: 1)])
+        let table = try device.client.syncTable(Plain.self)
+        var screen = try #require(try await table.read(id: "a"))
+        transport.add(page([serverRow("a", 2, text: "new", rank: 1)]))
+        try await table.pull(queryID: nil)
+        if isShownAgain {
+            screen = try #require(try await table.read(id: "a"))
+            transport.add(page([serverRow("a", 3, text: "newer", rank: 1)]))
+            try await table.pull(queryID: nil)
+        }
+        try await table.update(id: "a") { $0.text = "mine" }
+        if isPushed {
+            accept(4, text: "mine")
+            #expect(try await device.push() == nil)
+        }
+        screen.rank = 5
+        try await table.update(screen)
+        transport.add(.json(412, serverRow("a", 9, text: isPushed ? "mine" : "newer", rank: 1)))
+        #expect(try await device.push()?.status == .operationErrors)
+        #expect(transport.sent.last?.ifMatch == "\"v1\"")
+    }
+
     /// A row that this device deletes and makes anew is nobody else's.
     @Test(arguments: [false, true])
     func withoutVersionARowMadeAnewDoesNotMeetItself(isPushed: Bool) async throws {

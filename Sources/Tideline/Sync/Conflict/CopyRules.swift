@@ -53,7 +53,7 @@ enum CopyRules {
             && seen.since != RowState(stored).mark
         var isConflict = false
         let row = applied(edited, to: stored, current) { name, value in
-            if isUnclear || seen.contested.contains(name) {
+            if isUnclear || seen.mayBeReplaced(value, of: name) {
                 isConflict = true
                 return true
             }

@@ -10,8 +10,8 @@ import TidelineCore
 
 /// What happened to rows in a transaction.
 enum SeenChange: Sendable {
-    /// This device changed columns of a row that was in a state.
-    case edited(RowKey, RowState, Row)
+    /// This device changed columns of a row that was in a state, from values to others.
+    case edited(RowKey, RowState, from: Row, to: Row)
     /// This device made the row anew.
     case inserted(RowKey, Row)
     case accepted(RowKey, AcceptedPush)
@@ -62,8 +62,10 @@ struct SeenMemory: Sendable {
 
     mutating func apply(_ change: SeenChange) {
         switch change {
-        case .edited(let key, let state, let columns):
-            if row(key, now: state).isHeld { self.change(key, state) { $0.edit(columns, state) } }
+        case .edited(let key, let state, let before, let after):
+            if row(key, now: state).isHeld {
+                self.change(key, state) { $0.edit(after, from: before, state) }
+            }
         case .inserted(let key, let new):
             let state = RowState(new)
             if row(key, now: state).isHeld { self.change(key, state) { $0.insert(new) } }
@@ -100,7 +102,7 @@ struct SeenMemory: Sendable {
 
     private mutating func leaveMark(of row: SeenRow, _ key: RowKey) {
         guard row.isHeld else { return }
-        let mark = row.contested.isNone ? row.since ?? .none : .none
+        let mark = row.contested.isNone && row.replaced.isEmpty ? row.since ?? .none : .none
         if tables[key.table, default: Table()].marks.updateValue(mark, forKey: key.hashValue) == nil
         {
             markCount += 1

@@ -21,6 +21,8 @@ struct SeenRow: Sendable {
     var since: RowState.Mark?
     /// The columns that somebody else may have changed between two records that are held.
     var contested = ContestedColumns.none
+    /// Values that somebody else replaced, and that records which are held may still have.
+    var replaced = ReplacedValues()
     /// States of which each was replaced by an accepted push of this device, the newest last.
     var own: [OwnState] = []
 
@@ -29,6 +31,12 @@ struct SeenRow: Sendable {
 
     /// Whether a record may be held that does not tell its state.
     var isHeld: Bool { since != nil || !contested.isNone }
+
+    /// Whether a record that does not tell its state may have a value of this column that somebody else
+    /// has replaced.
+    func mayBeReplaced(_ value: Value?, of column: String) -> Bool {
+        contested.contains(column) || replaced.contains(value, of: column)
+    }
 
     /// Nothing is known of the records that are held, but that the row is in this state now.
     mutating func contest(_ now: RowState) {
@@ -39,7 +47,11 @@ struct SeenRow: Sendable {
     /// A record that does not tell its state went out; `state` is that of its stored row.
     mutating func handOut(_ record: Row, _ state: RowState) {
         if let oldest {
-            contested.add(RowMerge.changes(from: oldest, to: record).names)
+            for (name, value) in RowMerge.changes(from: oldest, to: record) {
+                contested.add([name])
+                replaced.add(oldest[name], of: name)
+                replaced.add(value, of: name)
+            }
             return
         }
         if since != nil, since != state.mark { contest(state) }
@@ -48,17 +60,26 @@ struct SeenRow: Sendable {
         since = state.mark
     }
 
-    /// This device itself changed the row, which was in a state: what a copy has there is older, and
-    /// nobody else's.
-    mutating func edit(_ changes: Row, _ state: RowState) {
+    /// This device itself changed columns of the row, which was in a state and had other values in
+    /// them before: what a copy has there is older, and nobody else's, unless somebody else had
+    /// replaced it.
+    mutating func edit(_ changes: Row, from before: Row, _ state: RowState) {
         if oldest == nil, since != state.mark { contest(state) }
-        contested.remove(changes.names)
-        for (name, value) in changes where oldest?[name] != nil { oldest?[name] = value }
+        for (name, value) in changes {
+            if let held = oldest?[name], !RowMerge.same(held, before[name]) {
+                replaced.add(held, of: name)
+            }
+            replaced.remove(before[name], of: name)
+            replaced.remove(value, of: name)
+            contested.remove([name])
+            if oldest?[name] != nil { oldest?[name] = value }
+        }
     }
 
     /// This device itself made the row anew: nothing in it is anybody else's.
     mutating func insert(_ new: Row) {
         contested = .none
+        replaced = ReplacedValues()
         since = RowState(new).mark
         oldestVersion = new.version
         guard let names = oldest?.names else { return }
@@ -130,6 +151,30 @@ struct AcceptedPush: Sendable {
         var own = Row()
         for (name, value) in changes where replaced[name] != nil { own[name] = value }
         return own
+    }
+}
+
+/// A few values of each column, and of one with more of them any value.
+struct ReplacedValues: Sendable {
+    private var values: [String: [Value?]] = [:]
+
+    private static let valuesMax = 16
+
+    var isEmpty: Bool { values.isEmpty }
+
+    func contains(_ value: Value?, of column: String) -> Bool {
+        guard let values = values[column] else { return false }
+        return values.count > Self.valuesMax || values.contains { RowMerge.same($0, value) }
+    }
+
+    mutating func add(_ value: Value?, of column: String) {
+        if !contains(value, of: column) { values[column, default: []].append(value) }
+    }
+
+    mutating func remove(_ value: Value?, of column: String) {
+        guard let known = values[column], known.count <= Self.valuesMax else { return }
+        let left = known.filter { !RowMerge.same($0, value) }
+        values[column] = left.isEmpty ? nil : left
     }
 }
 

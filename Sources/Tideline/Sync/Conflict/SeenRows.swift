@@ -92,7 +92,9 @@ final class SeenNotes {
     /// This device itself changed a row.
     func edited(_ stored: Row, to row: Row, table: String) {
         let changes = RowMerge.changes(from: stored, to: row)
-        note(.edited(RowKey(table, stored.id), RowState(stored), changes))
+        var before = Row()
+        for name in changes.names { before[name] = stored[name] }
+        note(.edited(RowKey(table, stored.id), RowState(stored), from: before, to: changes))
     }
 
     /// This device itself changed a row on top of the server's: what it took from there is

@@ -221,15 +221,20 @@ struct LocalChanges {
         let id = operation.itemID
         try release(with: operation)
         try queue.remove(operation)
-        try store.delete(ids: [.string(id)], in: table)
-        guard isOnly, case .row(let row) = operation.basis.latest else { return }
+        guard isOnly, case .row(let row) = operation.basis.latest else {
+            try store.delete(ids: [.string(id)], in: table)
+            return
+        }
         if operation.state == .parked {
+            try store.delete(ids: [.string(id)], in: table)
             var delete = QueuedOperation(table: table, itemID: id, kind: .delete)
             delete.basis = RowBasis(base: row)
             try queue.append(delete)
         } else {
+            // In its place, so that what queries told of it stays known.
             try store.put([JSONRowReader.withoutDeleted(row)], in: table)
             try queue.confirmHolders(of: row, table)
+            try queue.removeUnheld(id, table)
         }
     }
 
