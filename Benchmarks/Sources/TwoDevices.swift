@@ -1,13 +1,34 @@
 // TwoDevices: how soon a change of one client is seen by another one that observes its list.
 
 import Foundation
+import Synchronization
 import Tideline
 
 struct TwoDevices {
     let server: String
     let directory: String
 
-    /// The time from a push to the value that the other one's observer gets.
+    /// When each of the steps on the way first happened, since the push began.
+    private final class Steps: Sendable {
+        static let names = ["push returns", "pull starts", "page is stored", "observer has it"]
+
+        private let state = Mutex<(start: ContinuousClock.Instant, seconds: [String: Double])>(
+            (.now, [:])
+        )
+
+        func begin() { state.withLock { $0 = (.now, [:]) } }
+
+        func reached(_ name: String) {
+            state.withLock { state in
+                guard state.seconds[name] == nil else { return }
+                state.seconds[name] = (ContinuousClock.now - state.start).seconds
+            }
+        }
+
+        func seconds(_ name: String) -> Double? { state.withLock { $0.seconds[name] } }
+    }
+
+    /// The time from a push to the value that the other one's observer gets, and to the steps before.
     func measure(changes: Int) async throws {
         let writer = try await Device.open(in: directory, server: server)
         let reader = try await Device.open(in: directory, server: server)
@@ -18,26 +39,50 @@ struct TwoDevices {
                 if let item = items.first { seen.continuation.yield(item.text) }
             }
         }
+        let steps = Steps()
+        let listening = Task {
+            for await event in reader.client.syncContext.events {
+                switch event.kind {
+                case .pullStarted: steps.reached("pull starts")
+                case .pageApplied where event.applied ?? 0 > 0: steps.reached("page is stored")
+                default: break
+                }
+            }
+        }
         var texts = seen.stream.makeAsyncIterator()
-        var times: [Double] = []
+        var times: [String: [Double]] = [:]
         // Behind what an earlier run left in the table.
         let first = Int(Date().timeIntervalSince1970) * 1000
         for number in 0..<changes {
             let item = TodoItem.numbered(first + number)
             try await writer.todos.insert(item)
             // The first changes find streams that are being opened.
-            let start = ContinuousClock.now
-            try await writer.client.syncContext.push()
+            steps.begin()
+            async let push: Void = {
+                try await writer.client.syncContext.push()
+                steps.reached("push returns")
+            }()
             while let text = await texts.next(), text != item.text {}
-            if number >= changes / 10 { times.append((ContinuousClock.now - start).seconds) }
+            steps.reached("observer has it")
+            try await push
+            if number >= changes / 10 {
+                for name in Steps.names {
+                    if let seconds = steps.seconds(name) {
+                        times[name, default: []].append(seconds)
+                    }
+                }
+            }
             try await Task.sleep(for: .milliseconds(20))
         }
         watch.cancel()
+        listening.cancel()
         reader.client.stopSyncing()
-        times.sort()
-        for (name, share) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
-            let place = min(times.count - 1, Int(Double(times.count) * share))
-            Bench.report("live: push to observer \(name)", times[place] * 1000, "ms")
+        for step in Steps.names {
+            guard let sorted = times[step]?.sorted() else { continue }
+            for (name, share) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
+                let place = min(sorted.count - 1, Int(Double(sorted.count) * share))
+                Bench.report("live: push to '\(step)' \(name)", sorted[place] * 1000, "ms")
+            }
         }
     }
 }
