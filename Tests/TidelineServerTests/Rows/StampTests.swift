@@ -153,7 +153,8 @@ import TidelineServerSQLite
     }
 
     /// In memory, too, where reads are done on the writing connection.
-    @Test func aSlowQueryInMemoryIsEnded() async throws {
+    @Test(.enabled(if: !Door.usesPostgres, "PostgreSQL is not in memory"))
+    func aSlowQueryInMemoryIsEnded() async throws {
         var limits = ServerLimits()
         limits.queryTime = .nanoseconds(1)
         let door = try await Door(limits: limits)
