@@ -22,11 +22,20 @@ let package = Package(
         .executable(name: "todo", targets: ["todo"]),
         .executable(name: "demo-page", targets: ["demo-page"]),
     ],
+    traits: [
+        .trait(
+            name: "SQLCipher",
+            description: "Encrypted stores on SQLCipher: SQLiteStore(path:key:). For clients only."
+        )
+    ],
     targets: [
+        // Found by its module map alone: with a name for pkg-config it would be linked beside
+        // SQLCipher, which has the same functions.
+        .systemLibrary(name: "CSQLite", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(
-            name: "CSQLite",
-            pkgConfig: "sqlite3",
-            providers: [.apt(["libsqlite3-dev"])]
+            name: "CSQLCipher",
+            pkgConfig: "sqlcipher",
+            providers: [.apt(["libsqlcipher-dev"]), .brew(["sqlcipher"])]
         ),
         .systemLibrary(name: "CEpoll"),
         .systemLibrary(
@@ -55,6 +64,7 @@ let package = Package(
             dependencies: [
                 "TidelineCore",
                 .target(name: "CSQLite", condition: .when(platforms: [.linux])),
+                .target(name: "CSQLCipher", condition: .when(traits: ["SQLCipher"])),
             ],
             swiftSettings: strict
         ),
@@ -158,6 +168,7 @@ let package = Package(
             dependencies: [
                 "TidelineCore", "TidelinePostgres", "TidelineSQLite", "TidelineTestKit",
                 .target(name: "CSQLite", condition: .when(platforms: [.linux])),
+                .target(name: "CSQLCipher", condition: .when(traits: ["SQLCipher"])),
             ],
             swiftSettings: strict
         ),

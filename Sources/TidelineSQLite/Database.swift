@@ -6,7 +6,9 @@
 import Foundation
 package import TidelineCore
 
-#if canImport(SQLite3)
+#if SQLCipher
+import CSQLCipher
+#elseif canImport(SQLite3)
 import SQLite3
 #else
 import CSQLite
@@ -36,7 +38,14 @@ package final class Database: @unchecked Sendable {
     private var flushes = true
 
     /// Opens a file, or makes it; WAL, `synchronous=FULL`.
-    package init(path: String, mode: Mode = .readWrite, busyMilliseconds: Int32 = 5000) throws {
+    ///
+    /// Without a key it is read as it is.
+    package init(
+        path: String,
+        key: DatabaseKey? = nil,
+        mode: Mode = .readWrite,
+        busyMilliseconds: Int32 = 5000
+    ) throws {
         var pointer: OpaquePointer?
         let code = sqlite3_open_v2(mode.name(of: path), &pointer, mode.flags, nil)
         guard code == SQLITE_OK, let pointer else {
@@ -48,6 +57,11 @@ package final class Database: @unchecked Sendable {
         sqlite3_extended_result_codes(pointer, 1)
         sqlite3_busy_timeout(pointer, busyMilliseconds)
         // Not in the designated phase any more: a throw below runs deinit, which closes.
+        if let key {
+            try key.apply(to: pointer)
+            // What is sorted or undone beside the file is not encrypted on a disk.
+            try execute("PRAGMA temp_store = MEMORY")
+        }
         try execute("SELECT count(*) FROM sqlite_master")
         if mode == .readWrite {
             let journal = try turnIntoWAL(busyMilliseconds)
@@ -105,7 +119,7 @@ package final class Database: @unchecked Sendable {
     private static let busyStep: Int32 = 10
 
     /// The first column of the first row, as text.
-    private func text(_ sql: String) throws -> String {
+    package func text(_ sql: String) throws -> String {
         let statement = try prepareOnce(sql)
         return try statement.step() ? statement.text(0) : ""
     }
@@ -151,7 +165,8 @@ package final class Database: @unchecked Sendable {
     /// The most statements of a generation that are kept prepared: filters differ without bound.
     private static let statementsMax = 128
 
-    private func prepareOnce(_ sql: String) throws -> Statement {
+    /// A prepared statement that is not kept.
+    package func prepareOnce(_ sql: String) throws -> Statement {
         var pointer: OpaquePointer?
         let code = sqlite3_prepare_v3(
             handle,

@@ -3,7 +3,9 @@
 // The header is read by SQLite's own file handle: a descriptor of our own would, when it is
 // closed, take away the locks that other connections of this process hold on the file.
 
-#if canImport(SQLite3)
+#if SQLCipher
+import CSQLCipher
+#elseif canImport(SQLite3)
 import SQLite3
 #else
 import CSQLite

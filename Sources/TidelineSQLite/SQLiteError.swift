@@ -1,6 +1,8 @@
 // SQLiteError: what SQLite said, without any bound value.
 
-#if canImport(SQLite3)
+#if SQLCipher
+import CSQLCipher
+#elseif canImport(SQLite3)
 import SQLite3
 #else
 import CSQLite

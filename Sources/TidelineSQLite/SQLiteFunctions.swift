@@ -6,7 +6,9 @@
 import Foundation
 import TidelineCore
 
-#if canImport(SQLite3)
+#if SQLCipher
+import CSQLCipher
+#elseif canImport(SQLite3)
 import SQLite3
 #else
 import CSQLite

@@ -5,7 +5,9 @@
 
 package import TidelineCore
 
-#if canImport(SQLite3)
+#if SQLCipher
+import CSQLCipher
+#elseif canImport(SQLite3)
 import SQLite3
 #else
 import CSQLite

@@ -3,7 +3,9 @@
 import Foundation
 package import TidelineCore
 
-#if canImport(SQLite3)
+#if SQLCipher
+import CSQLCipher
+#elseif canImport(SQLite3)
 import SQLite3
 #else
 import CSQLite

@@ -24,7 +24,7 @@ struct ImportTests {
         // Values and text only: no files, no sockets, no threads.
         "TidelineCore": Allowed(ours: [], system: ["Foundation"]),
         "TidelineSQLite": Allowed(
-            ours: ["TidelineCore", "CSQLite"],
+            ours: ["TidelineCore", "CSQLCipher", "CSQLite"],
             system: platform.union(["SQLite3"])
         ),
         // Network tells on Apple platforms when a network comes; Observation and SwiftUI are for views.

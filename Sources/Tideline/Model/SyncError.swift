@@ -69,6 +69,7 @@ extension SyncError {
             case badResponse
             case storeFailure
             case newerStore
+            case wrongKey
             case insecureEndpoint
             case invalidModel
             case cancelled
@@ -120,6 +121,8 @@ extension SyncError {
         public static let storeFailure = Self(.storeFailure)
         /// The file of the store was written by a newer version.
         public static let newerStore = Self(.newerStore)
+        /// The key does not open the encrypted file of the store.
+        public static let wrongKey = Self(.wrongKey)
         /// Plain http to another machine was not asked for.
         public static let insecureEndpoint = Self(.insecureEndpoint)
         /// The columns of a model cannot be found.

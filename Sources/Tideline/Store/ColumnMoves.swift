@@ -28,10 +28,9 @@ struct ColumnMoves {
         in database: Database
     ) throws -> [String: String] {
         var known: [String: String] = [:]
-        let statement = try database.prepare("SELECT name, type FROM pragma_table_info(?1)")
-        defer { statement.reset() }
-        try statement.bind([.text(table.schema.name)])
-        while try statement.step() { known[statement.text(0).lowercased()] = statement.text(1) }
+        for column in try database.columns(of: table.schema.name) {
+            known[column.name.lowercased()] = column.type
+        }
         return known
     }
 
@@ -41,19 +40,16 @@ struct ColumnMoves {
         for index in indexes {
             try database.execute("DROP INDEX \(Identifier(index.name).quoted)")
         }
+        try rename(
+            Dictionary(uniqueKeysWithValues: changed.map { ($0.name, former($0)) }),
+            database
+        )
         for column in changed {
-            let own = Identifier(column.name).quoted
-            try database.execute("ALTER TABLE \(name) RENAME COLUMN \(own) TO \(former(column))")
             let declaration = SQLiteStoreSchema.declaration(column)
             try database.execute("ALTER TABLE \(name) ADD COLUMN \(declaration)")
         }
         try putAgain(in: database)
-        for column in changed {
-            try database.execute("ALTER TABLE \(name) DROP COLUMN \(former(column))")
-        }
-        for name in lost.keys {
-            try database.execute("ALTER TABLE \(self.name) DROP COLUMN \(Identifier(name).quoted)")
-        }
+        try drop(changed.map(former) + lost.keys, database)
         for index in indexes {
             do {
                 try database.execute(index.sql)
@@ -63,8 +59,46 @@ struct ColumnMoves {
         }
     }
 
-    private func former(_ column: ColumnDefinition) -> String {
-        Identifier("__former_" + column.name).quoted
+    private func former(_ column: ColumnDefinition) -> String { "__former_" + column.name }
+
+    private func rename(_ names: [String: String], _ database: Database) throws {
+        guard Database.movesColumns else {
+            let names = Dictionary(uniqueKeysWithValues: names.map { ($0.lowercased(), $1) })
+            return try makeAnew(database) { names[$0.lowercased()] ?? $0 }
+        }
+        for (old, new) in names {
+            let (old, new) = (Identifier(old).quoted, Identifier(new).quoted)
+            try database.execute("ALTER TABLE \(name) RENAME COLUMN \(old) TO \(new)")
+        }
+    }
+
+    private func drop(_ names: [String], _ database: Database) throws {
+        guard Database.movesColumns else {
+            let names = Set(names.map { $0.lowercased() })
+            return try makeAnew(database) { names.contains($0.lowercased()) ? nil : $0 }
+        }
+        for column in names {
+            try database.execute("ALTER TABLE \(name) DROP COLUMN \(Identifier(column).quoted)")
+        }
+    }
+
+    /// Makes the table anew, for an SQLite that can do no more to a column than to add it.
+    ///
+    /// A column without a new name goes. The caller drops the indexes and makes them.
+    private func makeAnew(_ database: Database, _ newName: (String) -> String?) throws {
+        let kept = try database.columns(of: table.schema.name).compactMap { column in
+            newName(column.name).map { (column, Identifier($0).quoted) }
+        }
+        let declarations = kept.map { column, name in
+            let key = column.name == SystemColumn.id ? " PRIMARY KEY NOT NULL" : ""
+            return "\(name) \(column.type)\(key)"
+        }
+        let old = kept.map { Identifier($0.0.name).quoted }.joined(separator: ", ")
+        let fresh = Identifier("__moved_" + table.schema.name).quoted
+        try database.execute("CREATE TABLE \(fresh) (\(declarations.joined(separator: ", ")))")
+        try database.execute("INSERT INTO \(fresh) SELECT \(old) FROM \(name)")
+        try database.execute("DROP TABLE \(name)")
+        try database.execute("ALTER TABLE \(fresh) RENAME TO \(name)")
     }
 
     /// The indexes of the app, which keep a column from being dropped.
@@ -86,7 +120,7 @@ struct ColumnMoves {
     private func putAgain(in database: Database) throws {
         let rows = SQLiteTransaction(database, [table.schema.name: table])
         let lost = self.lost.sorted { $0.key < $1.key }
-        let moved = changed.map(former) + lost.map { Identifier($0.key).quoted }
+        let moved = (changed.map(former) + lost.map(\.key)).map { Identifier($0).quoted }
         let conditions = [SQLiteTable.extraColumn] + moved
         let columns = ["\"id\""] + moved
         let select = """

@@ -197,11 +197,7 @@ extension SQLiteTransaction: ChecksumReader, ChecksumWriter {
     }
 
     private func storedColumns(of table: SQLiteTable) throws -> [String] {
-        let statement = try database.prepare("SELECT name FROM pragma_table_info(?1)")
-        defer { statement.reset() }
-        try statement.bind([.text(table.schema.name)])
-        var names: [String] = []
-        while try statement.step() { names.append(statement.text(0)) }
-        return names.filter { $0 != HeldMask.name && $0 != SQLiteTable.checksum }
+        try database.columns(of: table.schema.name).map(\.name)
+            .filter { $0 != HeldMask.name && $0 != SQLiteTable.checksum }
     }
 }

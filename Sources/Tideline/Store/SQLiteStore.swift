@@ -54,11 +54,15 @@ public final class SQLiteStore: LocalStore {
     }
 
     /// `inline`: everything runs on the caller's thread, one call at a time.
-    package init(path: String, inline: Bool) throws {
+    package convenience init(path: String, inline: Bool) throws {
+        try self.init(path: path, inline: inline, key: nil)
+    }
+
+    init(path: String, inline: Bool, key: DatabaseKey?) throws {
         self.path = path
         do {
-            try SQLiteStoreSchema.check(path)
-            let database = try Database(path: path)
+            try SQLiteStoreSchema.check(path, key)
+            let database = try Database(path: path, key: key)
             try database.execute("PRAGMA journal_size_limit = \(Self.logBytesKept)")
             let isInline = inline || path == ":memory:"
             let isShortOfSpace = Self.isShortOfSpace(path)
@@ -66,14 +70,18 @@ public final class SQLiteStore: LocalStore {
             isLogStuck = Mutex(isShortOfSpace)
             try SQLiteStoreSchema.prepare(database, path: path)
             observer = WriterObserver(database)
-            log = isInline || isShortOfSpace ? nil : StoreLog(of: database, path: path)
+            log = isInline || isShortOfSpace ? nil : StoreLog(of: database, path: path, key)
             foreign = isInline ? nil : try ForeignChanges(of: database)
             turn = isInline ? nil : SyncTurn(of: path)
             writer =
                 isInline
                 ? DatabaseThreads(inline: database)
                 : DatabaseThreads([database], name: "tideline.store")
-            readers = isInline ? nil : LentDatabases { try Database(path: path, mode: .readOnly) }
+            readers =
+                isInline
+                ? nil : LentDatabases { try Database(path: path, key: key, mode: .readOnly) }
+        } catch let error as SQLiteError where error.isNotADatabase && key != nil {
+            throw SyncError.wrongKey(path, error)
         } catch let error as SQLiteError {
             throw SyncError.store(error, at: path)
         }

@@ -20,8 +20,8 @@ extension SyncError {
         }
         if error.isNotADatabase {
             return """
-                The file at \(path) is not a SQLite database, or it is encrypted. Give another \
-                path; the file was left untouched.
+                The file at \(path) is not a SQLite database, or it is encrypted. Give its key or \
+                another path; the file was left untouched.
                 """
         }
         if error.isReadOnly {
@@ -53,6 +53,26 @@ extension SyncError {
         }
         return "The store at \(path) failed. The 'cause' of this error says how."
     }
+
+    static func wrongKey(_ path: String, _ cause: SQLiteError) -> SyncError {
+        SyncError(
+            .wrongKey,
+            """
+            The key does not open the store at \(path), or the file is damaged or not encrypted. \
+            Give the key that it was made with; the file was left untouched.
+            """,
+            cause: cause
+        )
+    }
+
+    /// This SQLite lacks what the step from an older file needs.
+    static let olderStore = SyncError(
+        .storeFailure,
+        """
+        The store file has an older format, which this SQLCipher cannot read. Open it once in a \
+        build without the trait 'SQLCipher'; all that it holds is still there.
+        """
+    )
 
     static func emptyStorePath() -> SyncError {
         SyncError(

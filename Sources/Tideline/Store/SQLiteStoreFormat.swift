@@ -16,6 +16,7 @@ enum SQLiteStoreFormat {
         guard try columns(of: SystemTables.operations, in: database).contains("properties"),
             let schema = SystemTables.schemas.first(where: { $0.name == SystemTables.operations })
         else { return }
+        guard database.readsJSON else { throw SyncError.olderStore }
         try addMissing(["state"], to: SystemTables.operations, in: database)
         try database.execute(makeBases)
         try database.execute("ALTER TABLE \(operations) RENAME TO \"queue_1\"")
@@ -33,12 +34,7 @@ enum SQLiteStoreFormat {
     }
 
     private static func columns(of table: String, in database: Database) throws -> Set<String> {
-        let statement = try database.prepare("SELECT name FROM pragma_table_info(?1)")
-        defer { statement.reset() }
-        try statement.bind([.text(table)])
-        var names: Set<String> = []
-        while try statement.step() { names.insert(statement.text(0)) }
-        return names
+        Set(try database.columns(of: table).map(\.name))
     }
 
     private static func addMissing(

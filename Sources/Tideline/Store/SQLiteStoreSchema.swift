@@ -103,7 +103,7 @@ enum SQLiteStoreSchema {
     /// Refuses what is no store, or one of a newer version, before anything is written to it.
     ///
     /// Opening for writing would turn a file into WAL mode, which is a change.
-    static func check(_ path: String) throws {
+    static func check(_ path: String, _ key: DatabaseKey? = nil) throws {
         guard !path.isEmpty else { throw SyncError.emptyStorePath() }
         guard path != ":memory:" else { return }
         var isFolder: ObjCBool = false
@@ -117,7 +117,7 @@ enum SQLiteStoreSchema {
             let hasLog = ["-wal", "-journal"].contains {
                 FileManager.default.fileExists(atPath: path + $0)
             }
-            database = try Database(path: path, mode: hasLog ? .readOnly : .frozen)
+            database = try Database(path: path, key: key, mode: hasLog ? .readOnly : .frozen)
         } catch let error as SQLiteError where error.isReadOnly {
             // An app that ended while it made the file left a journal, which only a writer undoes.
             return

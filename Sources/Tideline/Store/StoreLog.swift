@@ -18,6 +18,7 @@ final class StoreLog: Sendable {
 
     private let state = Mutex(State())
     private let path: String
+    private let key: DatabaseKey?
 
     /// How many pages the log has when it is copied (4 MiB).
     ///
@@ -37,8 +38,9 @@ final class StoreLog: Sendable {
     private static let pagesMax = 16_000
 
     /// Takes over the log of a writer.
-    init(of writer: Database, path: String) {
+    init(of writer: Database, path: String, _ key: DatabaseKey? = nil) {
         self.path = path
+        self.key = key
         writer.observeLog { [weak self] pages in self?.state.withLock { $0.pages = pages } }
     }
 
@@ -63,7 +65,9 @@ final class StoreLog: Sendable {
             guard !state.isCopying, !state.isClosed else { return nil }
             if state.copier == nil {
                 // Where none can be opened, the writer does it in the end.
-                guard let database = try? Database(path: path, mode: .existing) else { return nil }
+                guard let database = try? Database(path: path, key: key, mode: .existing) else {
+                    return nil
+                }
                 state.copier = DatabaseThreads([database], name: "tideline.log")
             }
             state.isCopying = true

@@ -1,9 +1,14 @@
 // TestTable: rows in an SQLite table in memory, stored as FilterRenderer expects them.
 
-import CSQLite
 import Foundation
 import TidelineCore
 import TidelineSQLite
+
+#if SQLCipher
+import CSQLCipher
+#else
+import CSQLite
+#endif
 
 struct SQLiteFailure: Error, CustomStringConvertible {
     var description: String

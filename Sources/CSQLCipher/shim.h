@@ -1,0 +1,97 @@
+// SQLCipher for Swift: SQLite with encrypted files, in place of CSQLite (trait `SQLCipher`).
+//
+// What SQLite has later than the one inside of it is made up for here: Debian 12 has SQLCipher 3.4.1,
+// whose SQLite is 3.15.2.
+#ifndef TIDELINE_CSQLCIPHER_SHIM_H
+#define TIDELINE_CSQLCIPHER_SHIM_H
+
+// The functions for keys are declared where this is defined.
+#define SQLITE_HAS_CODEC 1
+#include <sqlcipher/sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* SQLITE_TRANSIENT is a cast macro, which Swift does not import. */
+static inline int tl_bind_text(sqlite3_stmt *statement, int index, const char *text, int length) {
+    return sqlite3_bind_text(statement, index, text, length, SQLITE_TRANSIENT);
+}
+
+static inline int tl_bind_blob(sqlite3_stmt *statement, int index, const void *bytes, int length) {
+    return sqlite3_bind_blob(statement, index, bytes, length, SQLITE_TRANSIENT);
+}
+
+// Later flags of functions that are registered: nothing in the file of a store can name them here.
+#ifndef SQLITE_INNOCUOUS
+#define SQLITE_INNOCUOUS 0
+#endif
+
+#if SQLITE_VERSION_NUMBER < 3020000
+
+#define SQLITE_PREPARE_PERSISTENT 0x01
+
+static inline int sqlite3_prepare_v3(
+    sqlite3 *database, const char *sql, int length, unsigned int flags, sqlite3_stmt **statement,
+    const char **tail
+) {
+    (void)flags;  // A hint only.
+    return sqlite3_prepare_v2(database, sql, length, statement, tail);
+}
+
+// A pointer that is handed to a function is a blob that SQLite does not copy on its way: it knows
+// where it is itself, which no bytes of a column do.
+struct tl_pointer {
+    const struct tl_pointer *self;
+    const char *type;
+    void *object;
+    void (*destructor)(void *);
+};
+
+static inline void tl_pointer_free(void *bytes) {
+    struct tl_pointer *pointer = bytes;
+    if (pointer->destructor) pointer->destructor(pointer->object);
+    free(pointer);
+}
+
+static inline struct tl_pointer *tl_pointer_make(
+    void *object, const char *type, void (*destructor)(void *)
+) {
+    struct tl_pointer *pointer = malloc(sizeof *pointer);
+    if (!pointer) {
+        if (destructor) destructor(object);
+        return NULL;
+    }
+    pointer->self = pointer;
+    pointer->type = type;
+    pointer->object = object;
+    pointer->destructor = destructor;
+    return pointer;
+}
+
+static inline int sqlite3_bind_pointer(
+    sqlite3_stmt *statement, int index, void *object, const char *type, void (*destructor)(void *)
+) {
+    struct tl_pointer *pointer = tl_pointer_make(object, type, destructor);
+    if (!pointer) return SQLITE_NOMEM;
+    return sqlite3_bind_blob(statement, index, pointer, sizeof *pointer, tl_pointer_free);
+}
+
+static inline void sqlite3_result_pointer(
+    sqlite3_context *context, void *object, const char *type, void (*destructor)(void *)
+) {
+    struct tl_pointer *pointer = tl_pointer_make(object, type, destructor);
+    if (!pointer) return sqlite3_result_error_nomem(context);
+    sqlite3_result_blob(context, pointer, sizeof *pointer, tl_pointer_free);
+}
+
+static inline void *sqlite3_value_pointer(sqlite3_value *value, const char *type) {
+    if (sqlite3_value_type(value) != SQLITE_BLOB) return NULL;
+    if (sqlite3_value_bytes(value) != sizeof(struct tl_pointer)) return NULL;
+    const void *bytes = sqlite3_value_blob(value);
+    struct tl_pointer pointer;
+    memcpy(&pointer, bytes, sizeof pointer);
+    return pointer.self == bytes && pointer.type == type ? pointer.object : NULL;
+}
+
+#endif
+
+#endif

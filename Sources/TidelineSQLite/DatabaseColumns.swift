@@ -1,0 +1,37 @@
+// The columns that a table has in its file, and what this SQLite can do to them.
+
+import TidelineCore
+
+#if SQLCipher
+import CSQLCipher
+#elseif canImport(SQLite3)
+import SQLite3
+#else
+import CSQLite
+#endif
+
+/// A column as the file declares it.
+package struct DeclaredColumn: Hashable, Sendable {
+    package var name: String
+    package var type: String
+}
+
+extension Database {
+    /// The columns of a table, in their order; none where there is no such table.
+    ///
+    /// The statement is not kept: what it tells is of the schema at its making.
+    package func columns(of table: String) throws -> [DeclaredColumn] {
+        let statement = try prepareOnce("PRAGMA table_info(\(Identifier(table).quoted))")
+        var columns: [DeclaredColumn] = []
+        while try statement.step() {
+            columns.append(DeclaredColumn(name: statement.text(1), type: statement.text(2)))
+        }
+        return columns
+    }
+
+    /// Whether this SQLite reads JSON: Debian's SQLCipher does not.
+    package var readsJSON: Bool { (try? integer("SELECT json_valid('1')")) == 1 }
+
+    /// Whether this SQLite has RENAME COLUMN (3.25) and DROP COLUMN (3.35).
+    package static let movesColumns = sqlite3_libversion_number() >= 3_035_000
+}

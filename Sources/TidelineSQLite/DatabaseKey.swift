@@ -1,0 +1,55 @@
+// DatabaseKey: what the file of a database is encrypted with, where SQLCipher is below (trait
+// `SQLCipher`).
+
+import Foundation
+package import TidelineCore
+
+#if SQLCipher
+import CSQLCipher
+#endif
+
+/// A passphrase, or 32 bytes that are the key itself.
+package struct DatabaseKey: Hashable, Sendable {
+    /// As SQLCipher takes it: a passphrase as it is, bytes as the literal of a blob.
+    fileprivate let bytes: [UInt8]
+
+    package init(passphrase: String) { bytes = Array(passphrase.utf8) }
+
+    /// - Precondition: There are 32.
+    package init(bytes: [UInt8]) {
+        precondition(bytes.count == Self.byteCount, "a key has 32 bytes")
+        self.bytes =
+            Array("x'".utf8) + bytes.flatMap { [Self.digit($0 >> 4), Self.digit($0 & 15)] }
+            + Array("'".utf8)
+    }
+
+    package static let byteCount = 32
+
+    private static func digit(_ value: UInt8) -> UInt8 { (value < 10 ? 48 : 87) + value }
+
+    /// The key to bind to a statement: in the text of one it would be in the messages about it.
+    package var sqlValue: SQLValue { .blob(Data(bytes)) }
+}
+
+/// Nothing of a key is printed, not even by `dump` of something that has one.
+extension DatabaseKey: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    package var description: String { "a key" }
+    package var debugDescription: String { description }
+    package var customMirror: Mirror { Mirror(self, children: [:]) }
+}
+
+#if SQLCipher
+extension DatabaseKey {
+    /// To be called before anything else: the first read tells whether it is the right one.
+    func apply(to handle: OpaquePointer) throws {
+        let code = sqlite3_key(handle, bytes, Int32(bytes.count))
+        guard code == SQLITE_OK else { throw SQLiteError(code: code, message: "no key") }
+    }
+}
+#else
+extension DatabaseKey {
+    func apply(to handle: OpaquePointer) throws {
+        throw SQLiteError.unexpected("encrypted files need the package trait 'SQLCipher'")
+    }
+}
+#endif
