@@ -45,6 +45,7 @@ public struct InProcessServer: Sendable {
         hooks: [String: TableHooks] = [:],
         endpoints: [Endpoint] = [],
         environment: ServerEnvironment,
+        authenticator: Authenticator? = nil,
         store: (any TableStore)? = nil
     ) async throws {
         var options = SQLiteTableStore.Options()
@@ -52,6 +53,7 @@ public struct InProcessServer: Sendable {
         options.now = environment.now
         var settings = ServerSettings(tables: tables)
         settings.environment = environment
+        settings.authenticator = authenticator
         settings.hooks = hooks
         settings.endpoints = endpoints
         handler = RequestHandler(

@@ -1,6 +1,6 @@
 // World: several devices and one server in simulated time, with a network that loses, doubles and
 // delays, and apps that are killed. At the end the faults stop, everybody syncs, and the guarantees
-// are checked by name: all but 10, as a world has no accounts (docs/ARCHITECTURE.md has the list).
+// are checked by name: all but 10, which worlds of their own check (docs/ARCHITECTURE.md has the list).
 // Guarantee 11 is that two runs of a seed give the same report.
 
 import Foundation
