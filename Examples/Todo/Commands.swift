@@ -132,7 +132,10 @@ struct Commands {
         let waiting = Set(try await client.syncContext.pendingOperations().map(\.itemID))
             .filter { $0.hasPrefix(id) }
         let found: String
-        if let only = waiting.first, waiting.count == 1 {
+        let isWhole = try await isHere(id)
+        if isWhole || waiting.contains(id) {
+            found = id
+        } else if let only = waiting.first, waiting.count == 1 {
             found = only
         } else {
             found = try await matches(id).isEmpty ? id : find(id)
@@ -146,21 +149,24 @@ struct Commands {
         }
     }
 
-    /// The id that begins so.
+    /// The id that is this, or the only one that begins so.
     private func find(_ id: String) async throws -> String {
+        if try await isHere(id) { return id }
         let matches = try await matches(id)
         switch matches.count {
         case 1: return matches[0].id
         case 0: throw Mistake(message: "no item begins with '\(id)'. See 'todo list --all'.")
-        default:
-            if matches.contains(where: { $0.id == id }) { return id }
-            throw Mistake(message: "several items begin with '\(id)'. Give more letters.")
+        default: throw Mistake(message: "several items begin with '\(id)'. Give more letters.")
         }
+    }
+
+    private func isHere(_ id: String) async throws -> Bool {
+        try await client.syncTable(named: TodoItem.tableName).read(id: id) != nil
     }
 
     /// The first items whose ids begin so.
     private func matches(_ id: String) async throws -> [Row] {
         try await client.syncTable(named: TodoItem.tableName)
-            .read(where: { $0["id", as: String.self].hasPrefix(id) }, limit: 3)
+            .read(where: { $0["id", as: String.self].hasPrefix(id) }, limit: 2)
     }
 }

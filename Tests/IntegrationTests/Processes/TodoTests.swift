@@ -216,7 +216,7 @@ extension ProcessTests {
         @Test func ambiguousIDs() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)
-                for id in ["ab", "abc", "abd"] {
+                for id in ["aba", "abb", "abc", "ab"] {
                     let body = #"{"id":"\#(id)","text":"\#(id)"}"#
                     _ = try await server.wire.send("POST", "/tables/TodoItem", body)
                 }
@@ -226,7 +226,11 @@ extension ProcessTests {
                 #expect(message.contains("several"))
                 #expect(message.contains("'a'"))
                 // A whole id is meant, also where others begin with it.
+                #expect(try await todo("why", "ab").hasPrefix("ab\n"))
+                try await todo("done", "abb")
+                #expect(try await todo("why", "ab").hasPrefix("ab\n"))
                 #expect(try await todo("done", "ab") == "done ab  ab\n")
+                #expect(try await todo("why", "ab").hasPrefix("ab\n"))
             }
         }
 
