@@ -13,10 +13,6 @@ struct RecordedCall: Sendable {
         var rank: Int?
         /// The bytes of the version, which grow.
         var version: [UInt8]
-
-        func isOlder(than other: Item) -> Bool {
-            version.lexicographicallyPrecedes(other.version)
-        }
     }
 
     var method: String
@@ -33,6 +29,12 @@ struct RecordedCall: Sendable {
 
     /// Whether it changed the server.
     var isChange: Bool { method != "GET" && (200..<300).contains(status) }
+
+    /// The bytes of the version that it asks for.
+    var askedVersion: [UInt8]? {
+        let text = (ifMatch ?? "").filter { $0 != "\"" }
+        return text.isEmpty ? nil : Data(base64Encoded: text).map { Array($0) }
+    }
 
     /// The last part of the path.
     var itemID: String {
@@ -127,5 +129,12 @@ struct RecordedCall: Sendable {
             rank: number(members, "rank"),
             version: version.flatMap { Data(base64Encoded: $0) }.map(Array.init) ?? []
         )
+    }
+}
+
+extension [UInt8] {
+    /// Of versions; one that is not known is not older than any.
+    func isOlder(than other: [UInt8]) -> Bool {
+        !isEmpty && lexicographicallyPrecedes(other)
     }
 }

@@ -10,6 +10,8 @@ final class ServerRecorder: Sendable {
     private struct State {
         /// What the server holds, by id.
         var items: [String: RecordedCall.Item] = [:]
+        /// The last versions that were deleted, by id.
+        var gone: [String: [UInt8]] = [:]
         /// What a device put back that it had only read.
         var putBack: String?
         /// Rows that an app sends whole over the server's, by the device's name.
@@ -91,13 +93,19 @@ final class ServerRecorder: Sendable {
     /// What it wrote itself is its own to replace, also by a copy that is older than that.
     private func watch(_ call: RecordedCall, _ author: Author, _ state: inout State) {
         guard server.isOurs, call.isChange else { return }
+        // A repeat that comes late gets its first answer.
         guard call.method != "DELETE", let after = call.item else {
+            let version = call.askedVersion ?? []
+            if let before = state.items[call.itemID], version.isOlder(than: before.version) {
+                return
+            }
             state.items[call.itemID] = nil
+            if !version.isEmpty { state.gone[call.itemID] = version }
             return
         }
         let before = state.items[after.id]
-        // A repeat that comes late gets its first answer.
-        if let before, after.isOlder(than: before) { return }
+        if let before, after.version.isOlder(than: before.version) { return }
+        if let gone = state.gone[after.id], !gone.isOlder(than: after.version) { return }
         state.items[after.id] = after
         let insists = state.insisted[author.name]?.remove(after.id) != nil
         guard author.yields, !insists, let before, state.putBack == nil else { return }
