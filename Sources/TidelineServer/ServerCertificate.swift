@@ -42,6 +42,17 @@ public struct ServerCertificate: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
+    /// Looks whether a file has certificates that can be read, at least one.
+    ///
+    /// - Throws: ``ConfigurationError``, which begins with the name of the file.
+    package static func checkAuthorities(in file: String) throws(ConfigurationError) {
+        do throws(TLSError) {
+            try LocalCertificate.checkAuthorities(in: file)
+        } catch {
+            throw ConfigurationError([error.message])
+        }
+    }
+
     /// What was made, and what to do with it.
     public var description: String {
         """

@@ -247,6 +247,9 @@ import TidelineTLS
         ("todo.local", "DNS:todo.local"), ("*.a.b", "DNS:*.a.b"), ("::1", "IP:::1"),
         ("[::1]", "IP:::1"), ("192.168.1.20", "IP:192.168.1.20"), ("", nil), ("a b", nil),
         ("a,DNS:b", nil), ("a/b", nil), ("-a", nil), ("a..b", nil), ("é", nil),
+        ("192.168.1.300", nil), ("1.2.3", nil), ("*.1", nil), ("[todo.local]", nil),
+        ("[127.0.0.1]", nil), ("0.0.0.0", nil), ("::", nil), ("*.local", nil), ("*.", nil),
+        ("todo.local:8080", nil), ("https://todo.local", nil), ("1.example", "DNS:1.example"),
     ])
     func hostsBecomeNames(host: String, name: String?) {
         #expect((try? LocalCertificate.subjectName(host)) == name)

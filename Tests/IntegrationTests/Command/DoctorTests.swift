@@ -103,6 +103,19 @@ extension ProcessTests {
         @Test(arguments: [
             (["doctor"], "--server"), (["doctor", "--server", "ftp://a"], "--server"),
             (["doctor", "--server", "http://a", "--token", "/none"], "--token"),
+            (["doctor", "--server", "http://a", "--token", "/tmp"], "'/tmp' is a folder"),
+            (
+                ["doctor", "--server", "https://a", "--authority", "/none/a.pem"],
+                "--authority: '/none/a.pem': the file cannot be read. Give a file in PEM"
+            ),
+            (
+                ["doctor", "--server", "https://a", "--authority", "/etc/hostname"],
+                "--authority: '/etc/hostname': there is no certificate in it. Give a file in PEM"
+            ),
+            (
+                ["bench", "https://a", "--table", "T", "--authority", "/tmp"],
+                "--authority: '/tmp': the file cannot be read. Give a file in PEM"
+            ),
             (["inspect"], "inspect needs FILE"), (["restore"], "restore needs FILE"),
             (["purge-tombstones", "--days", "x"], "--days"),
         ])
