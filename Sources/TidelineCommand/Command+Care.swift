@@ -27,15 +27,13 @@ extension Command {
             "keyFile": .text(made.tls.keyFile),
             "isAuthorityKept": .flag(made.isAuthorityKept),
         ])
-        print(isJSON ? report.json : made.description)
+        try tell(isJSON ? report.json : made.description)
     }
 }
 
 // MARK: - The database
 
 extension Command {
-    private static func tell(_ line: String) { print(line) }
-
     private static func naming<Result>(
         _ task: String,
         _ body: () throws -> Result
@@ -58,9 +56,9 @@ extension Command {
         guard let file else { return try advise(database, isJSON) }
         let bytes = try naming("No backup was made") { try database.backup(to: file) }
         guard !isJSON else {
-            return tell(Report(["file": .text(file), "bytes": .integer(bytes)]).json)
+            return try tell(Report(["file": .text(file), "bytes": .integer(bytes)]).json)
         }
-        tell("backup in \(file), \(bytes) bytes")
+        try tell("backup in \(file), \(bytes) bytes")
     }
 
     /// Says how a database in PostgreSQL is backed up; the exit code tells whether that is set up.
@@ -68,7 +66,7 @@ extension Command {
         let advice = try naming("Nothing is known of backups") { try database.backupAdvice() }
         guard let advice else { throw UsageError("backup needs FILE; see tideline --help.") }
         if isJSON {
-            tell(
+            try tell(
                 Report([
                     "isReady": .flag(advice.isReady),
                     "advice": .text(advice.description),
@@ -76,7 +74,7 @@ extension Command {
                 .json
             )
         } else {
-            tell(advice.description)
+            try tell(advice.description)
         }
         if !advice.isReady { exit(1) }
     }
@@ -100,10 +98,12 @@ extension Command {
             let parts = counts.filter { $0.count > 0 }.map { part, count in
                 Report(["part": .text(part), "count": .integer(Int64(count))])
             }
-            return tell(Report(["copied": .list(parts)]).json)
+            return try tell(Report(["copied": .list(parts)]).json)
         }
-        for (part, count) in counts where count > 0 { tell("\(part): \(count)") }
-        tell("Copied. Devices notice nothing when a server with the same tables serves the copy.")
+        for (part, count) in counts where count > 0 { try tell("\(part): \(count)") }
+        try tell(
+            "Copied. Devices notice nothing when a server with the same tables serves the copy."
+        )
     }
 
     static func restore(
@@ -116,10 +116,12 @@ extension Command {
         }
         guard !isJSON else {
             let report = Report(["epoch": .text(epoch), "former": Report.Item(former)])
-            return tell(report.json)
+            return try tell(report.json)
         }
-        if let former { tell("the database that was there is now \(former)") }
-        tell("restored; new epoch \(epoch): clients keep their changes and pull everything anew")
+        if let former { try tell("the database that was there is now \(former)") }
+        try tell(
+            "restored; new epoch \(epoch): clients keep their changes and pull everything anew"
+        )
     }
 
     static func purgeTombstones(
@@ -138,7 +140,7 @@ extension Command {
                 }
             )
         ])
-        tell(isJSON ? report.json : report.text)
+        try tell(isJSON ? report.json : report.text)
     }
 
     static func audit(
@@ -167,7 +169,7 @@ extension Command {
         if entries.isEmpty, let missing = missingAudit(query.table, configuration) {
             complain(missing)
         }
-        tell(isJSON ? report.json : report.text)
+        try tell(isJSON ? report.json : report.text)
     }
 
     /// What an empty answer may come from; nil where what is asked for is kept.
@@ -185,12 +187,22 @@ extension Command {
 
     static func run(_ bench: Bench, _ isJSON: Bool) async throws {
         let (report, isClean): (Report, Bool)
+        let signals = Signals()
+        let stop = StopFlag()
+        signals.raise(stop) {
+            complain(
+                "Interrupted: requests under way are finished, and what was inserted is deleted. A second "
+                    + "signal ends at once and leaves it."
+            )
+        }
         do {
-            (report, isClean) = try await bench.run()
+            (report, isClean) = try await bench.run(stop: stop)
         } catch {
             throw Failure(task: "The server was not loaded", cause: error)
         }
-        tell(isJSON ? report.json : report.text)
+        // Until here: nobody else has the handlers.
+        withExtendedLifetime(signals) {}
+        try tell(isJSON ? report.json : report.text)
         if !isClean { exit(1) }
     }
 
@@ -198,15 +210,15 @@ extension Command {
         let report = try naming("The file cannot be told of") {
             try FileInspection.report(of: file)
         }
-        tell(isJSON ? report.json : report.text)
+        try tell(isJSON ? report.json : report.text)
     }
 
     static func restored(_ configuration: ServerConfiguration, _ isJSON: Bool) throws {
         let epoch = try naming("The database has no new epoch") {
             try ServerDatabase(configuration).renewEpoch()
         }
-        guard !isJSON else { return tell(Report(["epoch": .text(epoch)]).json) }
-        tell("new epoch \(epoch): clients keep their changes and pull everything anew")
+        guard !isJSON else { return try tell(Report(["epoch": .text(epoch)]).json) }
+        try tell("new epoch \(epoch): clients keep their changes and pull everything anew")
     }
 
     static func migrate(
@@ -228,18 +240,18 @@ extension Command {
                     showsSQL ? plan.statements.map { Report(["text": .text($0)]) } : []
                 ),
             ])
-            return tell(report.json)
+            return try tell(report.json)
         }
-        if !plan.steps.isEmpty { tell(plan.description) }
+        if !plan.steps.isEmpty { try tell(plan.description) }
         if showsSQL, !plan.isEmpty {
-            for statement in plan.statements { tell("\n" + statement + ";") }
+            for statement in plan.statements { try tell("\n" + statement + ";") }
         }
         if plan.isEmpty {
-            tell("Nothing to do: the tables are as declared.")
+            try tell("Nothing to do: the tables are as declared.")
         } else if isApplied {
-            tell("Done.")
+            try tell("Done.")
         } else {
-            tell(
+            try tell(
                 """
                 Nothing was changed yet. Make a backup (tideline backup FILE), stop the server, \
                 then do it: tideline migrate --apply
