@@ -129,7 +129,8 @@ enum Arguments: Sendable {
 
         SIGTERM and SIGINT finish what is under way and end the server, or bench, which tells what it
         measured and deletes what it inserted; a second one ends it at once.
-        SIGHUP reads the certificate, the keys of tokens and the levels of the log anew.
+        SIGHUP reads the certificate, the keys of tokens, the operators, the key of the metrics and the
+        levels of the log anew.
 
         Exit codes: 0 done; 1 something stood against it, or doctor found a fault, or a
         request of bench was not done, or standard output did not take what was to be

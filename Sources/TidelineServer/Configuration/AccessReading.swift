@@ -1,32 +1,82 @@
-// AccessReading: `authentication` and `cors` of a configuration file, and what tables make of them.
+// AccessReading: `authentication`, `cors` and `proxies` of a configuration file, and what tables make of
+// them.
 
 import Foundation
 import TidelineServerCore
 
+extension ConfigurationKey {
+    static let authentication: [ConfigurationKey] = [
+        file("secretFile", \.secretFile), file("keyFile", \.keyFile), file("jwksFile", \.jwksFile),
+        ConfigurationKey("algorithms") { node, configuration, _ in
+            configuration.authentication?.algorithms = ServerConfiguration.algorithms(node)
+        } show: {
+            $0.authentication?.algorithms?.map(\.rawValue).joined(separator: ", ")
+        },
+        ConfigurationKey("issuer") { node, configuration, _ in
+            configuration.authentication?.issuer = ServerConfiguration.name(node)
+        } show: {
+            $0.authentication?.issuer
+        },
+        ConfigurationKey("audience") { node, configuration, _ in
+            configuration.authentication?.audience = ServerConfiguration.name(node)
+        } show: {
+            $0.authentication?.audience
+        },
+        ConfigurationKey("leewaySeconds") { node, configuration, _ in
+            if let seconds = node.integer(0...600) {
+                configuration.authentication?.leewaySeconds = seconds
+            }
+        } show: {
+            $0.authentication.map { "\($0.leewaySeconds)" }
+        },
+        ConfigurationKey("operators") { node, configuration, _ in
+            configuration.authentication?.operators = ServerConfiguration.users(node)
+        } show: {
+            $0.authentication?.operators?.joined(separator: ", ")
+        },
+    ]
+
+    private typealias Authentication = ServerConfiguration.Authentication
+
+    /// A file with keys.
+    private static func file(
+        _ name: String,
+        _ path: any WritableKeyPath<Authentication, String?> & Sendable
+    ) -> ConfigurationKey {
+        ConfigurationKey(name) { node, configuration, directory in
+            configuration.authentication?[keyPath: path] =
+                ServerConfiguration.path(node, directory)
+        } show: {
+            $0.authentication?[keyPath: path].map { _ in ConfigurationKey.someFile }
+        }
+    }
+
+    static let cors = [
+        ConfigurationKey("origins") { node, configuration, _ in
+            configuration.readOrigins(node)
+        } show: {
+            $0.cors.origins.isEmpty ? nil : $0.cors.origins.joined(separator: ", ")
+        }
+    ]
+
+    static let proxies: [ConfigurationKey] = [
+        ConfigurationKey("trusted") { node, configuration, _ in
+            configuration.readTrusted(node)
+        } show: {
+            $0.proxies.trusted.isEmpty ? nil : $0.proxies.trusted.joined(separator: ", ")
+        },
+        .choice("header", \.proxies.header),
+    ]
+}
+
 extension ServerConfiguration {
     mutating func readAuthentication(_ node: ConfigurationNode, directory: String?) {
-        var read = Authentication()
         let count = node.problems.lines.count
-        let allowed = [
-            "secretFile", "keyFile", "jwksFile", "algorithms", "issuer", "audience",
-            "leewaySeconds", "operators",
-        ]
-        for (name, node) in node.object(allowed: allowed) {
-            switch name {
-            case "secretFile": read.secretFile = Self.path(node, directory)
-            case "keyFile": read.keyFile = Self.path(node, directory)
-            case "jwksFile": read.jwksFile = Self.path(node, directory)
-            case "algorithms": read.algorithms = Self.algorithms(node)
-            case "issuer": read.issuer = Self.name(node)
-            case "audience": read.audience = Self.name(node)
-            case "operators": read.operators = Self.users(node)
-            default: read.leewaySeconds = node.integer(0...600) ?? read.leewaySeconds
-            }
-        }
-        authentication = read
+        authentication = Authentication()
+        read(node, ConfigurationKey.authentication, directory: directory)
         guard node.problems.lines.count == count else { return }
         do throws(ConfigurationError) {
-            _ = try read.makeVerifier()
+            _ = try authentication?.makeVerifier()
         } catch {
             for fault in error.faults { node.problems.add("", fault) }
         }
@@ -39,46 +89,38 @@ extension ServerConfiguration {
         return directory + "/" + text
     }
 
-    private static func name(_ node: ConfigurationNode) -> String? {
+    fileprivate static func name(_ node: ConfigurationNode) -> String? {
         guard let text = node.string() else { return nil }
         guard text.isEmpty else { return text }
         node.wrong("a string that is not empty")
         return nil
     }
 
-    private static func algorithms(_ node: ConfigurationNode) -> [Authentication.Algorithm]? {
+    fileprivate static func algorithms(_ node: ConfigurationNode) -> [Authentication.Algorithm]? {
         guard let elements = node.array() else { return nil }
         if elements.isEmpty { node.wrong("one algorithm at least") }
         return elements.compactMap { $0.choice(Authentication.Algorithm.self) }
     }
 
-    private static func users(_ node: ConfigurationNode) -> [String]? {
+    fileprivate static func users(_ node: ConfigurationNode) -> [String]? {
         guard let elements = node.array() else { return nil }
         if elements.isEmpty { node.wrong("one user at least") }
         return elements.compactMap { name($0) }
     }
 
-    mutating func readCrossOrigin(_ node: ConfigurationNode) {
-        for (_, node) in node.object(allowed: ["origins"]) {
-            for element in node.array() ?? [] {
-                guard let text = element.string() else { continue }
-                if OriginPattern(text) == nil { element.wrong(Self.originExpected) }
-                cors.origins.append(text)
-            }
+    fileprivate mutating func readOrigins(_ node: ConfigurationNode) {
+        for element in node.array() ?? [] {
+            guard let text = element.string() else { continue }
+            if OriginPattern(text) == nil { element.wrong(Self.originExpected) }
+            cors.origins.append(text)
         }
     }
 
-    mutating func readProxies(_ node: ConfigurationNode) {
-        for (name, node) in node.object(allowed: ["trusted", "header"]) {
-            guard name == "trusted" else {
-                Self.put(node.choice(Proxies.Header.self), &proxies.header)
-                continue
-            }
-            for element in node.array() ?? [] {
-                guard let text = element.string() else { continue }
-                if IPNetwork(text) == nil { element.wrong(Self.networkExpected) }
-                proxies.trusted.append(text)
-            }
+    fileprivate mutating func readTrusted(_ node: ConfigurationNode) {
+        for element in node.array() ?? [] {
+            guard let text = element.string() else { continue }
+            if IPNetwork(text) == nil { element.wrong(Self.networkExpected) }
+            proxies.trusted.append(text)
         }
     }
 

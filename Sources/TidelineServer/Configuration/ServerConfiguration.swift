@@ -117,6 +117,15 @@ public struct ServerConfiguration: Sendable {
         public var slowTime: Duration = .milliseconds(250)
     }
 
+    /// Who may read `/metrics`.
+    public struct Metrics: Hashable, Sendable {
+        /// A file with a key that the scraper sends as a bearer token.
+        ///
+        /// It has 16 to 4,096 characters of ASCII without blanks. With it the metrics are for who has it
+        /// and for operators only.
+        public var keyFile: String?
+    }
+
     /// The address to listen on.
     public var host = "127.0.0.1"
     /// The port to listen on; 0 picks one.
@@ -135,6 +144,8 @@ public struct ServerConfiguration: Sendable {
     public var proxies = Proxies()
     /// The page for operators at `/`.
     public var dashboard = Dashboard()
+    /// Who may read `/metrics`.
+    public var metrics = Metrics()
     /// Whether tables and columns are made from what arrives.
     public var dynamicSchema = false
     /// The tables.
