@@ -76,3 +76,13 @@ public struct ServerCertificate: Hashable, Sendable, CustomStringConvertible {
         """
     }
 }
+
+/// A look at the certificate that a server shows.
+package enum ShownCertificate {
+    /// When it ends, in seconds since 1970; nil where no server that speaks TLS answers.
+    ///
+    /// It blocks its thread.
+    package static func end(host: String, port: Int) -> Int64? {
+        PeerCertificate.end(host: host, port: port)
+    }
+}
