@@ -54,7 +54,10 @@ extension Command {
     ) throws {
         let database = try naming("No backup was made") { try ServerDatabase(configuration) }
         guard let file else { return try advise(database, isJSON) }
+        let progress = Progress.ofBackup(configuration, to: file, isJSON)
+        defer { progress?.end() }
         let bytes = try naming("No backup was made") { try database.backup(to: file) }
+        progress?.end()
         guard !isJSON else {
             return try tell(Report(["file": .text(file), "bytes": .integer(bytes)]).json)
         }
@@ -85,8 +88,11 @@ extension Command {
         _ isJSON: Bool
     ) throws {
         var counts: [(part: String, count: Int)] = []
+        let progress = Progress("copy", isJSON: isJSON)
+        defer { progress?.end() }
         try naming("The copy is not whole") {
             try ServerDatabase.copy(from: source, to: target) { part, count in
+                progress?.take(part, count)
                 if counts.last?.part == part {
                     counts[counts.count - 1].count += count
                 } else {
@@ -94,6 +100,7 @@ extension Command {
                 }
             }
         }
+        progress?.end()
         guard !isJSON else {
             let parts = counts.filter { $0.count > 0 }.map { part, count in
                 Report(["part": .text(part), "count": .integer(Int64(count))])
@@ -111,9 +118,12 @@ extension Command {
         _ backup: String,
         _ isJSON: Bool
     ) throws {
+        let progress = Progress.ofRestore(configuration, from: backup, isJSON)
+        defer { progress?.end() }
         let (epoch, former) = try naming("Nothing was restored") {
             try ServerDatabase(configuration).restore(from: backup)
         }
+        progress?.end()
         guard !isJSON else {
             let report = Report(["epoch": .text(epoch), "former": Report.Item(former)])
             return try tell(report.json)
@@ -130,9 +140,12 @@ extension Command {
         _ days: Int,
         _ isJSON: Bool
     ) throws {
+        let progress = Progress("purge-tombstones", isJSON: isJSON)
+        defer { progress?.end() }
         let removed = try naming("No deleted rows were removed") {
             try ServerDatabase(configuration).purgeTombstones(of: tables, olderThan: days)
         }
+        progress?.end()
         let report = Report([
             "tables": .list(
                 removed.map {
@@ -189,7 +202,10 @@ extension Command {
         let (report, isClean): (Report, Bool)
         let signals = Signals()
         let stop = StopFlag()
+        let progress = Progress("bench", isJSON: isJSON)
+        defer { progress?.end() }
         signals.raise(stop) {
+            progress?.end()
             complain(
                 "Interrupted: requests under way are finished, and what was inserted is deleted. A second "
                     + "signal ends at once and leaves it."
@@ -197,6 +213,7 @@ extension Command {
         }
         do {
             (report, isClean) = try await bench.run(stop: stop)
+            progress?.end()
         } catch {
             throw Failure(task: "The server was not loaded", cause: error)
         }
@@ -227,10 +244,13 @@ extension Command {
         showsSQL: Bool,
         _ isJSON: Bool
     ) throws {
+        let progress = Progress("migrate", isJSON: isJSON)
+        defer { progress?.end() }
         let plan = try naming("The tables were not changed") {
             let database = try ServerDatabase(configuration)
             return isApplied ? try database.migrate() : try database.migrationPlan()
         }
+        progress?.end()
         guard !isJSON else {
             let report = Report([
                 "isEmpty": .flag(plan.isEmpty), "isApplied": .flag(isApplied && !plan.isEmpty),
