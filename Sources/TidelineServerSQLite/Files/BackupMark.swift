@@ -13,8 +13,13 @@ package enum BackupMark {
     }
 
     /// Notes that a backup was made; a folder that takes no file is no reason against the backup.
+    ///
+    /// A file of that name with something in it is somebody's own, maybe the backup itself: it stays, and
+    /// its time is told.
     package static func put(on database: String) {
         let path = path(of: database)
+        var status = stat()
+        guard lstat(path, &status) != 0 || status.st_size == 0 else { return }
         // Another user's file could not be touched.
         unlink(path)
         let file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o644)

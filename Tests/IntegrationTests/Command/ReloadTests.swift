@@ -151,6 +151,25 @@ extension ProcessTests {
             }
         }
 
+        /// The name of the mark may be the one that somebody gives the backup.
+        @Test func aBackupWithTheNameOfItsMarkIsKept() async throws {
+            try await withWorkspace { space in
+                let server = try await ServerProcess.start(in: space)
+                _ = try await server.stop()
+                let database = "sqlite:" + space.path("server.db")
+                for name in ["server.db-backup", "other.db"] {
+                    let made = try await space.run(
+                        .tideline,
+                        ["backup", space.path(name), "--database", database]
+                    )
+                    #expect(made.code == 0, "\(made.error)")
+                    let kept = space.path("server.db-backup")
+                    let attributes = try FileManager.default.attributesOfItem(atPath: kept)
+                    #expect(attributes[.size] as? Int ?? 0 > 0)
+                }
+            }
+        }
+
         /// A real client tells its version beside the name of its store, and the dashboard shows it.
         @Test func theDashboardShowsTheVersionOfADevice() async throws {
             try await withWorkspace { space in
