@@ -267,3 +267,30 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+// On a Mac there is the client with its test kit and their tests: the server needs Linux (epoll). The
+// variable shows the same package anywhere.
+#if os(macOS)
+let isOnlyClient = true
+#else
+let isOnlyClient = Context.environment["TIDELINE_ONLY_CLIENT"] != nil
+#endif
+
+if isOnlyClient {
+    let ofClient: Set<String> = [
+        "CSQLite", "CSQLCipher", "CCurl", "CZlib", "TidelineCore", "TidelineSQLite", "Tideline",
+        "TidelineServerCore", "TidelineServerSQLite", "TidelineTestKit", "TodoAppModel", "todo",
+        "TidelineCoreTests", "TidelineModelTests", "TidelineTransportTests", "TidelineSyncTests",
+        "TodoAppTests", "ContractExampleIsolationTests",
+    ]
+    package.products.removeAll { !ofClient.contains($0.name) }
+    package.targets.removeAll { !ofClient.contains($0.name) }
+    for target in package.targets {
+        target.dependencies.removeAll { dependency in
+            switch dependency {
+            case .byNameItem(let name, _), .targetItem(let name, _): !ofClient.contains(name)
+            default: false
+            }
+        }
+    }
+}

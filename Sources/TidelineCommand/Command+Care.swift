@@ -143,7 +143,9 @@ extension Command {
         let progress = Progress("purge-tombstones", isJSON: isJSON)
         defer { progress?.end() }
         let removed = try naming("No deleted rows were removed") {
-            try ServerDatabase(configuration).purgeTombstones(of: tables, olderThan: days)
+            try ServerDatabase(configuration).purgeTombstones(of: tables, olderThan: days) {
+                progress?.take($0, $1)
+            }
         }
         progress?.end()
         let report = Report([
@@ -248,7 +250,8 @@ extension Command {
         defer { progress?.end() }
         let plan = try naming("The tables were not changed") {
             let database = try ServerDatabase(configuration)
-            return isApplied ? try database.migrate() : try database.migrationPlan()
+            guard isApplied else { return try database.migrationPlan() }
+            return try database.migrate { progress?.take($0, $1) }
         }
         progress?.end()
         guard !isJSON else {

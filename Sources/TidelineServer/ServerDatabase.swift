@@ -97,12 +97,14 @@ public struct ServerDatabase: Sendable {
     /// - Parameters:
     ///   - tables: Their names; nil for all tables.
     ///   - days: How old the tombstones have to be; 0 for all of them.
+    ///   - report: Told how many of a table were removed, piece by piece.
     /// - Returns: The tables with the counts of what was removed.
     /// - Throws: ``DatabaseError``, with code `inUse` while a server runs.
     @discardableResult
     public func purgeTombstones(
         of tables: [String]? = nil,
-        olderThan days: Int
+        olderThan days: Int,
+        report: (_ table: String, _ rows: Int) -> Void = { _, _ in }
     ) throws -> [(table: String, rows: Int)] {
         guard case .file(let path) = place else {
             throw DatabaseError(
@@ -114,7 +116,8 @@ public struct ServerDatabase: Sendable {
         return try DatabaseCare(path: path).purgeTombstones(
             of: tables,
             olderThan: days,
-            now: ServerEnvironment.live.now()
+            now: ServerEnvironment.live.now(),
+            report: report
         )
     }
 
@@ -163,17 +166,22 @@ public struct ServerDatabase: Sendable {
 
     /// Makes the tables as declared, in one transaction; values that do not fit are lost.
     ///
+    /// - Parameter report: Told how many rows of a column were converted, piece by piece; PostgreSQL
+    ///   converts them by itself and tells nothing.
     /// - Returns: What was done.
     /// - Throws: ``DatabaseError``, with code `inUse` while a server runs. Nothing was changed then.
     @discardableResult
-    public func migrate() throws -> MigrationPlan {
+    public func migrate(
+        report: @escaping (_ column: String, _ rows: Int) -> Void = { _, _ in }
+    ) throws -> MigrationPlan {
         try Self.naming {
             switch place {
             case .file(let path):
                 let steps = try DatabaseCare(path: path).migrate(
                     tables,
                     isComplete: isComplete,
-                    now: ServerEnvironment.live.now
+                    now: ServerEnvironment.live.now,
+                    report: report
                 )
                 return MigrationPlan(steps: steps)
             case .postgres(let url):

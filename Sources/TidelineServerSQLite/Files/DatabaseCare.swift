@@ -38,17 +38,24 @@ package struct DatabaseCare: Sendable {
 
     /// Makes the tables as declared, whatever becomes of their values.
     ///
+    /// - Parameters:
+    ///   - tables: The tables.
+    ///   - isComplete: Whether stored columns that are not declared are not wanted.
+    ///   - now: Microseconds since 1970.
+    ///   - report: Told how many rows of a column were converted, piece by piece.
     /// - Returns: What was done.
+    /// - Throws: ``DatabaseError``
     package func migrate(
         _ tables: [TableDefinition],
         isComplete: Bool,
-        now: @escaping @Sendable () -> Int64
+        now: @escaping @Sendable () -> Int64,
+        report: @escaping (_ part: String, _ rows: Int) -> Void = { _, _ in }
     ) throws -> [SchemaStep] {
         let lock = try ServerFile(path: path).lock(mayBeNew: false)
         defer { lock.release() }
         return try DatabaseError.naming(path) {
             let database = try Database(path: path)
-            return try SchemaChange(database: database, now: now)
+            return try SchemaChange(database: database, now: now, report: report)
                 .prepare(tables, isComplete: isComplete, hasConsent: true).steps
         }
     }
@@ -59,12 +66,14 @@ package struct DatabaseCare: Sendable {
     ///   - names: In any letter case; nil for all tables.
     ///   - days: How old they have to be.
     ///   - now: The time, in microseconds since 1970.
+    ///   - report: Told how many of a table were removed, piece by piece.
     /// - Returns: The tables with the counts of what was removed.
     /// - Throws: ``DatabaseError``
     package func purgeTombstones(
         of names: [String]?,
         olderThan days: Int,
-        now: Int64
+        now: Int64,
+        report: (_ table: String, _ rows: Int) -> Void = { _, _ in }
     ) throws -> [(table: String, rows: Int)] {
         let lock = try ServerFile(path: path).lock(mayBeNew: false)
         defer { lock.release() }
@@ -90,7 +99,8 @@ package struct DatabaseCare: Sendable {
                     of: table,
                     olderThan: days,
                     now: now,
-                    database
+                    database,
+                    report: { report(table, $0) }
                 )
                 return (table, rows)
             }

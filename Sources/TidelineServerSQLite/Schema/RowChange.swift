@@ -10,10 +10,13 @@ import TidelineServerCore
 struct RowChange {
     private let database: Database
     private let table: String
+    private let report: (_ part: String, _ rows: Int) -> Void
 
-    init(_ database: Database, table: String) {
+    /// Rows of a table; `report` is told of rows whose values were converted, and of which column.
+    init(_ database: Database, table: String, report: @escaping (String, Int) -> Void) {
         self.database = database
         self.table = table
+        self.report = report
     }
 
     func carryOut(_ step: SchemaStep.Kind) throws {
@@ -92,6 +95,7 @@ struct RowChange {
             }
             guard let end = chunk.last else { break }
             last = end.row
+            report("\(table).\(new.name)", chunk.count)
         }
         guard !isInPlace else { return }
         try dropColumn(old.name)

@@ -9,6 +9,8 @@ struct SchemaChange {
     let database: Database
     /// Microseconds since 1970.
     let now: @Sendable () -> Int64
+    /// Told how many rows of a column were converted, piece by piece.
+    var report: (_ part: String, _ rows: Int) -> Void = { _, _ in }
 
     /// In one transaction; nothing is changed when it throws.
     ///
@@ -163,7 +165,7 @@ struct SchemaChange {
             let place = columns.firstIndex { SchemaPlan.isSame($0.name, column.name) }
             if let place { columns[place] = column } else { columns.append(column) }
         }
-        let rows = RowChange(database, table: table.name)
+        let rows = RowChange(database, table: table.name, report: report)
         if steps.contains(where: \.rebuildsColumns) { try dropIndexes(table.name, but: []) }
         for step in steps {
             try rows.carryOut(step.kind)

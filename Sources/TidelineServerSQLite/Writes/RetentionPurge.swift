@@ -86,14 +86,15 @@ package struct RetentionPurge: Sendable {
         return names
     }
 
-    /// Removes all tombstones of a table that are older, some in each transaction.
+    /// Removes all tombstones of a table that are older, some in each transaction, and reports each.
     ///
     /// - Returns: How many.
     static func removeTombstones(
         of table: String,
         olderThan days: Int,
         now: Int64,
-        _ database: Database
+        _ database: Database,
+        report: (_ rows: Int) -> Void
     ) throws -> Int {
         var purge = RetentionPurge(ServerLimits())
         // Whether it keeps what writes replaced, only its configuration says.
@@ -104,6 +105,7 @@ package struct RetentionPurge: Sendable {
                 try purge.removeTombstones(table, upTo: end(days, now), database)
             }
             total += count
+            report(count)
             if count < PurgeSchedule.rowsMax { return total }
         }
     }

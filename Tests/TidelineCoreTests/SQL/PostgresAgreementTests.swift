@@ -2,6 +2,7 @@
 // Method: random filters over random rows; what PostgreSQL does not answer exactly is evaluated, as
 // the server does it. The seed is the whole run.
 
+#if canImport(TidelinePostgres)
 import Foundation
 import Testing
 import TidelineCore
@@ -94,3 +95,4 @@ struct PostgresAgreementTests {
         return row
     }
 }
+#endif

@@ -1,6 +1,7 @@
 // PostgresTestTable: rows in a PostgreSQL table, asked as the server asks: SQL for what is exact, the
 // evaluator for the rest.
 
+#if canImport(TidelinePostgres)
 import Foundation
 import TidelineCore
 import TidelinePostgres
@@ -113,3 +114,4 @@ final class PostgresFactTables: Sendable {
         return try body(table)
     }
 }
+#endif
