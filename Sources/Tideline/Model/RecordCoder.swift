@@ -22,6 +22,9 @@ package struct RecordCoder<Record: Sendable>: Sendable {
     package let decode: @Sendable (Row) throws -> Record
     package let id: @Sendable (Record) -> String
 
+    /// The columns that rows without a model are held against; nil where a model makes them.
+    var declared: TableSchema? { schema == nil ? table : nil }
+
     private let decodePage: @Sendable ([Row], Misfits) throws -> [Record]
 
     /// Decodes the rows of a page, in order.

@@ -21,7 +21,12 @@ public struct TransactionTable<Record: Sendable> {
     @discardableResult
     public func insert(_ record: Record) throws -> Record {
         let (changes, seen) = try changes()
-        let new = try NewRow(coder.encode(record), table: name, transaction.engine.environment)
+        let new = try NewRow(
+            coder.encode(record),
+            table: name,
+            declared: coder.declared,
+            transaction.engine.environment
+        )
         return try hand([try changes.insert(new, seen: seen)], .fail)[0]
     }
 
@@ -31,7 +36,9 @@ public struct TransactionTable<Record: Sendable> {
         guard !records.isEmpty else { return [] }
         let (changes, seen) = try changes()
         let environment = transaction.engine.environment
-        let rows = try records.map { try NewRow(coder.encode($0), table: name, environment) }
+        let rows = try records.map {
+            try NewRow(coder.encode($0), table: name, declared: coder.declared, environment)
+        }
         return try hand(try changes.insert(rows, seen: seen), .fail)
     }
 
