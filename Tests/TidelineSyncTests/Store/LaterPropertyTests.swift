@@ -1,0 +1,72 @@
+// Properties that a later version of a model has, and the rows of before have not.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestKit
+
+@Suite struct LaterPropertyTests {
+    /// The table as it was before.
+    private struct Slim: SyncRecord, Hashable {
+        static let tableName = "Todo"
+        var id = ""
+        var text = ""
+    }
+
+    /// A device of before, with one row.
+    private func before(_ server: InProcessServer, _ path: String) async throws {
+        let device = try await Device(
+            server.transport,
+            store: SQLiteStore(path: path),
+            tables: [Slim.self]
+        )
+        try await device.client.syncTable(Slim.self).insert(Slim(id: "a"))
+    }
+
+    private enum Weight: String, Codable { case light, heavy }
+
+    private struct Weighed: SyncRecord {
+        static let tableName = "Todo"
+        var id = ""
+        var weight = Weight.light
+    }
+
+    private struct Linked: SyncRecord {
+        static let tableName = "Todo"
+        struct Place: Codable { var name: String }
+        var id = ""
+        var place: Place
+    }
+
+    private struct Paged: SyncRecord {
+        static let tableName = "Todo"
+        var id = ""
+        var page: URL
+    }
+
+    /// What is missing in the rows of before and has no empty value: the error says what to do.
+    @Test func aPropertyWithoutAnEmptyValueSaysSo() async throws {
+        try await withTemporaryFile { path in
+            let server = try await makeServer()
+            try await before(server, path)
+            func reads<Record: SyncRecord>(_ type: Record.Type, _ column: String) async throws {
+                let later = try await Device(
+                    server.transport,
+                    store: SQLiteStore(path: path),
+                    tables: [type]
+                )
+                let error = await #expect(throws: SyncError.self) {
+                    try await later.client.syncTable(type).read()
+                }
+                #expect(error?.code == .rowDoesNotFit)
+                #expect(error?.message.contains("'\(column)'") == true)
+                #expect(error?.message.contains("make the property optional") == true)
+                #expect(error?.message.contains("declare a default") == true)
+            }
+            try await reads(Weighed.self, "weight")
+            try await reads(Linked.self, "place")
+            try await reads(Paged.self, "page")
+        }
+    }
+}
