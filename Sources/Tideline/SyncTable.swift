@@ -166,7 +166,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// Runs beside the caller: a long list must not hold up the main actor.
     @concurrent
     public func read(_ query: Query<Record>, misfits: Misfits) async throws -> Page<Record> {
-        let (table, query) = (name, query.table.bound(now: engine.environment.now()))
+        let (table, query) = (name, coder.meant(query.table.bound(now: engine.environment.now())))
         try query.checkWindow()
         let (rows, count) = try await engine.read { reader in
             (
@@ -180,7 +180,9 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// How many records a query has, without its window.
     @concurrent
     public func count(_ query: Query<Record>) async throws -> Int {
-        let (table, filter) = (name, query.filter?.bound(now: engine.environment.now()))
+        let (table, filter) = (
+            name, coder.meant(query.filter?.bound(now: engine.environment.now()))
+        )
         return try await engine.read { try $0.store.count(filter, in: table) }
     }
 

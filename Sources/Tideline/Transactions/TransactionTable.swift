@@ -109,7 +109,7 @@ public struct TransactionTable<Record: Sendable> {
         misfits: Misfits = .fail
     ) throws -> Page<Record> {
         let store = try transaction.work().queue.store
-        let query = query.table.bound(now: transaction.engine.environment.now())
+        let query = coder.meant(query.table.bound(now: transaction.engine.environment.now()))
         try query.checkWindow()
         let count = query.includesTotalCount ? try store.count(query.filter, in: name) : nil
         return Page(items: try hand(try store.rows(query, in: name), misfits), totalCount: count)
@@ -117,7 +117,7 @@ public struct TransactionTable<Record: Sendable> {
 
     /// How many records a query has, without its window.
     public func count(_ query: Query<Record> = Query()) throws -> Int {
-        let filter = query.filter?.bound(now: transaction.engine.environment.now())
+        let filter = coder.meant(query.filter?.bound(now: transaction.engine.environment.now()))
         return try transaction.work().queue.store.count(filter, in: name)
     }
 
