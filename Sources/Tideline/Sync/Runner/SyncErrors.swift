@@ -140,7 +140,8 @@ extension SyncError {
         """
         The \(operation.kind) of row '\(operation.itemID)' in table '\(operation.table)' was not \
         done, because that of row '\(cause.itemID)' in table '\(cause.table)', which was made in the \
-        same transaction, could not be done. Settle that row; a retry of one of them sends all again.
+        same transaction, could not be done. A retry of one of them sends all again. Where that row \
+        is discarded, retry or discard this one, too.
         """
     }
 
