@@ -39,7 +39,7 @@ report = --event-stream-output-path $(RESULTS)-$(1).events --xunit-output $(RESU
 help:
 	@echo 'make run         build the server and start it on tideline.db (ARGS=... is passed on)'
 	@echo 'make test        build and run all tests'
-	@echo 'make check       format, imports, warnings as errors, rules, documentation, dashboard, sanitizers'
+	@echo 'make check       format, imports, warnings as errors, rules, documentation, Apple branches, dashboard, sanitizers'
 	@echo 'make cipher      the stores on SQLCipher: encrypted files, and all else on its old SQLite'
 	@echo 'make worlds      10,000 seeded worlds (SEEDS=...), in release mode'
 	@echo 'make demo        two devices and a server, told on the terminal; on a page: ARGS=--page'
@@ -78,6 +78,7 @@ check:
 	    'build, imports declared' 'swift build --build-tests --explicit-target-dependency-import-check error' \
 	    'rules of the repository' '$(TEST) --filter "^RepositoryTests\."' \
 	    'documentation' 'scripts/docs --check --skip-build' \
+	    'branches for Apple platforms' 'scripts/apple --self-test' \
 	    'dashboard in a browser' 'python3 Tests/Browser/dashboard.py .build/debug/tideline --required' \
 	    'address: build, try out' 'scripts/sanitize --self-test address' \
 	    'address: tests' 'scripts/sanitize address' \

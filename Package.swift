@@ -62,8 +62,7 @@ let package = Package(
         .target(
             name: "TidelineSQLite",
             dependencies: [
-                "TidelineCore",
-                .target(name: "CSQLite", condition: .when(platforms: [.linux])),
+                "TidelineCore", "CSQLite",
                 .target(name: "CSQLCipher", condition: .when(traits: ["SQLCipher"])),
             ],
             swiftSettings: strict
@@ -166,8 +165,7 @@ let package = Package(
         .testTarget(
             name: "TidelineCoreTests",
             dependencies: [
-                "TidelineCore", "TidelinePostgres", "TidelineSQLite", "TidelineTestKit",
-                .target(name: "CSQLite", condition: .when(platforms: [.linux])),
+                "CSQLite", "TidelineCore", "TidelinePostgres", "TidelineSQLite", "TidelineTestKit",
                 .target(name: "CSQLCipher", condition: .when(traits: ["SQLCipher"])),
             ],
             swiftSettings: strict

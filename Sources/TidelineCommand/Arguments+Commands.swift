@@ -125,7 +125,7 @@ extension Arguments {
             server: url,
             token: try token(words),
             store: words.options["--store"],
-            authority: words.options["--authority"]
+            authority: try authority(words)
         )
         return .doctor(doctor, isJSON: words.isJSON)
     }
@@ -138,6 +138,20 @@ extension Arguments {
         }
         return String(decoding: data, as: UTF8.self)
             .trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    /// A file with certificates that can be read: the library of the requests tells of no other.
+    private static func authority(_ words: Words) throws -> String? {
+        guard let path = words.options["--authority"] else { return nil }
+        do throws(ConfigurationError) {
+            try ServerCertificate.checkAuthorities(in: path)
+        } catch {
+            throw UsageError(
+                "--authority: \(error) Give a file in PEM with the certificates of authorities, such as "
+                    + "the authority.pem of 'tideline certificate'."
+            )
+        }
+        return path
     }
 
     static func bench(_ words: [String]) throws -> Arguments {
@@ -169,7 +183,7 @@ extension Arguments {
             server: url,
             table: table,
             token: try token(words),
-            authority: words.options["--authority"]
+            authority: try authority(words)
         )
         bench.connections = try number(
             "--connections",
@@ -328,7 +342,7 @@ extension Arguments {
             return "there is no file '\(path)'."
         }
         return isFolder.boolValue
-            ? "'\(path)' is a folder; a JSON file is expected."
+            ? "'\(path)' is a folder; a file is expected."
             : "the file '\(path)' may not be read by this user."
     }
 }

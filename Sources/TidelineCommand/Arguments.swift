@@ -68,7 +68,8 @@ enum Arguments: Sendable {
                            TodoItem, with the columns text and complete.
           --database       Where the tables are; default sqlite:tideline.db. Or
                            postgres://USER:PASSWORD@HOST:PORT/DATABASE.
-          --listen         The address; default 127.0.0.1:8080. Port 0 picks one.
+          --listen         The address; default 127.0.0.1:8080. An address of this machine, one of IPv6
+                           in brackets, or localhost. Port 0 picks one.
           --dynamic-schema Makes tables and columns from what arrives.
 
         certificate        Makes a certificate for trying out TLS, and an authority that signs it, which
@@ -112,7 +113,7 @@ enum Arguments: Sendable {
           --server         Its address, such as https://todo.example.
           --token          A file with the token of a user.
           --store          A copy of a device's store: its tables are asked for, its cursors compared.
-          --authority      A file with certificates of authorities to trust beside the system's.
+          --authority      A file in PEM with certificates of authorities to trust beside the system's.
 
         bench URL          Loads a server: each connection sends one request behind the other, reads of
                            50 rows and inserts, and what was inserted is deleted at the end. Prints
@@ -126,12 +127,14 @@ enum Arguments: Sendable {
 
         --json             One line of JSON in the place of text.
 
-        SIGTERM and SIGINT finish what is under way and end the server; a second one ends it at once.
-        SIGHUP reads the certificate, the keys of tokens and the levels of the log anew.
+        SIGTERM and SIGINT finish what is under way and end the server, or bench, which tells what it
+        measured and deletes what it inserted; a second one ends it at once.
+        SIGHUP reads the certificate, the keys of tokens, the operators, the key of the metrics and the
+        levels of the log anew.
 
         Exit codes: 0 done; 1 something stood against it, or doctor found a fault, or a
-        request of bench was not done; 2 a mistake in words
-        or configuration.
+        request of bench was not done, or standard output did not take what was to be
+        printed; 2 a mistake in words or configuration.
         """
 
     init(_ words: [String]) throws {

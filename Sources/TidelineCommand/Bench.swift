@@ -2,7 +2,7 @@
 //
 // Each caller has a connection and sends one request behind the other, reads and writes of one table.
 // The times are those of whole requests, as a caller sees them: made here, so on the machine of the
-// server they take from it. At the end what was written is deleted.
+// server they take from it. At the end what was written is deleted, also when the end comes early.
 
 import Foundation
 import Tideline
@@ -49,8 +49,10 @@ struct Bench: Sendable {
     /// How many rows are deleted with one request.
     private static let deletedAtOnce = 100
 
-    /// Loads the server; whether every request was done is told beside the report.
-    func run() async throws -> (report: Report, isClean: Bool) {
+    /// Loads the server, until the time is over or `stop` is raised.
+    ///
+    /// Whether every request was done is told beside the report.
+    func run(stop: StopFlag) async throws -> (report: Report, isClean: Bool) {
         var limits = TransportLimits()
         limits.callsMax = connections
         let transport = CurlTransport(limits: limits, certificateAuthorities: authority)
@@ -63,17 +65,19 @@ struct Bench: Sendable {
         var tally = Tally()
         try await withThrowingTaskGroup(of: Tally.self) { group in
             for caller in 0..<connections {
-                group.addTask { try await load(caller, until: end, by: transport) }
+                group.addTask { try await load(caller, until: end, or: stop, by: transport) }
             }
             for try await one in group { tally.add(one) }
         }
         let time = Self.microseconds(ContinuousClock.now - start)
+        let isInterrupted = stop.isRaised
         let left = try await remove(tally.ids, by: transport)
         let report = Report([
             "server": .text(server.absoluteString),
             "table": .text(table),
             "connections": .integer(Int64(connections)),
             "milliseconds": .integer(Int64(time / 1000)),
+            "isInterrupted": .flag(isInterrupted),
             "refused": .integer(Int64(tally.refused)),
             "failed": .integer(Int64(tally.failed)),
             "reason": Report.Item(tally.reason),
@@ -109,13 +113,14 @@ struct Bench: Sendable {
     private func load(
         _ caller: Int,
         until end: ContinuousClock.Instant,
+        or stop: StopFlag,
         by transport: CurlTransport
     ) async throws -> Tally {
         var tally = Tally()
         let (list, row) = ("\(try path())?$top=50", try path())
         // Not all write at once.
         var number = caller * 100 / connections
-        while ContinuousClock.now < end {
+        while ContinuousClock.now < end, !stop.isRaised {
             number += 1
             let isWrite = number * writes / 100 != (number - 1) * writes / 100
             let id = "bench-" + ServerEnvironment.live.makeID()

@@ -27,15 +27,13 @@ extension Command {
             "keyFile": .text(made.tls.keyFile),
             "isAuthorityKept": .flag(made.isAuthorityKept),
         ])
-        print(isJSON ? report.json : made.description)
+        try tell(isJSON ? report.json : made.description)
     }
 }
 
 // MARK: - The database
 
 extension Command {
-    private static func tell(_ line: String) { print(line) }
-
     private static func naming<Result>(
         _ task: String,
         _ body: () throws -> Result
@@ -56,11 +54,14 @@ extension Command {
     ) throws {
         let database = try naming("No backup was made") { try ServerDatabase(configuration) }
         guard let file else { return try advise(database, isJSON) }
+        let progress = Progress.ofBackup(configuration, to: file, isJSON)
+        defer { progress?.end() }
         let bytes = try naming("No backup was made") { try database.backup(to: file) }
+        progress?.end()
         guard !isJSON else {
-            return tell(Report(["file": .text(file), "bytes": .integer(bytes)]).json)
+            return try tell(Report(["file": .text(file), "bytes": .integer(bytes)]).json)
         }
-        tell("backup in \(file), \(bytes) bytes")
+        try tell("backup in \(file), \(bytes) bytes")
     }
 
     /// Says how a database in PostgreSQL is backed up; the exit code tells whether that is set up.
@@ -68,7 +69,7 @@ extension Command {
         let advice = try naming("Nothing is known of backups") { try database.backupAdvice() }
         guard let advice else { throw UsageError("backup needs FILE; see tideline --help.") }
         if isJSON {
-            tell(
+            try tell(
                 Report([
                     "isReady": .flag(advice.isReady),
                     "advice": .text(advice.description),
@@ -76,7 +77,7 @@ extension Command {
                 .json
             )
         } else {
-            tell(advice.description)
+            try tell(advice.description)
         }
         if !advice.isReady { exit(1) }
     }
@@ -87,8 +88,11 @@ extension Command {
         _ isJSON: Bool
     ) throws {
         var counts: [(part: String, count: Int)] = []
+        let progress = Progress("copy", isJSON: isJSON)
+        defer { progress?.end() }
         try naming("The copy is not whole") {
             try ServerDatabase.copy(from: source, to: target) { part, count in
+                progress?.take(part, count)
                 if counts.last?.part == part {
                     counts[counts.count - 1].count += count
                 } else {
@@ -96,14 +100,17 @@ extension Command {
                 }
             }
         }
+        progress?.end()
         guard !isJSON else {
             let parts = counts.filter { $0.count > 0 }.map { part, count in
                 Report(["part": .text(part), "count": .integer(Int64(count))])
             }
-            return tell(Report(["copied": .list(parts)]).json)
+            return try tell(Report(["copied": .list(parts)]).json)
         }
-        for (part, count) in counts where count > 0 { tell("\(part): \(count)") }
-        tell("Copied. Devices notice nothing when a server with the same tables serves the copy.")
+        for (part, count) in counts where count > 0 { try tell("\(part): \(count)") }
+        try tell(
+            "Copied. Devices notice nothing when a server with the same tables serves the copy."
+        )
     }
 
     static func restore(
@@ -111,15 +118,20 @@ extension Command {
         _ backup: String,
         _ isJSON: Bool
     ) throws {
+        let progress = Progress.ofRestore(configuration, from: backup, isJSON)
+        defer { progress?.end() }
         let (epoch, former) = try naming("Nothing was restored") {
             try ServerDatabase(configuration).restore(from: backup)
         }
+        progress?.end()
         guard !isJSON else {
             let report = Report(["epoch": .text(epoch), "former": Report.Item(former)])
-            return tell(report.json)
+            return try tell(report.json)
         }
-        if let former { tell("the database that was there is now \(former)") }
-        tell("restored; new epoch \(epoch): clients keep their changes and pull everything anew")
+        if let former { try tell("the database that was there is now \(former)") }
+        try tell(
+            "restored; new epoch \(epoch): clients keep their changes and pull everything anew"
+        )
     }
 
     static func purgeTombstones(
@@ -128,9 +140,12 @@ extension Command {
         _ days: Int,
         _ isJSON: Bool
     ) throws {
+        let progress = Progress("purge-tombstones", isJSON: isJSON)
+        defer { progress?.end() }
         let removed = try naming("No deleted rows were removed") {
             try ServerDatabase(configuration).purgeTombstones(of: tables, olderThan: days)
         }
+        progress?.end()
         let report = Report([
             "tables": .list(
                 removed.map {
@@ -138,7 +153,7 @@ extension Command {
                 }
             )
         ])
-        tell(isJSON ? report.json : report.text)
+        try tell(isJSON ? report.json : report.text)
     }
 
     static func audit(
@@ -167,7 +182,7 @@ extension Command {
         if entries.isEmpty, let missing = missingAudit(query.table, configuration) {
             complain(missing)
         }
-        tell(isJSON ? report.json : report.text)
+        try tell(isJSON ? report.json : report.text)
     }
 
     /// What an empty answer may come from; nil where what is asked for is kept.
@@ -185,12 +200,26 @@ extension Command {
 
     static func run(_ bench: Bench, _ isJSON: Bool) async throws {
         let (report, isClean): (Report, Bool)
+        let signals = Signals()
+        let stop = StopFlag()
+        let progress = Progress("bench", isJSON: isJSON)
+        defer { progress?.end() }
+        signals.raise(stop) {
+            progress?.end()
+            complain(
+                "Interrupted: requests under way are finished, and what was inserted is deleted. A second "
+                    + "signal ends at once and leaves it."
+            )
+        }
         do {
-            (report, isClean) = try await bench.run()
+            (report, isClean) = try await bench.run(stop: stop)
+            progress?.end()
         } catch {
             throw Failure(task: "The server was not loaded", cause: error)
         }
-        tell(isJSON ? report.json : report.text)
+        // Until here: nobody else has the handlers.
+        withExtendedLifetime(signals) {}
+        try tell(isJSON ? report.json : report.text)
         if !isClean { exit(1) }
     }
 
@@ -198,15 +227,15 @@ extension Command {
         let report = try naming("The file cannot be told of") {
             try FileInspection.report(of: file)
         }
-        tell(isJSON ? report.json : report.text)
+        try tell(isJSON ? report.json : report.text)
     }
 
     static func restored(_ configuration: ServerConfiguration, _ isJSON: Bool) throws {
         let epoch = try naming("The database has no new epoch") {
             try ServerDatabase(configuration).renewEpoch()
         }
-        guard !isJSON else { return tell(Report(["epoch": .text(epoch)]).json) }
-        tell("new epoch \(epoch): clients keep their changes and pull everything anew")
+        guard !isJSON else { return try tell(Report(["epoch": .text(epoch)]).json) }
+        try tell("new epoch \(epoch): clients keep their changes and pull everything anew")
     }
 
     static func migrate(
@@ -215,10 +244,13 @@ extension Command {
         showsSQL: Bool,
         _ isJSON: Bool
     ) throws {
+        let progress = Progress("migrate", isJSON: isJSON)
+        defer { progress?.end() }
         let plan = try naming("The tables were not changed") {
             let database = try ServerDatabase(configuration)
             return isApplied ? try database.migrate() : try database.migrationPlan()
         }
+        progress?.end()
         guard !isJSON else {
             let report = Report([
                 "isEmpty": .flag(plan.isEmpty), "isApplied": .flag(isApplied && !plan.isEmpty),
@@ -228,18 +260,18 @@ extension Command {
                     showsSQL ? plan.statements.map { Report(["text": .text($0)]) } : []
                 ),
             ])
-            return tell(report.json)
+            return try tell(report.json)
         }
-        if !plan.steps.isEmpty { tell(plan.description) }
+        if !plan.steps.isEmpty { try tell(plan.description) }
         if showsSQL, !plan.isEmpty {
-            for statement in plan.statements { tell("\n" + statement + ";") }
+            for statement in plan.statements { try tell("\n" + statement + ";") }
         }
         if plan.isEmpty {
-            tell("Nothing to do: the tables are as declared.")
+            try tell("Nothing to do: the tables are as declared.")
         } else if isApplied {
-            tell("Done.")
+            try tell("Done.")
         } else {
-            tell(
+            try tell(
                 """
                 Nothing was changed yet. Make a backup (tideline backup FILE), stop the server, \
                 then do it: tideline migrate --apply

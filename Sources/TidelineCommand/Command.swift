@@ -7,10 +7,11 @@ import TidelineServerCore
 
 enum Command {
     static func run(_ words: [String]) async -> Never {
+        Output.guardStreams()
         do {
             switch try Arguments(words) {
-            case .help: print(Arguments.usage)
-            case .version: print("tideline \(ServerVersion.text)")
+            case .help: try tell(Arguments.usage)
+            case .version: try tell("tideline \(ServerVersion.text)")
             case .serve(let configuration): try await serve(configuration, words)
             case .certificate(let hosts, let directory, let isJSON):
                 try makeCertificate(for: hosts, in: directory, isJSON)
@@ -25,7 +26,7 @@ enum Command {
             case .inspect(let file, let isJSON): try inspect(file, isJSON)
             case .doctor(let doctor, let isJSON):
                 let findings = await doctor.findings()
-                print(findings.text(isJSON: isJSON))
+                try tell(findings.text(isJSON: isJSON))
                 if findings.hasFault { exit(1) }
             case .audit(let configuration, let query, let isJSON):
                 try audit(configuration, query, isJSON)
@@ -49,6 +50,15 @@ enum Command {
         }
     }
 
+    /// Prints a line, or a text of several.
+    static func tell(_ text: String) throws(Failure) {
+        do {
+            try Output.print(text)
+        } catch {
+            throw Failure(task: "The output is lost", cause: error)
+        }
+    }
+
     static func complain(_ message: String) {
         try? FileHandle.standardError.write(contentsOf: Data("tideline: \(message)\n".utf8))
     }
@@ -59,12 +69,13 @@ enum Command {
         _ lifetime: Duration,
         _ isJSON: Bool
     ) throws {
+        let token: String
         do throws(ConfigurationError) {
-            let token = try configuration.makeToken(subject: subject, lifetime: lifetime)
-            print(isJSON ? Report(["token": .text(token)]).json : token)
+            token = try configuration.makeToken(subject: subject, lifetime: lifetime)
         } catch {
             throw UsageError("No token can be made: \(error).")
         }
+        try tell(isJSON ? Report(["token": .text(token)]).json : token)
     }
 
     private static func serve(
@@ -78,9 +89,8 @@ enum Command {
         let signals = Signals()
         let server = TidelineServer(configuration: configuration)
         let url = try await server.start(on: HandedSockets(environment: environment)).absoluteString
-        try? FileHandle.standardOutput.write(
-            contentsOf: Data("listening on \(url)\n".utf8)
-        )
+        // The log says it, too: no reason to end a server that others reach.
+        do { try tell("listening on \(url)") } catch { complain("\(error.task): \(error.cause)") }
         signals.onHangUp {
             supervisor.reloading()
             defer { supervisor.ready(at: url) }

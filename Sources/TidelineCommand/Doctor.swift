@@ -20,21 +20,38 @@ struct Doctor: Sendable {
     private static let tries = 3
 
     /// Microseconds since 1970.
-    private static var now: Int64 { ServerEnvironment.live.now() }
+    static var now: Int64 { ServerEnvironment.live.now() }
 
     func findings() async -> Findings {
         var findings = Findings()
         let transport = CurlTransport(certificateAuthorities: authority)
         let asker = Asker(server: server, token: token, transport: transport)
-        guard await reach(asker, &findings) else { return findings }
+        let isReached = await reach(asker, &findings)
+        // Its end may be why nobody is reached.
+        await checkCertificate(&findings)
+        guard isReached else { return findings }
         await checkReadiness(asker, &findings)
         await checkToken(asker, &findings)
-        guard let store else { return findings }
-        do {
-            let report = try FileInspection.report(of: store)
-            await checkStore(report, asker, &findings)
-        } catch {
-            findings.add("store", .fault, "\(error)")
+        let answer = try? await asker.get("/$admin/overview", signed: true)
+        let tables = answer.flatMap { $0.status == 200 ? ServerTables($0.body) : nil }
+        var report: Report?
+        if let store {
+            do {
+                let found = try FileInspection.report(of: store)
+                await checkStore(found, asker, tables, &findings)
+                report = found
+            } catch {
+                findings.add("store", .fault, "\(error)")
+            }
+        }
+        if let tables {
+            checkIndexes(tables, report, &findings)
+        } else if report != nil {
+            findings.add(
+                "indexes",
+                .fine,
+                "Not looked at: the server tells them to operators only."
+            )
         }
         return findings
     }
@@ -130,6 +147,7 @@ struct Doctor: Sendable {
     private func checkStore(
         _ report: Report,
         _ asker: Asker,
+        _ tables: ServerTables?,
         _ findings: inout Findings
     ) async {
         guard report["kind"] == .text("store") else {
@@ -147,43 +165,33 @@ struct Doctor: Sendable {
         for table in report.reports("tables") {
             guard let name = table.string("name") else { continue }
             let cursors = report.reports("cursors").filter { $0.string("table") == name }
-            await checkTable(name, cursors, asker, &findings)
+            guard let path = await checkTable(name, cursors, asker, &findings) else { continue }
+            await checkColumns(table, path, asker, tables, &findings)
         }
     }
 
+    /// The name of the table in an address, when it is served.
     private func checkTable(
         _ name: String,
         _ cursors: [Report],
         _ asker: Asker,
         _ findings: inout Findings
-    ) async {
+    ) async -> String? {
         let place = "table \(name)"
         let allowed = CharacterSet.urlPathAllowed.subtracting(CharacterSet(charactersIn: "/"))
-        guard let path = name.addingPercentEncoding(withAllowedCharacters: allowed) else { return }
+        guard let path = name.addingPercentEncoding(withAllowedCharacters: allowed) else {
+            return nil
+        }
         let answer: TransportResponse
         do {
             answer = try await asker.get("/tables/\(path)?$top=1", signed: true)
         } catch {
-            return findings.add(place, .fault, "It cannot be asked for: \(error)")
+            findings.add(place, .fault, "It cannot be asked for: \(error)")
+            return nil
         }
-        switch answer.status {
-        case 200: break
-        case 401:
-            return findings.add(place, .fault, "It needs a token: give one with --token.")
-        case 403:
-            return findings.add(place, .fault, "Its rows are not for this user: see permissions.")
-        case 404:
-            return findings.add(
-                place,
-                .fault,
-                "The server has no such table: declare it in the server's configuration."
-            )
-        default:
-            return findings.add(
-                place,
-                .fault,
-                "It is answered with \(answer.status): \(asker.reason(answer))"
-            )
+        guard answer.status == 200 else {
+            findings.add(place, .fault, Self.refusal(answer, asker))
+            return nil
         }
         let epoch = answer.headers["Tideline-Epoch"]
         let others = cursors.filter { $0.string("epoch") != nil && $0.string("epoch") != epoch }
@@ -201,11 +209,21 @@ struct Doctor: Sendable {
                     + "everything anew, and the queue stays."
             )
         }
+        return path
+    }
+
+    private static func refusal(_ answer: TransportResponse, _ asker: Asker) -> String {
+        switch answer.status {
+        case 401: "It needs a token: give one with --token."
+        case 403: "Its rows are not for this user: see permissions."
+        case 404: "The server has no such table: declare it in the server's configuration."
+        default: "It is answered with \(answer.status): \(asker.reason(answer))"
+        }
     }
 }
 
 /// Sends what the doctor asks.
-private struct Asker {
+struct Asker: Sendable {
     let server: URL
     let token: String?
     let transport: CurlTransport
@@ -229,15 +247,15 @@ private struct Asker {
 }
 
 extension Report {
-    fileprivate func integer(_ name: String) -> Int64 {
+    func integer(_ name: String) -> Int64 {
         if case .integer(let number)? = self[name] { number } else { 0 }
     }
 
-    fileprivate func string(_ name: String) -> String? {
+    func string(_ name: String) -> String? {
         if case .text(let text)? = self[name] { text } else { nil }
     }
 
-    fileprivate func reports(_ name: String) -> [Report] {
+    func reports(_ name: String) -> [Report] {
         if case .list(let reports)? = self[name] { reports } else { [] }
     }
 }

@@ -2,6 +2,7 @@
 
 import Dispatch
 import Foundation
+import Synchronization
 
 /// SIGTERM and SIGINT as a stream; the second one ends the process.
 final class Signals {
@@ -28,7 +29,33 @@ final class Signals {
         hangUp.setEventHandler(handler: body)
     }
 
+    /// Raises a flag at the first of them, SIGHUP too, and then calls `body`; the second one ends the
+    /// process.
+    func raise(_ flag: StopFlag, _ body: @escaping @Sendable () -> Void) {
+        for source in sources + [hangUp] {
+            source.setEventHandler {
+                if flag.raise() { _exit(1) }
+                body()
+            }
+        }
+    }
+
     func exitOnNext() {
         for source in sources { source.setEventHandler { _exit(1) } }
+    }
+}
+
+/// Whether work is to end before its time.
+final class StopFlag: Sendable {
+    private let state = Mutex(false)
+
+    var isRaised: Bool { state.withLock { $0 } }
+
+    /// Whether it was raised before.
+    func raise() -> Bool {
+        state.withLock { state in
+            defer { state = true }
+            return state
+        }
     }
 }

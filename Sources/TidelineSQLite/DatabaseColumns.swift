@@ -4,8 +4,6 @@ import TidelineCore
 
 #if SQLCipher
 import CSQLCipher
-#elseif canImport(SQLite3)
-import SQLite3
 #else
 import CSQLite
 #endif

@@ -2,8 +2,6 @@
 
 #if SQLCipher
 import CSQLCipher
-#elseif canImport(SQLite3)
-import SQLite3
 #else
 import CSQLite
 #endif

@@ -7,8 +7,6 @@ package import TidelineCore
 
 #if SQLCipher
 import CSQLCipher
-#elseif canImport(SQLite3)
-import SQLite3
 #else
 import CSQLite
 #endif

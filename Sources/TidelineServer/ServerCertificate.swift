@@ -42,6 +42,17 @@ public struct ServerCertificate: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
+    /// Looks whether a file has certificates that can be read, at least one.
+    ///
+    /// - Throws: ``ConfigurationError``, which begins with the name of the file.
+    package static func checkAuthorities(in file: String) throws(ConfigurationError) {
+        do throws(TLSError) {
+            try LocalCertificate.checkAuthorities(in: file)
+        } catch {
+            throw ConfigurationError([error.message])
+        }
+    }
+
     /// What was made, and what to do with it.
     public var description: String {
         """
@@ -63,5 +74,15 @@ public struct ServerCertificate: Hashable, Sendable, CustomStringConvertible {
           curl          curl --cacert \(authorityFile) https://…
           Tideline      URLSessionTransport(certificateAuthorities: "\(authorityFile)")
         """
+    }
+}
+
+/// A look at the certificate that a server shows.
+package enum ShownCertificate {
+    /// When it ends, in seconds since 1970; nil where no server that speaks TLS answers.
+    ///
+    /// It blocks its thread.
+    package static func end(host: String, port: Int) -> Int64? {
+        PeerCertificate.end(host: host, port: port)
     }
 }

@@ -42,7 +42,7 @@ public struct ServerDatabase: Sendable {
     /// Copies the database as of its last commit, also while a server writes to it.
     ///
     /// The copy is one file that needs no other. It is made whole or not at all, and only its owner
-    /// may read it.
+    /// may read it. An empty file beside the database, `…-backup`, tells a server when that was.
     ///
     /// - Parameter file: Its name, which nothing may have yet.
     /// - Returns: Its size in bytes.
@@ -56,7 +56,9 @@ public struct ServerDatabase: Sendable {
                     + "to use, and whether it is there."
             )
         }
-        return try DatabaseBackup(of: path, to: file).make()
+        let bytes = try DatabaseBackup(of: path, to: file).make()
+        BackupMark.put(on: path)
+        return bytes
     }
 
     /// How a database in PostgreSQL is backed up, and what of that is set up; nil for a file.

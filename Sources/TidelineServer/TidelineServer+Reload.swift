@@ -3,14 +3,17 @@
 import Synchronization
 import TidelineCore
 import TidelineServerCore
+import TidelineServerSQLite
 import TidelineTLS
 
 extension TidelineServer {
-    /// Takes over what may change without a restart: the files of the certificate and of the keys are
-    /// read anew, and the levels of the log are those that `read` gives.
+    /// Takes over what may change without a restart: certificate and key, the keys of tokens and what they
+    /// must say, the operators, the key of the metrics, and the levels of the log, all from where `read`
+    /// says that they are.
     ///
     /// What cannot be used stays as it was, and a line of the log says why. Everything else of the
-    /// configuration is looked at by the next start only. Does nothing while the server does not run.
+    /// configuration is looked at by the next start only, which a line says. Does nothing while the server
+    /// does not run.
     ///
     /// - Parameter read: Reads the configuration anew; nil from it is that which the server was made
     ///   with.
@@ -20,31 +23,84 @@ extension TidelineServer {
             return parts
         }
         guard let parts else { return }
-        let configuration: ServerConfiguration
+        let asked: ServerConfiguration
         do {
-            configuration = try read() ?? self.configuration
+            asked = try read() ?? configuration
         } catch {
             return keep("the configuration stays as it was", error)
         }
-        log.level = ServerLog.Level(rawValue: configuration.log.level.rawValue) ?? .info
-        log.requests = ServerLog.Level(rawValue: configuration.log.requests.rawValue) ?? .debug
-        if let tls = parts.tls {
-            do {
-                try tls.reload()
-                tell(tls)
-            } catch {
-                keep("the certificate stays as it was", error)
-            }
+        var inForce = parts.configuration
+        inForce.log.level = asked.log.level
+        inForce.log.requests = asked.log.requests
+        log.level = ServerLog.Level(rawValue: asked.log.level.rawValue) ?? .info
+        log.requests = ServerLog.Level(rawValue: asked.log.requests.rawValue) ?? .debug
+        reloadCertificate(asked, parts, &inForce)
+        reloadUsers(asked, parts, &inForce)
+        parts.handler.service.settings.dashboard?.show(inForce.settingsInForce)
+        state.withLock { state in
+            guard case .running(var parts) = state else { return }
+            parts.configuration = inForce
+            state = .running(parts)
         }
-        if let authenticator = parts.authenticator, let asked = configuration.authentication {
+        tellOthers(asked, inForce)
+        log.write(.info, "read anew")
+    }
+
+    private func reloadCertificate(
+        _ asked: ServerConfiguration,
+        _ parts: Running,
+        _ inForce: inout ServerConfiguration
+    ) {
+        guard let tls = parts.tls, let files = asked.tls else { return }
+        do {
+            tls.become(try files.makeIdentity())
+            inForce.tls = files
+            tell(tls)
+        } catch {
+            keep("the certificate stays as it was", error)
+        }
+    }
+
+    private func reloadUsers(
+        _ asked: ServerConfiguration,
+        _ parts: Running,
+        _ inForce: inout ServerConfiguration
+    ) {
+        let settings = parts.handler.service.settings
+        if let authenticator = parts.authenticator, let authentication = asked.authentication {
             do {
-                authenticator.become(try asked.makeAuthenticator())
+                authenticator.become(try authentication.makeAuthenticator())
+                settings.operators.become(authentication.operators)
+                inForce.authentication = authentication
                 log.write(.info, "the keys of tokens were read")
             } catch {
                 keep("the keys of tokens stay as they were", error)
             }
         }
-        log.write(.info, "read anew")
+        do {
+            settings.scrapeKey.become(try asked.metrics.readKey())
+            inForce.metrics = asked.metrics
+        } catch {
+            keep("the key of the metrics stays as it was", error)
+        }
+    }
+
+    /// Names the keys that are another now and count from the next start on.
+    private func tellOthers(_ asked: ServerConfiguration, _ inForce: ServerConfiguration) {
+        var asked = asked
+        if asked.host == configuration.host, asked.port == configuration.port {
+            // Sockets that were handed over have an address of their own.
+            (asked.host, asked.port) = (inForce.host, inForce.port)
+        }
+        let settings = inForce.settingsInForce
+        var others = asked.settingsInForce.filter { !settings.contains($0) }.map(\.key)
+        if asked.tables != inForce.tables { others.append("tables") }
+        guard !others.isEmpty else { return }
+        log.write(
+            .warning,
+            "keys that count from the next start on",
+            ["keys": others.joined(separator: ", ")]
+        )
     }
 
     private func keep(_ what: StaticString, _ error: any Error) {
@@ -66,4 +122,17 @@ extension TidelineServer {
 
     /// Two weeks: what renews certificates does so a month before their end.
     private static let warningSeconds: Int64 = 14 * 86_400
+}
+
+extension TLSIdentity {
+    /// When the certificate ends, in seconds since 1970; nil where that cannot be told.
+    var end: Int? { context.validUntil > 0 ? Int(context.validUntil) : nil }
+}
+
+extension ServerConfiguration {
+    /// When the last backup of a file was made; what backs PostgreSQL up is not known here.
+    var lastBackup: @Sendable () -> Int? {
+        guard case .sqlite(let path) = database else { return { nil } }
+        return { BackupMark.time(of: path) }
+    }
 }

@@ -24,6 +24,8 @@ public final class TidelineServer: Sendable {
         var handler: RequestHandler
         var authenticator: Authenticator?
         var tls: TLSIdentity?
+        /// What is in force: that of the start, and what was taken over since.
+        var configuration: ServerConfiguration
     }
 
     enum State {
@@ -108,10 +110,13 @@ public final class TidelineServer: Sendable {
             settings.scheme = scheme
             settings.traffic = traffic
             settings.exposesMetrics = configuration.isLoopback
-            settings.operators = configuration.authentication?.operators
+            settings.operators = Operators(configuration.authentication?.operators)
+            settings.scrapeKey = ScrapeKey(try configuration.metrics.readKey())
+            settings.certificateEnd = { tls?.end }
+            settings.lastBackup = configuration.lastBackup
             settings.authenticator = authenticator
             settings.crossOrigin = crossOrigin
-            settings.dashboard = configuration.makeDashboard()
+            settings.dashboard = configuration.makeDashboard(operators: settings.operators)
             let handler = RequestHandler(
                 try await TableService(settings, store: store),
                 log: log,
@@ -140,7 +145,8 @@ public final class TidelineServer: Sendable {
                 http: http,
                 handler: handler,
                 authenticator: authenticator,
-                tls: tls
+                tls: tls,
+                configuration: configuration
             )
             return (parts, try url(configuration.host, port: port))
         } catch {

@@ -66,6 +66,15 @@ package struct LocalCertificate: Sendable {
         )
     }
 
+    /// Looks whether a file has certificates that can be read, at least one.
+    ///
+    /// - Throws: ``TLSError``, whose message begins with the name of the file.
+    package static func checkAuthorities(in file: String) throws(TLSError) {
+        guard try !PEMFile(file).certificates().isEmpty else {
+            throw TLSError(.certificateUnusable, "'\(file)': there is no certificate in it.")
+        }
+    }
+
     /// Where the files are.
     private struct Folder {
         let path: String
@@ -139,22 +148,44 @@ package struct LocalCertificate: Sendable {
         var six = in6_addr()
         let isQuoted = host.hasPrefix("[") && host.hasSuffix("]")
         let bare = isQuoted ? String(host.dropFirst().dropLast()) : host
-        if inet_pton(AF_INET, bare, &four) == 1 || inet_pton(AF_INET6, bare, &six) == 1 {
+        let isFour = !isQuoted && inet_pton(AF_INET, bare, &four) == 1
+        if isFour || inet_pton(AF_INET6, bare, &six) == 1 {
+            let isAny =
+                isFour ? four.s_addr == 0 : withUnsafeBytes(of: six) { !$0.contains { $0 > 0 } }
+            guard !isAny else {
+                throw unusable(
+                    host,
+                    "stands for all addresses: name one by which devices reach the server"
+                )
+            }
             return "IP:" + bare
         }
-        let name = bare.hasPrefix("*.") ? bare.dropFirst(2) : bare[...]
+        guard !isQuoted else { throw unusable(host, "is no address of IPv6") }
+        let isWildcard = bare.hasPrefix("*.")
+        let name = isWildcard ? bare.dropFirst(2) : bare[...]
         let labels = name.split(separator: ".", omittingEmptySubsequences: false)
         let isName = labels.allSatisfy { label in
             (1...63).contains(label.utf8.count) && !label.hasPrefix("-") && !label.hasSuffix("-")
                 && label.utf8.allSatisfy(isNameByte)
         }
         guard isName, bare.utf8.count <= 253 else {
-            throw TLSError(
-                .nameUnusable,
-                "'\(host)' is no name of a host; such as todo.local or 192.168.1.20 is expected."
-            )
+            throw unusable(host, "is no name of a host, which has no scheme, port or path")
         }
-        return "DNS:" + bare
+        // Programs take it for an address, and then it matches no name.
+        guard labels.last?.contains(where: { !$0.isNumber }) == true else {
+            throw unusable(host, "is no address: four numbers up to 255 are one")
+        }
+        guard !isWildcard || labels.count > 1 else {
+            throw unusable(host, "holds for no name: two parts are needed behind the star")
+        }
+        return (isWildcard ? "DNS:*." : "DNS:") + name
+    }
+
+    private static func unusable(_ host: String, _ fault: String) -> TLSError {
+        TLSError(
+            .nameUnusable,
+            "'\(host)' \(fault). Such as todo.local or 192.168.1.20 is expected."
+        )
     }
 
     private static func isNameByte(_ byte: UInt8) -> Bool {

@@ -7,6 +7,7 @@ Each run has a copy of the system in a temporary directory and enters it by chro
 systemd runs there: the service is started by the ExecStart of its unit, as the unit's user.
 """
 
+import gzip
 import json
 import os
 import pathlib
@@ -19,13 +20,15 @@ import urllib.error
 import urllib.request
 
 from programs import Failure, Program, expect, free_port
-from system import System, run
+from system import System, leading_nowhere, run
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONFIGURATION = "etc/tideline/tideline.json"
 # The most that `systemd-analyze security` may find, of 100.
 EXPOSURE = 20
 UNITS = ["tideline.service", "tideline.socket", "tideline-backup.service", "tideline-backup.timer"]
+# Files of the package, as texts name them.
+OURS = r"/(?:usr/share/doc|usr/lib|usr/bin|etc)/tideline[\w./-]*"
 # Of an address that belongs to nobody.
 NOT_OURS = "bogus-mail-host,bogus-mail-host-in-debian-changelog,initial-upload-closes-no-bugs"
 
@@ -161,6 +164,27 @@ def check_reading(system):
     run("zsh", "-n", share / "zsh/vendor-completions/_tideline")
 
 
+def check_texts(system):
+    """Texts name files that are there, and links of documents lead to what is installed."""
+    docs = system.root / "usr/share/doc/tideline"
+    files = [path for path in docs.rglob("*") if path.is_file() and path.suffix != ".gz"]
+    texts = {path: path.read_text() for path in files}
+    for name in UNITS:
+        unit = system.root / "usr/lib/systemd/system" / name
+        texts[unit] = unit.read_text()
+    for path in CONFIGURATION, "usr/lib/tideline/backup":
+        texts[system.root / path] = (system.root / path).read_text()
+    page = system.root / "usr/share/man/man1/tideline.1.gz"
+    texts[page] = gzip.decompress(page.read_bytes()).decode()
+    missing, links = leading_nowhere(texts)
+    for path, text in texts.items():
+        for named in re.findall(OURS, text):
+            if not (system.root / named.rstrip(".")[1:]).exists():
+                missing.append(f"{path.name}: {named}")
+    expect(missing, [], "files that texts name and nobody has")
+    expect(links > 10, True, "links that were looked at")
+
+
 def check_calls(system, service):
     """Nothing that the service called is outside of what its unit allows."""
     made = set(re.findall(r"^\d+ +(?:<\.\.\. )?(\w+)[ (]", service.trace.read_text(), re.M))
@@ -252,6 +276,7 @@ def live(package, folder, system):
     check_installed(system)
     check_units(system, folder)
     check_reading(system)
+    check_texts(system)
 
     configure(system)
     service = Service(system, folder)
@@ -260,7 +285,7 @@ def live(package, folder, system):
     backup = check_backups(system)
     service.stop()
     check_calls(system, service)
-    print("installed and started: units, calls, manual, completions, backups")
+    print("installed and started: units, calls, manual, completions, texts, backups")
 
     system.install(higher(package, folder))
     expect(system.run("dpkg-query", "-W", "-f", "${Version}", "tideline"), "99.0-1", "version")

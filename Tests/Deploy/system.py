@@ -1,6 +1,7 @@
 """A bare Debian 12 in a folder, entered by chroot: no systemd runs there."""
 
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -16,6 +17,18 @@ def run(*words, wanted=0, **options):
     if wanted is not None and done.returncode != wanted:
         raise Failure(f"{words[0]} {words[1:6]}: {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr
+
+
+def leading_nowhere(texts):
+    """The links of documents by their paths that lead to no file, and how many there are in all."""
+    missing, count = [], 0
+    for path, text in texts.items():
+        for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if path.suffix == ".md" else []:
+            if "://" not in link:
+                count += 1
+                if not (path.parent / link).exists():
+                    missing.append(f"{path.name}: {link}")
+    return missing, count
 
 
 class System:

@@ -19,7 +19,7 @@ import tempfile
 import urllib.request
 
 from programs import Failure, Program, expect, free_port
-from system import System, run
+from system import System, leading_nowhere, run
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -51,6 +51,11 @@ def check_tarball(file, folder):
     inside = f"/opt/{top.name}"
     (system.root / "usr/local/bin/tideline").symlink_to(f"{inside}/bin/tideline")
     readme = (top / "README").read_text()
+
+    documents = {path: path.read_text() for path in (top / "share/doc").glob("*.md")}
+    missing, links = leading_nowhere(documents)
+    expect(missing, [], "links that lead nowhere")
+    expect(links > 10, True, "links that were looked at")
 
     needed = run("readelf", "-d", top / "bin/tideline")
     libraries = re.findall(r"NEEDED.*\[(.*)\]", needed)

@@ -16,6 +16,8 @@ struct CodeRuleTests {
         "Sources/Tideline/Transport/": "Ends calls on real sockets by their own deadlines.",
         "Sources/TidelineHTTP/": "Bounds the time that a real connection may take.",
         "Sources/TidelineCommand/Bench.swift": "Measures the times of requests.",
+        "Sources/TidelineCommand/Progress.swift":
+            "Shows on a terminal at intervals how far long work is.",
         "Sources/TidelineCommand/Supervisor.swift":
             "Tells at intervals that the server is alive, and the time of a reload.",
         "Sources/TidelineServer/LogWriter.swift":

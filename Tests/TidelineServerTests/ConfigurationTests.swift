@@ -8,6 +8,23 @@ import TidelineServer
 import TidelineServerCore
 
 @Suite struct ConfigurationTests {
+    /// Some editors begin a file with U+FEFF; places of faults are told without it.
+    @Test func aByteOrderMarkIsPassedOver() throws {
+        let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
+        let text = Array(#"{"listen":"localhost:9"}"#.utf8)
+        let configuration = try ServerConfiguration(json: mark + text)
+        #expect(configuration.host == "localhost" && configuration.port == 9)
+        for (bytes, fault) in [
+            (mark + mark + text, "line 1, column 1:"), (mark + Array("{x".utf8), "column 2:"),
+            ([0xFF, 0xFE] + text, "not valid UTF-8"),
+        ] {
+            let error = #expect(throws: ConfigurationError.self) {
+                try ServerConfiguration(json: bytes)
+            }
+            #expect(error?.description.contains(fault) == true, "\(fault)")
+        }
+    }
+
     @Test func readsTheContractsExample() throws {
         let text = """
             {
@@ -75,6 +92,17 @@ import TidelineServerCore
         (#"{"listen":5}"#, "listen: a string is expected"),
         (#"{"listen":"x"}"#, "listen: HOST:PORT"),
         (#"{"listen":"a:70000"}"#, "listen: HOST:PORT"),
+        (#"{"listen":"::1:+80"}"#, "listen: HOST:PORT"),
+        (#"{"listen":"127.0.0.1:-0"}"#, "listen: HOST:PORT"),
+        (#"{"listen":"127.0.0.1:"}"#, "listen: HOST:PORT"),
+        (#"{"listen":":8080"}"#, "listen: HOST:PORT"),
+        (#"{"listen":"::1:8080"}"#, "listen: an address of IPv6 stands in brackets"),
+        (#"{"listen":"http://a:80"}"#, "listen: the host is an IPv4 address of this machine"),
+        (#"{"listen":"example.org:80"}"#, "or localhost, such as 127.0.0.1:8080"),
+        (#"{"listen":"[localhost]:80"}"#, "listen: the host is an IPv4 address"),
+        (#"{"listen":"[127.0.0.1]:80"}"#, "listen: the host is an IPv4 address"),
+        (#"{"listen":"[::1:80"}"#, "listen: the host is an IPv4 address"),
+        (#"{"listen":"127.1:80"}"#, "listen: the host is an IPv4 address"),
         (#"{"database":"mysql:x"}"#, "database: sqlite:PATH"),
         (#"{"database":"mysql:y"}"#, "postgres://… is expected"),
         (#"{"publicURL":"ftp://x"}"#, "publicURL: an http or https URL"),

@@ -1,9 +1,10 @@
 // TodoApp: the app of the tutorial in SwiftUI.
 //
-// Sources only: add this folder and ../Model to an app target of Xcode that depends on Tideline. They
-// were never compiled where this package is tested; docs/APPLE.md says what that means.
+// Sources only: add this folder and ../Model to an app target of Xcode that depends on Tideline. Where
+// this package is tested they are only type-checked, against stand-ins; docs/APPLE.md says what that means.
 
 #if canImport(SwiftUI)
+import Foundation
 import SwiftUI
 import Tideline
 
@@ -32,7 +33,8 @@ struct TodoApp: App {
         do {
             // A phone in the same network needs this machine's address in place of 127.0.0.1.
             guard let endpoint = URL(string: "http://127.0.0.1:8080") else { return }
-            let path = URL.documentsDirectory.appending(path: "todo.sqlite").path()
+            let path = URL.documentsDirectory.appending(path: "todo.sqlite")
+                .path(percentEncoded: false)
             list = try await TodoList.open(endpoint: endpoint, path: path)
         } catch {
             problem = "\(error)"

@@ -3,10 +3,13 @@
 // No query language knows it; it becomes `contains` with both sides in lower case. The macro
 // accepts it everywhere, but Foundation on Linux has no node for it: it is supplied here.
 
-public import Foundation
 import TidelineCore
 
-#if !canImport(Darwin)
+#if canImport(Darwin)
+import Foundation
+#else
+public import Foundation
+
 extension PredicateExpressions {
     /// Whether a text contains another one, letter case aside.
     public struct StringLocalizedStandardContains<
@@ -50,7 +53,6 @@ where Root: Sendable, Other: Sendable {}
 
 extension PredicateExpressions.StringLocalizedStandardContains: StandardPredicateExpression
 where Root: StandardPredicateExpression, Other: StandardPredicateExpression {}
-
 #endif
 
 extension PredicateExpressions.StringLocalizedStandardContains: QueryNode {

@@ -1,6 +1,6 @@
 // LiveItems: a property wrapper for SwiftUI over LiveQuery.
 //
-// Not compiled where SwiftUI is missing; docs/APPLE.md lists what was never built.
+// Where SwiftUI is missing it is only type-checked, by scripts/apple; docs/APPLE.md says what that leaves open.
 
 #if canImport(SwiftUI)
 public import SwiftUI

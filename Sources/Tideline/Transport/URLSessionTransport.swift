@@ -122,7 +122,10 @@ public final class URLSessionTransport: Transport {
         ) { group in
             group.addTask {
                 do {
-                    return try await self.session.bytes(for: request)
+                    return try await self.session.bytes(
+                        for: request,
+                        delegate: RedirectRefusal()
+                    )
                 } catch let error as URLError {
                     throw Self.translate(error, url)
                 }

@@ -103,7 +103,7 @@ package final class Authenticator: Sendable {
     }
 
     /// What follows the scheme; nil for another scheme, which is none of ours.
-    private static func bearer(_ value: String) -> String? {
+    static func bearer(_ value: String) -> String? {
         let parts = value.split(separator: " ", maxSplits: 1)
         guard let scheme = parts.first, ASCII.equal(scheme, "bearer") else { return nil }
         return parts.count > 1 ? String(parts[1].drop { $0 == " " }) : ""

@@ -21,7 +21,7 @@ package struct DashboardFile: Sendable {
 }
 
 /// A setting in force, as the page shows it; never a secret.
-package struct DashboardSetting: Sendable {
+package struct DashboardSetting: Hashable, Sendable {
     package var key: String
     package var value: String
 
@@ -36,7 +36,7 @@ package final class Dashboard: Sendable {
     /// The page itself.
     let index: DashboardFile?
     private let files: [String: DashboardFile]
-    let settings: [DashboardSetting]
+    private let inForce: Mutex<[DashboardSetting]>
     /// What a migration would do, a sentence for each step; it may take a while.
     private let migration: @Sendable () async throws -> [String]
     /// The plan that is being made.
@@ -58,11 +58,19 @@ package final class Dashboard: Sendable {
         self.gate = gate
         self.files = Dictionary(files.map { ($0.name, $0) }) { $1 }
         index = self.files["index.html"]
-        self.settings = settings
+        inForce = Mutex(settings)
         self.migration = migration
         devices = SeenDevices(countMax: devicesMax)
         self.slow = slow
         self.started = started
+    }
+
+    /// The settings in force.
+    var settings: [DashboardSetting] { inForce.withLock { $0 } }
+
+    /// Shows other settings from now on.
+    package func show(_ settings: [DashboardSetting]) {
+        inForce.withLock { $0 = settings }
     }
 
     /// What a migration would do; who asks while that is worked out gets the same answer.

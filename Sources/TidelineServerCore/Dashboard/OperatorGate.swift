@@ -32,15 +32,15 @@ package struct OperatorGate: Sendable {
     package var isLoopback: Bool
     /// The address that the server listens on.
     package var host: String
-    /// The `sub` of those who may; nil for nobody.
-    package var operators: [String]?
+    /// Those who may; nobody without a list.
+    package var operators: Operators
 
     package init(
         mode: Mode = .readWrite,
         hasAuthentication: Bool,
         isLoopback: Bool,
         host: String,
-        operators: [String]? = nil
+        operators: Operators = Operators()
     ) {
         self.mode = mode
         self.hasAuthentication = hasAuthentication
@@ -64,8 +64,7 @@ package struct OperatorGate: Sendable {
         if mode == .readOnly, request.method != "GET" { throw ServerError.dashboardIsReadOnly }
         guard hasAuthentication else { return .caller }
         guard var user = try user() else { throw ServerError.notSignedIn }
-        guard let operators, operators.contains(where: { $0.utf8.elementsEqual(user.id.utf8) })
-        else { throw ServerError.notAnOperator }
+        guard operators.contains(user) else { throw ServerError.notAnOperator }
         user.isOperator = true
         return .operator(user)
     }

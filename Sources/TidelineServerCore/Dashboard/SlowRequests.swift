@@ -49,7 +49,7 @@ package final class SlowRequests: Sendable {
     var all: [Entry] { entries.withLock { $0 }.reversed() }
 
     /// A query with '…' for every text and # for every number in it.
-    static func shape(of query: String) -> String {
+    package static func shape(of query: String) -> String {
         let start = UTF8Text.prefix(query, bytesMax: 4 * bytesMax).replacing("+", with: " ")
         let text = Array(start.utf8).withUnsafeBufferPointer { PercentCoding.decode($0) } ?? start
         var shape = ""

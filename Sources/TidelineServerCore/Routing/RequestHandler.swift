@@ -134,7 +134,9 @@ package struct RequestHandler: Sendable {
                 body: service.metrics.text(
                     ServerMetrics.Now(
                         writeQueue: service.store.writeQueueLength,
-                        logBytes: service.store.logBytes
+                        logBytes: service.store.logBytes,
+                        certificateEnd: service.settings.certificateEnd(),
+                        lastBackup: service.settings.lastBackup()
                     ),
                     traffic: service.settings.traffic
                 )
@@ -216,18 +218,24 @@ package struct RequestHandler: Sendable {
         }
     }
 
-    /// What is about the whole server is for this machine, and for callers with a token.
+    /// What is about the whole server is for who has the scraper's key, for operators, and where there
+    /// are neither for this machine and for callers with a token.
     private func checkOperator(_ request: ServerRequest) throws {
-        if let operators = service.settings.operators {
+        let settings = service.settings
+        if settings.scrapeKey.isShown(by: request.headers) { return }
+        if settings.operators.areListed {
             guard let user = try service.countedUser(of: request) else {
                 throw ServerError.notSignedIn
             }
-            let isOne = operators.contains { $0.utf8.elementsEqual(user.id.utf8) }
-            guard isOne else { throw ServerError.notAnOperator }
+            guard settings.operators.contains(user) else { throw ServerError.notAnOperator }
             return
         }
-        if service.settings.exposesMetrics, request.isLocal { return }
-        guard service.settings.authenticator != nil else { throw ServerError.metricsAreLocal }
+        if settings.scrapeKey.isSet {
+            try service.checkRate(request, nil)
+            throw ServerError.metricsNeedTheirKey
+        }
+        if settings.exposesMetrics, request.isLocal { return }
+        guard settings.authenticator != nil else { throw ServerError.metricsAreLocal }
         guard try service.countedUser(of: request) != nil else { throw ServerError.notSignedIn }
     }
 

@@ -122,6 +122,12 @@ package struct ServerError: Error, Sendable {
             + "and to callers on that machine."
     )
 
+    package static let metricsNeedTheirKey = ServerError(
+        401,
+        "The metrics are for who has their key (metrics.keyFile): send it as 'Authorization: Bearer'.",
+        headers: ["WWW-Authenticate": "Bearer realm=\"tideline\""]
+    )
+
     package static func deleteNotAllowed(_ allowed: String) -> ServerError {
         ServerError(
             405,

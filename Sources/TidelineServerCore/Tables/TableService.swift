@@ -13,8 +13,14 @@ package struct ServerSettings: Sendable {
     package var scheme = "http"
     /// Whether `/metrics` answers callers without a token.
     package var exposesMetrics = true
-    /// The users for whom `/metrics` is, whatever the address; nil for no such list.
-    package var operators: [String]?
+    /// The users for whom `/metrics` is, whatever the address.
+    package var operators = Operators()
+    /// The key for `/metrics`; where it is set, they are for who has it and for operators.
+    package var scrapeKey = ScrapeKey()
+    /// When the server's certificate ends, in seconds since 1970; nil where that is not known.
+    package var certificateEnd: @Sendable () -> Int? = { nil }
+    /// When the last backup was made, likewise.
+    package var lastBackup: @Sendable () -> Int? = { nil }
     /// Checks tokens; nil where callers have none.
     package var authenticator: Authenticator?
     /// Which web pages may call; nil for none.

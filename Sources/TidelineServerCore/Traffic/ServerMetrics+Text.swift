@@ -9,10 +9,20 @@ extension ServerMetrics {
     package struct Now: Sendable {
         package var writeQueue: Int
         package var logBytes: Int
+        /// Seconds since 1970, as the next one; nil where it is not known.
+        package var certificateEnd: Int?
+        package var lastBackup: Int?
 
-        package init(writeQueue: Int, logBytes: Int) {
+        package init(
+            writeQueue: Int,
+            logBytes: Int,
+            certificateEnd: Int? = nil,
+            lastBackup: Int? = nil
+        ) {
             self.writeQueue = writeQueue
             self.logBytes = logBytes
+            self.certificateEnd = certificateEnd
+            self.lastBackup = lastBackup
         }
     }
 
@@ -22,7 +32,9 @@ extension ServerMetrics {
         Self.head(&writer, "tideline_build_info", "gauge", "The version of the server.")
         writer.raw("tideline_build_info{version=\"\(ServerVersion.text)\"} 1\n")
         writeRequests(&writer)
-        for number in numbers(now) + Self.numbers(traffic) + Self.numbers(traffic.store) {
+        for number in numbers(now) + Self.times(now) + Self.numbers(traffic)
+            + Self.numbers(traffic.store)
+        {
             Self.head(&writer, number.name, number.type, number.help)
             writer.raw("\(number.name) \(number.value)\n")
         }
@@ -59,6 +71,22 @@ extension ServerMetrics {
                 now.logBytes
             ),
         ]
+    }
+
+    private static func times(_ now: Now) -> [Number] {
+        let times = [
+            (
+                "tideline_certificate_end_seconds",
+                "When the server's certificate ends, in seconds since 1970.", now.certificateEnd
+            ),
+            (
+                "tideline_backup_last_seconds",
+                "When 'tideline backup' last made a backup, in seconds since 1970.", now.lastBackup
+            ),
+        ]
+        return times.compactMap { name, help, time in
+            time.map { (name, "gauge", help, $0) }
+        }
     }
 
     private static func numbers(_ traffic: ServerTraffic) -> [Number] {

@@ -1,6 +1,8 @@
-// ServerVersion: the version of this server, in one place.
+// ServerVersion: the version of this server.
+
+import TidelineCore
 
 package enum ServerVersion {
     /// As in the changelog.
-    package static let text = "0.1.0"
+    package static let text = ReleaseVersion.text
 }

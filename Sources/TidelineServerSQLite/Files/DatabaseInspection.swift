@@ -128,7 +128,16 @@ package struct DatabaseInspection {
         var tables: [Report] = []
         try Self.rows(StoreSQL.tables, database) {
             let name = $0.text(0)
-            tables.append(Report(["name": .text(name), "rows": try count(name, "1", database)]))
+            var columns: [String] = []
+            try Self.rows(StoreSQL.columns, database, with: [.text(name)]) {
+                columns.append($0.text(0))
+            }
+            tables.append(
+                Report([
+                    "name": .text(name), "rows": try count(name, "1", database),
+                    "columns": .texts(columns),
+                ])
+            )
         }
         var report = Report([
             "kind": .text("store"),
@@ -187,11 +196,17 @@ package struct DatabaseInspection {
     private func cursors(_ database: Database) throws -> [Report] {
         var entries: [Report] = []
         try Self.rows(StoreSQL.cursors, database) {
-            let isLink = !$0.text(3).isEmpty
+            let link = $0.text(3)
+            let isLink = !link.isEmpty
+            let filter = SlowRequests.shape(of: link).split(separator: "&").first {
+                $0.lowercased().hasPrefix("$filter=")
+            }
             entries.append(
                 Report([
                     "table": .text($0.text(0)),
                     "query": .text($0.text(1)),
+                    // Without the values, which may be out of rows.
+                    "filter": Report.Item(filter.map { String($0.dropFirst(8)) }),
                     "position": .text(isLink ? "changes" : $0.text(2)),
                     "epoch": Report.Item($0.text(4).isEmpty ? nil : $0.text(4)),
                     "endpoint": Report.Item($0.text(5).isEmpty ? nil : $0.text(5)),
@@ -204,10 +219,12 @@ package struct DatabaseInspection {
     private static func rows(
         _ sql: String,
         _ database: Database,
+        with values: [SQLValue] = [],
         _ body: (Statement) throws -> Void
     ) throws {
         let statement = try database.prepare(sql)
         defer { statement.reset() }
+        try statement.bind(values)
         while try statement.step() { try body(statement) }
     }
 }
@@ -219,6 +236,11 @@ private enum StoreSQL {
         WHERE "type" = 'table' AND "name" NOT LIKE 'MS~_Table%' ESCAPE '~'
             AND "name" NOT LIKE 'sqlite~_%' ESCAPE '~'
         ORDER BY "name"
+        """
+
+    /// Without those of the store itself.
+    static let columns = """
+        SELECT "name" FROM pragma_table_info(?1) WHERE "name" NOT LIKE '~_~_%' ESCAPE '~'
         """
 
     static let hasKind = """

@@ -29,6 +29,7 @@ extension ProcessTests {
                 ] {
                     #expect(report[name] as? Int == count, "\(name)")
                 }
+                #expect(report["isInterrupted"] as? Bool == false)
                 let load = try #require(report["load"] as? [[String: Any]])
                 #expect(load.map { $0["kind"] as? String } == ["reads", "writes"])
                 for kind in load {
@@ -84,6 +85,35 @@ extension ProcessTests {
                 ] {
                     #expect(try await workspace.run(.tideline, words).code == 2, "\(words)")
                 }
+            }
+        }
+
+        /// What was measured until then is told, and what was inserted is deleted.
+        @Test(arguments: [SIGINT, SIGTERM])
+        func aSignalEndsIt(signal: Int32) async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let child = try workspace.start(
+                    .tideline,
+                    [
+                        "bench", server.url.absoluteString, "--table", "Note", "--seconds", "600",
+                        "--connections", "2", "--writes", "50", "--json",
+                    ]
+                )
+                _ = try await eventually("rows that were inserted") {
+                    try await server.wire.send("GET", "/tables/Note").ids.isEmpty ? nil : true
+                }
+                child.send(signal)
+                #expect(try await child.wait() == .exit(0), "\(child.error)")
+                #expect(child.error.contains("Interrupted"))
+                let report = Self.object(
+                    Finished(code: 0, output: child.output, error: child.error)
+                )
+                #expect(report["isInterrupted"] as? Bool == true)
+                #expect(report["rowsLeft"] as? Int == 0)
+                let load = try #require(report["load"] as? [[String: Any]])
+                #expect(load.allSatisfy { ($0["requests"] as? Int ?? 0) > 0 })
+                #expect(try await server.wire.send("GET", "/tables/Note").ids.isEmpty)
             }
         }
 

@@ -74,8 +74,8 @@ extension ProcessTests {
             ),
             Case(
                 words: ["serve", "--database", "sqlite:@/a.db", "--listen", "example.org:0"],
-                code: 1,
-                names: ["example.org"]
+                code: 2,
+                names: ["--listen", "example.org", "localhost"]
             ),
             Case(
                 words: ["serve", "--database", "sqlite:@/a.db", "--listen", "192.0.2.1:0"],

@@ -115,7 +115,7 @@ import TidelineServerCore
                 hasAuthentication: true,
                 isLoopback: true,
                 host: "example.test",
-                operators: ["olga"]
+                operators: Operators(["olga"])
             ),
             files: []
         )

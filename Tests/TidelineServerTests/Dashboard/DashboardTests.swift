@@ -23,7 +23,7 @@ import TidelineServerCore
                 hasAuthentication: users,
                 isLoopback: loopback,
                 host: "127.0.0.1",
-                operators: operators
+                operators: Operators(operators)
             ),
             files: [page],
             settings: [DashboardSetting("loops", "2")],

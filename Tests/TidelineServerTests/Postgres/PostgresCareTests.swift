@@ -74,6 +74,15 @@ struct PostgresCareTests {
         #expect(plan.description.contains("1 of them cannot be converted"))
         #expect(plan.statements.contains { $0.contains("ALTER COLUMN \"id\" TYPE text") })
         #expect(plan.statements.contains { $0.contains("CREATE CONSTRAINT TRIGGER") })
+        // The dashboard shows it as well.
+        var configuration = ServerConfiguration()
+        configuration.database = .postgres(url: url)
+        configuration.tables = [Self.task]
+        let page = try await Door(dashboard: configuration.makeDashboard())
+        let shown = await page.handler.handle(
+            ServerRequest(method: "GET", path: "/$admin/migration", headers: ["Host": "localhost"])
+        )
+        #expect(shown.row["steps"] as? [String] == plan.steps)
         // It was shown, and nothing was done.
         #expect(try Self.columns(connection) == before)
         #expect(try connection.run("SELECT to_regnamespace('tideline')").isNull(0, 0))

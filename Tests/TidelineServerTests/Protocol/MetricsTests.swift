@@ -114,6 +114,27 @@ import TidelineTestKit
         #expect(await value("tideline_tokens_refused_total", of: door) == "2")
     }
 
+    /// What is not known is not there: a zero would be 1970.
+    @Test func timesAreThereWhereTheyAreKnown() {
+        func text(_ end: Int?, _ backup: Int?) -> String {
+            let now = ServerMetrics.Now(
+                writeQueue: 0,
+                logBytes: 0,
+                certificateEnd: end,
+                lastBackup: backup
+            )
+            return String(
+                decoding: ServerMetrics().text(now, traffic: ServerTraffic()),
+                as: UTF8.self
+            )
+        }
+        let known = text(1_800_000_000, 1_700_000_000)
+        #expect(known.contains("\ntideline_certificate_end_seconds 1800000000\n"))
+        #expect(known.contains("\ntideline_backup_last_seconds 1700000000\n"))
+        let unknown = text(nil, nil)
+        #expect(!unknown.contains("tideline_certificate") && !unknown.contains("tideline_backup"))
+    }
+
     @Test func eachMetricHasItsHelp() async throws {
         let door = try await Door()
         _ = await door.send("GET", "/tables/TodoItem")

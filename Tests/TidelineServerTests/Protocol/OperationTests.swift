@@ -207,6 +207,35 @@ import TidelineServerSQLite
         #expect(await door.send("GET", "/health").status == 200)
     }
 
+    /// The scraper's key opens the metrics, and nothing else; without it operators only are let in.
+    @Test(arguments: [true, false], [nil, ["olga"]])
+    func aKeyOpensTheMetrics(_ isLoopback: Bool, _ operators: [String]?) async throws {
+        let key = String(repeating: "k", count: 32)
+        let door = try await Door(
+            exposesMetrics: isLoopback,
+            operators: operators,
+            scrapeKey: key,
+            authenticator: operators == nil ? nil : try Tokens.authenticator()
+        )
+        for (fields, status) in [
+            (["Authorization": "Bearer " + key], 200), (["Authorization": "bearer  " + key], 200),
+            ([:], 401), (["Authorization": "Bearer " + key + "k"], 401),
+            (["Authorization": "Bearer " + key.dropLast() + "j"], 401),
+            (["Authorization": "Basic " + key], 401), (["X-ZUMO-AUTH": key], 401),
+        ] as [(HTTPFields, Int)] {
+            let answer = await door.send("GET", "/metrics", headers: fields)
+            #expect(answer.status == status, "\(fields)")
+            #expect(answer.status == 200 || answer.headers["WWW-Authenticate"] != nil)
+        }
+        guard operators != nil else { return }
+        let fields: HTTPFields = ["Authorization": "Bearer " + key]
+        #expect(await door.send("GET", "/tables/TodoItem", headers: fields).status == 401)
+        for (user, status) in [("olga", 200), ("anna", 403)] {
+            let answer = await door.send("GET", "/metrics", headers: try Tokens.headers(user))
+            #expect(answer.status == status, "\(user)")
+        }
+    }
+
     /// The list binds on loopback too, where a proxy may stand before the server.
     @Test(arguments: [true, false])
     func metricsAreForOperatorsWhereThereAreSome(_ isLoopback: Bool) async throws {

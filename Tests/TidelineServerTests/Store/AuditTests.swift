@@ -59,7 +59,7 @@ import TidelineTestKit
             hasAuthentication: true,
             isLoopback: false,
             host: "example.test",
-            operators: ["olga"]
+            operators: Operators(["olga"])
         )
         let dashboard = Dashboard(gate: gate, files: [])
         try await AuditedServer.with(onPostgres, dashboard: dashboard) { server in

@@ -133,6 +133,7 @@ struct Door: Sendable {
         log: ServerLog = .silent,
         exposesMetrics: Bool = true,
         operators: [String]? = nil,
+        scrapeKey: String? = nil,
         authenticator: Authenticator? = nil,
         crossOrigin: CrossOrigin? = nil,
         hooks: [String: TableHooks] = [:],
@@ -160,7 +161,8 @@ struct Door: Sendable {
         settings.traffic = traffic
         settings.log = log
         settings.exposesMetrics = exposesMetrics
-        settings.operators = operators
+        settings.operators = Operators(operators)
+        settings.scrapeKey = ScrapeKey(scrapeKey.map { Array($0.utf8) })
         settings.authenticator = authenticator
         settings.crossOrigin = crossOrigin
         let ids = Mutex(0)

@@ -10,10 +10,11 @@ enum NetworkPaths {
     /// True when a network comes, false when it goes.
     static func changes() -> AsyncStream<Bool> {
         AsyncStream { continuation in
-            let monitor = NWPathMonitor()
-            monitor.pathUpdateHandler = { continuation.yield($0.status == .satisfied) }
-            continuation.onTermination = { _ in monitor.cancel() }
-            monitor.start(queue: .global(qos: .utility))
+            let monitoring = Task {
+                for await path in NWPathMonitor() { continuation.yield(path.status == .satisfied) }
+                continuation.finish()
+            }
+            continuation.onTermination = { _ in monitoring.cancel() }
         }
     }
 }

@@ -104,7 +104,10 @@ struct RemoteService: Sendable {
         // Tokens and ids go to the endpoint's origin only (CONTRACT.md, section 2).
         guard endpoint.isOrigin(of: request.url) else { return try await send(request) }
         var request = request
-        request.headers["X-ZUMO-INSTALLATION-ID"] = installation.id
+        if let id = installation.id {
+            request.headers["X-ZUMO-INSTALLATION-ID"] = id
+            request.headers["X-ZUMO-VERSION"] = ClientVersion.text
+        }
         guard let tokens, let credentials = try await tokens.credentials() else {
             return try await send(request)
         }

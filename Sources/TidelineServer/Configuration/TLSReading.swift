@@ -2,19 +2,30 @@
 
 import TidelineTLS
 
+extension ConfigurationKey {
+    static let tls: [ConfigurationKey] = [
+        ConfigurationKey("certificateFile") { node, configuration, directory in
+            configuration.tls?.certificateFile = ServerConfiguration.path(node, directory) ?? ""
+        } show: {
+            $0.tls?.certificateFile
+        },
+        ConfigurationKey("keyFile") { node, configuration, directory in
+            configuration.tls?.keyFile = ServerConfiguration.path(node, directory) ?? ""
+        } show: {
+            $0.tls.map { _ in ConfigurationKey.someFile }
+        },
+    ]
+}
+
 extension ServerConfiguration {
     mutating func readTLS(_ node: ConfigurationNode, directory: String?) {
-        var files: [String: String] = [:]
         let count = node.problems.lines.count
-        for (name, node) in node.object(allowed: ["certificateFile", "keyFile"]) {
-            files[name] = Self.path(node, directory)
-        }
-        guard node.problems.lines.count == count else { return }
-        guard let certificateFile = files["certificateFile"], let keyFile = files["keyFile"] else {
+        tls = TLS(certificateFile: "", keyFile: "")
+        read(node, ConfigurationKey.tls, directory: directory)
+        guard node.problems.lines.count == count, let read = tls else { return }
+        guard !read.certificateFile.isEmpty, !read.keyFile.isEmpty else {
             return node.wrong("both certificateFile and keyFile")
         }
-        let read = TLS(certificateFile: certificateFile, keyFile: keyFile)
-        tls = read
         do throws(ConfigurationError) {
             _ = try read.makeIdentity()
         } catch {

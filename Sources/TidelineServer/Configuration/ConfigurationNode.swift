@@ -22,7 +22,9 @@ struct ConfigurationNode {
     let problems: ConfigurationProblems
 
     /// The whole file.
-    init?(_ bytes: [UInt8], problems: ConfigurationProblems) {
+    init?(_ file: [UInt8], problems: ConfigurationProblems) {
+        // Some editors begin a file with the mark of UTF-8, which is no part of the JSON (RFC 8259).
+        let bytes = file.starts(with: Self.mark) ? Array(file.dropFirst(Self.mark.count)) : file
         guard let source = String(validating: bytes, as: UTF8.self) else {
             problems.add("", "the configuration is not valid UTF-8")
             return nil
@@ -37,6 +39,8 @@ struct ConfigurationNode {
         path = ""
         self.problems = problems
     }
+
+    private static let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
 
     private init(_ path: String, _ text: String, _ problems: ConfigurationProblems) {
         self.path = path

@@ -117,6 +117,15 @@ public struct ServerConfiguration: Sendable {
         public var slowTime: Duration = .milliseconds(250)
     }
 
+    /// Who may read `/metrics`.
+    public struct Metrics: Hashable, Sendable {
+        /// A file with a key that the scraper sends as a bearer token.
+        ///
+        /// It has 16 to 4,096 characters of ASCII without blanks. With it the metrics are for who has it
+        /// and for operators only.
+        public var keyFile: String?
+    }
+
     /// The address to listen on.
     public var host = "127.0.0.1"
     /// The port to listen on; 0 picks one.
@@ -135,6 +144,8 @@ public struct ServerConfiguration: Sendable {
     public var proxies = Proxies()
     /// The page for operators at `/`.
     public var dashboard = Dashboard()
+    /// Who may read `/metrics`.
+    public var metrics = Metrics()
     /// Whether tables and columns are made from what arrives.
     public var dynamicSchema = false
     /// The tables.
@@ -174,18 +185,51 @@ public struct ServerConfiguration: Sendable {
     }
 
     /// Sets host and port from `HOST:PORT`.
+    ///
+    /// The host is an address of this machine or `localhost`, one of IPv6 in brackets.
     public mutating func setListen(_ text: String) throws(ConfigurationError) {
         guard let colon = text.lastIndex(of: ":"), colon != text.startIndex,
-            let port = Int(text[text.index(after: colon)...]), (0...65535).contains(port)
+            let port = Self.port(text[text.index(after: colon)...])
         else {
             throw ConfigurationError([
                 "HOST:PORT with a port from 0 to 65535 is expected, not '\(text)'"
             ])
         }
-        var host = String(text[..<colon])
-        if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
-        self.host = host
+        host = try Self.listenHost(text[..<colon], in: text)
         self.port = port
+    }
+
+    private static func port(_ text: Substring) -> Int? {
+        guard text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let port = Int(text) else {
+            return nil
+        }
+        return (0...65535).contains(port) ? port : nil
+    }
+
+    private static func listenHost(
+        _ host: Substring,
+        in text: String
+    ) throws(ConfigurationError) -> String {
+        var four = in_addr()
+        var six = in6_addr()
+        if host == "localhost" || inet_pton(AF_INET, String(host), &four) == 1 {
+            return String(host)
+        }
+        let bare = String(
+            host.hasPrefix("[") && host.hasSuffix("]") ? host.dropFirst().dropLast() : host
+        )
+        guard inet_pton(AF_INET6, bare, &six) == 1 else {
+            throw ConfigurationError([
+                "the host is an IPv4 address of this machine, one of IPv6 in brackets, or localhost, "
+                    + "such as 127.0.0.1:8080, [::1]:8080 or 0.0.0.0:8080 for all; not '\(text)'"
+            ])
+        }
+        guard bare.utf8.count < host.utf8.count else {
+            throw ConfigurationError([
+                "an address of IPv6 stands in brackets, such as [::1]:8080; not '\(text)'"
+            ])
+        }
+        return bare
     }
 
     /// Sets the database from `sqlite:PATH` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.

@@ -1,0 +1,131 @@
+// Progress: how far long work is, as one line on standard error that is written over, on a terminal only.
+//
+// The order of the calls is init -> take* -> end. The line is gone at the end, whatever became of the work.
+
+import Foundation
+import Synchronization
+import TidelineServer
+import TidelineServerCore
+
+final class Progress: Sendable {
+    /// How far the work is; `whole` is nil where nobody knows how much there is.
+    struct Mark: Sendable {
+        var part = ""
+        var done: Int64 = 0
+        var whole: Int64?
+        var unit = ""
+    }
+
+    private struct State {
+        var mark = Mark()
+        var isOver = false
+    }
+
+    private let task: String
+    private let look: (@Sendable () -> Mark?)?
+    /// Microseconds since 1970.
+    private let start = ServerEnvironment.live.now()
+    private let state = Mutex(State())
+
+    private static let interval: TimeInterval = 0.2
+
+    /// Begins to show a task, nil where nobody would see it: a script reads, or there is no terminal.
+    ///
+    /// `look` is asked again and again; without it the work tells by `take`.
+    init?(_ task: String, isJSON: Bool, look: (@Sendable () -> Mark?)? = nil) {
+        guard !isJSON, isatty(STDERR_FILENO) == 1 else { return nil }
+        self.task = task
+        self.look = look
+        show()
+        Thread.detachNewThread { [weak self] in
+            repeat { Thread.sleep(forTimeInterval: Self.interval) } while self?.show() == true
+        }
+    }
+
+    /// A piece more of a part is done.
+    func take(_ part: String, _ count: Int) {
+        state.withLock { state in
+            if state.mark.part != part { state.mark = Mark(part: part) }
+            state.mark.done += Int64(count)
+        }
+    }
+
+    /// Removes the line.
+    func end() {
+        state.withLock { state in
+            guard !state.isOver else { return }
+            state.isOver = true
+            Self.write("\r\u{1B}[K")
+        }
+    }
+
+    /// Writes the line; false when the work is over.
+    @discardableResult
+    private func show() -> Bool {
+        let seen = look?()
+        return state.withLock { state in
+            guard !state.isOver else { return false }
+            if let seen { state.mark = seen }
+            let seconds = max(0, ServerEnvironment.live.now() - start) / 1_000_000
+            Self.write("\r\u{1B}[K\(task)\(Self.text(state.mark)), \(seconds) s")
+            return true
+        }
+    }
+
+    private static func text(_ mark: Mark) -> String {
+        let part = mark.part.isEmpty ? "" : " \(mark.part)"
+        let unit = mark.unit.isEmpty ? "" : " \(mark.unit)"
+        guard let whole = mark.whole, whole > 0 else {
+            return mark.done > 0 ? "\(part) \(mark.done)\(unit)" : part
+        }
+        // What is copied may grow on the way.
+        let percent = min(99, mark.done * 100 / whole)
+        return "\(part) \(percent) % of \(whole)\(unit)"
+    }
+
+    private static func write(_ text: String) {
+        let bytes = Array(text.utf8)
+        _ = Foundation.write(STDERR_FILENO, bytes, bytes.count)
+    }
+}
+
+extension Progress {
+    /// Of a backup of a file; nil for PostgreSQL, whose backups are others' work.
+    static func ofBackup(
+        _ configuration: ServerConfiguration,
+        to file: String,
+        _ isJSON: Bool
+    ) -> Progress? {
+        guard case .sqlite(let path) = configuration.database else { return nil }
+        return ofCopy("backup", isJSON: isJSON, of: path, to: file + ".partial-\(getpid())")
+    }
+
+    /// Of a restore of a file, likewise.
+    static func ofRestore(
+        _ configuration: ServerConfiguration,
+        from backup: String,
+        _ isJSON: Bool
+    ) -> Progress? {
+        guard case .sqlite(let path) = configuration.database else { return nil }
+        let copy = path + ".restoring.partial-\(getpid())"
+        return ofCopy("restore", isJSON: isJSON, of: backup, to: copy)
+    }
+
+    /// A copy that grows to about the size of a file.
+    private static func ofCopy(
+        _ task: String,
+        isJSON: Bool,
+        of source: String,
+        to copy: String
+    ) -> Progress? {
+        let whole = [source, source + "-wal"].reduce(0) { $0 + (size(of: $1) ?? 0) }
+        return Progress(task, isJSON: isJSON) {
+            Mark(done: size(of: copy) ?? 0, whole: whole, unit: "bytes")
+        }
+    }
+
+    private static func size(of path: String) -> Int64? {
+        var status = stat()
+        return stat(path, &status) == 0 ? Int64(status.st_size) : nil
+    }
+}

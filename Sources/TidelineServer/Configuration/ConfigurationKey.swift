@@ -1,0 +1,115 @@
+// ConfigurationKey: a key of the configuration file outside `tables`: how it is read, and how its value in
+// force is shown. Every key is there once, so that none is read and not shown.
+//
+// The tables of them are in ConfigurationKeys.
+
+import Foundation
+import TidelineServerCore
+
+struct ConfigurationKey: Sendable {
+    /// `directory` is where relative names of files begin; nil for that of the process.
+    typealias Read =
+        @Sendable (
+            _ node: ConfigurationNode, _ into: inout ServerConfiguration, _ directory: String?
+        )
+        -> Void
+    /// Nil where there is none; never a secret.
+    typealias Show = @Sendable (ServerConfiguration) -> String?
+
+    /// As it stands in its object.
+    let name: String
+    let read: Read
+    fileprivate let show: Show?
+    /// Those of an object.
+    let members: [ConfigurationKey]
+
+    init(_ name: String, read: @escaping Read, show: @escaping Show) {
+        self.name = name
+        self.read = read
+        self.show = show
+        members = []
+    }
+
+    /// An object, read as a whole where `read` is given.
+    init(_ name: String, members: [ConfigurationKey], read: Read? = nil) {
+        self.name = name
+        self.members = members
+        show = nil
+        self.read =
+            read ?? { node, configuration, directory in
+                configuration.read(node, members, directory: directory)
+            }
+    }
+
+    /// What is shown in the place of the name of a file with keys.
+    static let someFile = "a file"
+
+    // MARK: - Kinds of values
+
+    typealias Path<Value> = any WritableKeyPath<ServerConfiguration, Value> & Sendable
+
+    static func whole(_ name: String, _ range: ClosedRange<Int>, _ path: Path<Int>) -> Self {
+        Self(name) { node, configuration, _ in
+            if let value = node.integer(range) { configuration[keyPath: path] = value }
+        } show: {
+            "\($0[keyPath: path])"
+        }
+    }
+
+    static func seconds(_ name: String, mayBeZero: Bool = false, _ path: Path<Duration>) -> Self {
+        Self(name) { node, configuration, _ in
+            if let value = node.seconds(mayBeZero: mayBeZero) {
+                configuration[keyPath: path] = value
+            }
+        } show: {
+            Self.seconds($0[keyPath: path])
+        }
+    }
+
+    static func choice<Choice>(_ name: String, _ path: Path<Choice>) -> Self
+    where Choice: RawRepresentable<String> & CaseIterable & Sendable {
+        Self(name) { node, configuration, _ in
+            if let value = node.choice(Choice.self) { configuration[keyPath: path] = value }
+        } show: {
+            $0[keyPath: path].rawValue
+        }
+    }
+
+    static func flag(_ name: String, _ path: Path<Bool>) -> Self {
+        Self(name) { node, configuration, _ in
+            if let value = node.bool() { configuration[keyPath: path] = value }
+        } show: {
+            "\($0[keyPath: path])"
+        }
+    }
+
+    /// As in the file: without a unit, and without zeros at its end.
+    private static func seconds(_ time: Duration) -> String {
+        let (seconds, attoseconds) = time.components
+        let microseconds = attoseconds / 1_000_000_000_000
+        guard microseconds > 0 else { return "\(seconds)" }
+        var digits = String(1_000_000 + microseconds).dropFirst()
+        while digits.hasSuffix("0") { digits.removeLast() }
+        return "\(seconds).\(digits)"
+    }
+}
+
+extension ServerConfiguration {
+    /// Reads the members of an object.
+    mutating func read(_ node: ConfigurationNode, _ keys: [ConfigurationKey], directory: String?) {
+        for (name, value) in node.object(allowed: keys.map(\.name)) {
+            keys.first { $0.name == name }?.read(value, &self, directory)
+        }
+    }
+
+    /// All keys outside `tables` with their values, as a configuration file would have them.
+    package var settingsInForce: [DashboardSetting] { settings(ConfigurationKey.all, "") }
+
+    private func settings(_ keys: [ConfigurationKey], _ prefix: String) -> [DashboardSetting] {
+        keys.flatMap { key in
+            let name = prefix + key.name
+            guard let show = key.show else { return settings(key.members, name + ".") }
+            return [DashboardSetting(name, show(self) ?? "–")]
+        }
+    }
+}

@@ -1,0 +1,43 @@
+// ConfigurationReading: the configuration file as a whole, and its keys that are no plain values.
+
+import Foundation
+import TidelineServerCore
+
+extension ServerConfiguration {
+    /// `directory` is where relative names of files begin; nil for that of the process.
+    mutating func read(_ root: ConfigurationNode, directory: String?) {
+        read(root, ConfigurationKey.all, directory: directory)
+        checkAccess(root.problems)
+    }
+
+    mutating func readPublicURL(_ node: ConfigurationNode) {
+        guard let text = node.string() else { return }
+        guard let url = URL(string: text), url.scheme == "http" || url.scheme == "https",
+            url.host != nil, url.query == nil, url.fragment == nil, !text.contains(";")
+        else {
+            return node.wrong("an http or https URL without query")
+        }
+        publicURL = text.hasSuffix("/") ? String(text.dropLast()) : text
+    }
+
+    /// A password may stand in an address.
+    var databaseName: String {
+        switch database {
+        case .sqlite(let path): "sqlite:\(path)"
+        case .memory: "sqlite::memory:"
+        case .postgres: "postgres"
+        }
+    }
+}
+
+extension ConfigurationNode {
+    /// Sets what a text says, or writes down why not.
+    func apply(_ body: (String) throws(ConfigurationError) -> Void) {
+        guard let text = string() else { return }
+        do {
+            try body(text)
+        } catch {
+            for fault in error.faults { problems.add(path, fault) }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+// Operators: who may look at the whole server, by the `sub` of their tokens; and the key by which a
+// scraper may read its metrics, and nothing else. Both may change while the server runs.
+
+import Synchronization
+import TidelineCore
+
+/// The users who are operators.
+package final class Operators: Sendable {
+    private let names: Mutex<[String]?>
+
+    /// nil where there is no list of them.
+    package init(_ names: [String]? = nil) {
+        self.names = Mutex(names)
+    }
+
+    /// From now on they are others.
+    package func become(_ names: [String]?) {
+        self.names.withLock { $0 = names }
+    }
+
+    /// Whether there is a list, be it of nobody.
+    var areListed: Bool { names.withLock { $0 != nil } }
+
+    /// Byte by byte: what is equal to Swift only is another user.
+    func contains(_ user: User) -> Bool {
+        names.withLock { names in
+            names?.contains { $0.utf8.elementsEqual(user.id.utf8) } ?? false
+        }
+    }
+}
+
+/// The key of who reads the metrics.
+package final class ScrapeKey: Sendable {
+    private let key: Mutex<[UInt8]?>
+
+    package init(_ key: [UInt8]? = nil) {
+        self.key = Mutex(key)
+    }
+
+    /// From now on it is another one.
+    package func become(_ key: [UInt8]?) {
+        self.key.withLock { $0 = key }
+    }
+
+    var isSet: Bool { key.withLock { $0 != nil } }
+
+    /// Whether the request has it as its bearer token.
+    ///
+    /// The time that this takes tells nothing of the bytes.
+    func isShown(by headers: HTTPFields) -> Bool {
+        guard let key = key.withLock({ $0 }), let field = headers["Authorization"],
+            let shown = Authenticator.bearer(field)
+        else { return false }
+        let bytes = Array(shown.utf8)
+        guard bytes.count == key.count else { return false }
+        return zip(bytes, key).reduce(0) { $0 | ($1.0 ^ $1.1) } == 0
+    }
+}

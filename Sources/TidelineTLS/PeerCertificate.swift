@@ -1,0 +1,68 @@
+// PeerCertificate: a look at the certificate that a server shows, whoever signed it.
+
+import CCrypto
+import Foundation
+
+package enum PeerCertificate {
+    /// The most seconds that each step may take: a connection, a flight of the handshake.
+    private static let secondsMax = 10
+
+    /// When the certificate ends that a server shows, in seconds since 1970.
+    ///
+    /// It blocks its thread. Nothing is sent but a greeting, and nothing of the certificate is checked.
+    ///
+    /// - Returns: nil where no server that speaks TLS answers, or the end cannot be told.
+    package static func end(host: String, port: Int) -> Int64? {
+        let socket = connect(host, port)
+        guard socket >= 0 else { return nil }
+        defer { close(socket) }
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        guard let context = SSL_CTX_new(TLS_client_method()) else { return nil }
+        defer { SSL_CTX_free(context) }
+        guard let session = SSL_new(context) else { return nil }
+        defer { SSL_free(session) }
+        let isNamed = host.withCString { name in
+            SSL_ctrl(
+                session,
+                SSL_CTRL_SET_TLSEXT_HOSTNAME,
+                Int(TLSEXT_NAMETYPE_host_name),
+                UnsafeMutableRawPointer(mutating: name)
+            )
+        }
+        guard isNamed == 1, SSL_set_fd(session, socket) == 1, SSL_connect(session) == 1,
+            let certificate = SSL_get1_peer_certificate(session)
+        else { return nil }
+        defer { X509_free(certificate) }
+        let end = tideline_tls_not_after(certificate)
+        return end > 0 ? end : nil
+    }
+
+    /// A connected socket; -1 where there is none.
+    private static func connect(_ host: String, _ port: Int) -> Int32 {
+        var hints = addrinfo()
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        var found: UnsafeMutablePointer<addrinfo>?
+        guard getaddrinfo(host, String(port), &hints, &found) == 0 else { return -1 }
+        defer { freeaddrinfo(found) }
+        var next = found
+        while let address = next?.pointee {
+            next = address.ai_next
+            let socket = Foundation.socket(
+                address.ai_family,
+                address.ai_socktype | Int32(SOCK_CLOEXEC.rawValue),
+                address.ai_protocol
+            )
+            guard socket >= 0 else { continue }
+            var limit = timeval(tv_sec: secondsMax, tv_usec: 0)
+            let size = socklen_t(MemoryLayout<timeval>.size)
+            setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, size)
+            setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, size)
+            if Foundation.connect(socket, address.ai_addr, address.ai_addrlen) == 0 {
+                return socket
+            }
+            close(socket)
+        }
+        return -1
+    }
+}

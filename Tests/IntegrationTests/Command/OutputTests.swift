@@ -1,0 +1,88 @@
+// OutputTests: what a command prints is not lost unseen, and no file gets the number of a stream.
+
+import Foundation
+import Testing
+import Tideline
+
+extension ProcessTests {
+    struct OutputTests {
+        /// Runs `tideline` with a redirection of its streams, as a shell makes it.
+        private static func run(
+            _ words: [String],
+            _ redirection: String,
+            in space: Workspace
+        ) async throws -> (code: ChildProcess.End, error: String) {
+            let child = try ChildProcess(
+                "/bin/sh",
+                ["-c", "exec \"$@\" \(redirection)", "sh", Program.tideline.path] + words,
+                environment: [:],
+                files: space.path(UUID().uuidString),
+                errors: nil
+            )
+            return (try await child.wait(), child.error)
+        }
+
+        @Test(arguments: [">/dev/full", ">&-"])
+        func whatCannotBePrintedIsTold(redirection: String) async throws {
+            try await withWorkspace { space in
+                let server = try await ServerProcess.start(in: space)
+                #expect(try await server.stop() == .exit(0))
+                let words = [
+                    ["help"], ["--version"], ["inspect", space.path("server.db"), "--json"],
+                    ["doctor", "--server", "http://127.0.0.1:1"],
+                    ["migrate", "--database", "sqlite:" + space.path("server.db")],
+                    ["certificate", "--host", "a.b", "--directory", space.path("certificates")],
+                ]
+                for words in words {
+                    let ended = try await Self.run(words, redirection, in: space)
+                    #expect(ended.code == .exit(1), "\(words)")
+                    #expect(ended.error.hasPrefix("tideline: The output is lost: "), "\(words)")
+                    #expect(ended.error.split(separator: "\n").count == 1)
+                }
+            }
+        }
+
+        /// What a command opens does not become its output.
+        @Test func aFileGetsNoNumberOfAStream() async throws {
+            try await withWorkspace { space in
+                let server = try await ServerProcess.start(in: space)
+                let made = try await server.wire.send("POST", "/tables/Note", #"{"id":"a"}"#)
+                #expect(made.status == 201)
+                #expect(try await server.stop() == .exit(0))
+                let lock = URL(filePath: space.path("server.db-lock"))
+                let database = "sqlite:" + space.path("server.db")
+                let config = space.path("tideline.json")
+                let words = ["restored", "--config", config, "--database", database]
+                let ended = try await Self.run(words, "<&- >&- 2>&-", in: space)
+                #expect(ended.code == .exit(1) && ended.error == "")
+                try DatabaseFile(space.path("server.db")).expectIntact()
+                // It names who had it last, and nothing of what was printed.
+                let held = try String(contentsOf: lock, encoding: .utf8)
+                #expect(!held.contains("epoch") && !held.contains("output"))
+            }
+        }
+
+        /// A server that is started without an output serves, and says on the other stream what is lost.
+        @Test func aServerServesAllTheSame() async throws {
+            try await withWorkspace { space in
+                let words = [
+                    "serve", "--listen", "127.0.0.1:0", "--database",
+                    "sqlite:" + space.path("server.db"),
+                ]
+                let child = try ChildProcess(
+                    "/bin/sh",
+                    ["-c", "exec \"$@\" >&-", "sh", Program.tideline.path] + words,
+                    environment: [:],
+                    files: space.path("serve"),
+                    errors: nil
+                )
+                _ = try await eventually("a line about the output: \(child.error)") {
+                    child.error.contains("The output is lost") ? true : nil
+                }
+                child.send(SIGTERM)
+                #expect(try await child.wait() == .exit(0))
+                #expect(child.error.contains("listening"))
+            }
+        }
+    }
+}

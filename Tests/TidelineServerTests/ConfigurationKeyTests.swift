@@ -1,0 +1,122 @@
+// Every key of the configuration file: read, shown on the dashboard as it is in force, documented.
+
+import Foundation
+import Testing
+import TidelineServer
+import TidelineServerCore
+
+@Suite struct ConfigurationKeyTests {
+    /// A value for each key that is not its default, and how it is shown where that is another text.
+    private static let values: [(key: String, json: String, shown: String)] = [
+        ("listen", #""[::1]:9""#, "[::1]:9"),
+        ("database", #""sqlite:a.db""#, "sqlite:a.db"),
+        ("publicURL", #""https://a.example/""#, "https://a.example"),
+        ("dynamicSchema", "true", "true"), ("loops", "3", "3"), ("readers", "7", "7"),
+        ("log.level", #""error""#, "error"), ("log.format", #""json""#, "json"),
+        ("log.requests", #""info""#, "info"), ("log.slow", "2.5", "2.5"),
+        ("cors.origins", #"["https://a.example"]"#, "https://a.example"),
+        ("proxies.trusted", #"["10.0.0.0/8","::1"]"#, "10.0.0.0/8, ::1"),
+        ("proxies.header", #""Forwarded""#, "Forwarded"),
+        ("dashboard.mode", #""readOnly""#, "readOnly"), ("dashboard.devices", "5", "5"),
+        ("dashboard.slowRequests", "6", "6"), ("dashboard.slowTime", "0.000125", "0.000125"),
+        ("metrics.keyFile", #""key""#, "a file"),
+        ("authentication.secretFile", #""key""#, "a file"),
+        ("authentication.algorithms", #"["HS256"]"#, "HS256"),
+        ("authentication.issuer", #""an issuer""#, "an issuer"),
+        ("authentication.audience", #""us""#, "us"),
+        ("authentication.leewaySeconds", "61", "61"),
+        ("authentication.operators", #"["olga","otto"]"#, "olga, otto"),
+    ]
+
+    /// Need files of another kind; their reading has tests of its own.
+    private static let others = [
+        "tls.certificateFile", "tls.keyFile", "authentication.keyFile", "authentication.jwksFile",
+    ]
+
+    private static func settings(_ configuration: ServerConfiguration) -> [String: String] {
+        let pairs = configuration.settingsInForce.map { ($0.key, $0.value) }
+        return Dictionary(uniqueKeysWithValues: pairs)
+    }
+
+    private static func configuration(_ key: String, _ json: String) throws -> ServerConfiguration {
+        let parts = key.split(separator: ".")
+        let inner = #"{"\#(parts.last ?? "")":\#(json)}"#
+        let folder = FileManager.default.temporaryDirectory.appending(path: "tideline-\(UUID())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let secret = Data(String(repeating: "0123456789abcdef", count: 2).utf8)
+        try secret.write(to: folder.appending(path: "key"))
+        var text = parts.count > 1 ? #"{"\#(parts[0])":\#(inner)}"# : inner
+        if parts[0] == "authentication", parts.last != "secretFile" {
+            text = text.replacing(
+                "{\"authentication\":{",
+                with: "{\"authentication\":{\"secretFile\":\"key\","
+            )
+        }
+        return try ServerConfiguration(json: Array(text.utf8), directory: folder.path)
+    }
+
+    /// What is read is shown; what nobody has set here is a limit, and a number.
+    @Test func everyKeyIsReadAndShown() throws {
+        let defaults = Self.settings(ServerConfiguration())
+        var tried = Set(Self.others)
+        for (key, json, shown) in Self.values {
+            #expect(defaults[key] != shown, "\(key)")
+            #expect(Self.settings(try Self.configuration(key, json))[key] == shown, "\(key)")
+            tried.insert(key)
+        }
+        for (key, value) in defaults where !tried.contains(key) {
+            try #require(key.hasPrefix("limits."), "\(key) is tried by nobody")
+            let number = try #require(Double(value), "\(key)")
+            // One more is in the bounds of all of them but those that are full by default.
+            let other = value == "0" ? "1" : "\(Int(number) + 1)"
+            #expect(Self.settings(try Self.configuration(key, other))[key] == other, "\(key)")
+        }
+    }
+
+    @Test func everyKeyIsDocumented() throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
+        let text = try ["OPERATIONS", "PROTOCOL"].map {
+            try String(contentsOf: root.appending(path: "docs/\($0).md"), encoding: .utf8)
+        }.joined()
+        let keys = ServerConfiguration().settingsInForce.map(\.key)
+        for key in keys {
+            let name = key.split(separator: ".").last ?? ""
+            let isTold = ["`\(key)`", "`\(name)`", "\"\(name)\""].contains { text.contains($0) }
+            #expect(isTold, "\(key)")
+        }
+        // And what the table of limits has is a key.
+        let start = try #require(text.range(of: "\n## Limits\n"))
+        let rows = text[start.upperBound...].prefix { $0 != "#" }.split(separator: "\n")
+            .filter { $0.hasPrefix("| `") }
+        #expect(rows.count > 30)
+        for row in rows {
+            let names = row.split(separator: "|")[0].split(separator: "`")
+                .filter { $0.allSatisfy(\.isLetter) }
+            #expect(!names.isEmpty)
+            for name in names { #expect(keys.contains("limits.\(name)"), "\(name)") }
+        }
+        let limits = keys.filter { $0.hasPrefix("limits.") }.map { $0.dropFirst(7) }
+        for limit in limits {
+            #expect(rows.contains { $0.contains("`\(limit)`") }, "limits.\(limit)")
+        }
+    }
+
+    @Test(arguments: [
+        ("short", "16 to 4096 characters"), ("with a blank in the key", "without blanks"),
+        (String(repeating: "x", count: 5000), "16 to 4096"),
+    ])
+    func aKeyThatCannotBeSentIsRefused(text: String, fault: String) throws {
+        let file = FileManager.default.temporaryDirectory.appending(path: "tideline-\(UUID())")
+        try Data(text.utf8).write(to: file)
+        defer { try? FileManager.default.removeItem(at: file) }
+        let json = #"{"metrics":{"keyFile":"\#(file.path)"}}"#
+        let error = #expect(throws: ConfigurationError.self) {
+            try ServerConfiguration(json: Array(json.utf8))
+        }
+        #expect(error?.description.contains("metrics.keyFile: '\(file.path)'") == true)
+        #expect(error?.description.contains(fault) == true)
+        #expect(error?.description.contains(text) == false)
+    }
+}
