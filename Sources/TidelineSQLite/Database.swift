@@ -54,10 +54,8 @@ package final class Database: @unchecked Sendable {
         handle = pointer
         sqlite3_extended_result_codes(pointer, 1)
         sqlite3_busy_timeout(pointer, busyMilliseconds)
-        #if SQLCipher || !canImport(SQLite3)
-        // Apple's module cannot say it. What is missing is looked for by whoever relies on it, too.
+        // Not every SQLite can be told: who relies on a column looks for it, too.
         tl_refuse_quoted_texts(pointer)
-        #endif
         // Not in the designated phase any more: a throw below runs deinit, which closes.
         if let key {
             try key.apply(to: pointer)

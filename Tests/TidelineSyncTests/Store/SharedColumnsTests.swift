@@ -161,7 +161,6 @@ import TidelineTestKit
         }
     }
 
-    #if !canImport(SQLite3)
     /// SQLite takes a quoted name of nothing for a text, unless it is told not to.
     @Test(.enabled(if: Database.movesColumns)) func aQuotedNameIsNoText() throws {
         let database = try Database(path: ":memory:")
@@ -169,5 +168,4 @@ import TidelineTestKit
         #expect(throws: SQLiteError.self) { try database.integer(#"SELECT "b" FROM "t""#) }
         #expect(throws: SQLiteError.self) { try database.integer(#"SELECT count("b") FROM "t""#) }
     }
-    #endif
 }
