@@ -20,6 +20,17 @@ static inline int tl_bind_blob(sqlite3_stmt *statement, int index, const void *b
     return sqlite3_bind_blob(statement, index, bytes, length, SQLITE_TRANSIENT);
 }
 
+/* Has a quoted name never stand for a text, also where nothing has it; variadic, which Swift does not
+   import. SQLite before 3.29 cannot be told. */
+static inline void tl_refuse_quoted_texts(sqlite3 *database) {
+#ifdef SQLITE_DBCONFIG_DQS_DML
+    sqlite3_db_config(database, SQLITE_DBCONFIG_DQS_DML, 0, (int *)0);
+    sqlite3_db_config(database, SQLITE_DBCONFIG_DQS_DDL, 0, (int *)0);
+#else
+    (void)database;
+#endif
+}
+
 // Later flags of functions that are registered: nothing in the file of a store can name them here.
 #ifndef SQLITE_INNOCUOUS
 #define SQLITE_INNOCUOUS 0

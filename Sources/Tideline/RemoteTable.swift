@@ -41,6 +41,10 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     }
 
     /// Changes a record on the server; its `version`, where it has one, must be the server's.
+    ///
+    /// Every column of the record is sent as the record has it, also one that was not read: a record of
+    /// ``Query/selecting(_:)`` erases the columns that it was read without. ``update(id:_:)`` sends only
+    /// what differs.
     @discardableResult
     @concurrent
     public func update(_ record: Record) async throws -> Record {

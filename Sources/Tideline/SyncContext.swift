@@ -76,8 +76,18 @@ public actor SyncContext {
         let own = catalog.schemas.values.sorted {
             $0.name.utf8.lexicographicallyPrecedes($1.name.utf8)
         }
-        for schema in own where SystemTables.owns(schema.name) {
-            throw SyncError.reservedTable(schema.name)
+        for schema in own {
+            if SystemTables.owns(schema.name) { throw SyncError.reservedTable(schema.name) }
+            if let fault = SystemTables.nameFault(schema.name) {
+                throw SyncError.tableName(schema.name, fault)
+            }
+        }
+        // A table without declared columns may have any.
+        if !own.contains(where: \.columns.isEmpty) {
+            let unknown = conflicts.ruledColumns.filter { column in
+                !own.contains { $0.column(named: column) != nil }
+            }
+            guard unknown.isEmpty else { throw SyncError.unknownMergeColumns(unknown) }
         }
         do {
             try await store.open(tables: own.map(\.held) + SystemTables.schemas)

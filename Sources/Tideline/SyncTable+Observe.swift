@@ -25,7 +25,7 @@ extension SyncTable {
                     try query.checkWindow()
                     var last: (rows: [Row], shown: [Row])?
                     func bound() -> TableQuery {
-                        query.bound(now: current.engine.environment.now())
+                        current.coder.meant(query.bound(now: current.engine.environment.now()))
                     }
                     func send() async throws {
                         let query = bound()

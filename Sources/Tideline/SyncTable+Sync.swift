@@ -122,7 +122,7 @@ extension SyncTable {
     ///
     /// - Parameters:
     ///   - query: A condition alone.
-    ///   - force: Drops pending operations too. Without it they are an error.
+    ///   - force: Drops pending operations of these records too. Without it they are an error.
     /// - Throws: ``SyncError`` with code `pendingOperations`, or `unsupportedQuery` for a query with
     ///   an order, a window or fields; nothing is removed then.
     public func purge(_ query: Query<Record>, force: Bool = false) async throws {
@@ -132,7 +132,7 @@ extension SyncTable {
                 "a purge takes a condition alone. Leave out order, limit, offset and fields."
             )
         }
-        try await engine.purge(table.filter, force: force, in: name)
+        try await engine.purge(coder.meant(table.filter), force: force, in: name)
     }
 }
 
@@ -178,12 +178,12 @@ extension SyncTable where Record: SyncRecord {
         where condition: (Columns<Record>) throws -> Condition,
         force: Bool = false
     ) async throws {
-        try await engine.purge(Query(where: condition).filter, force: force, in: name)
+        try await engine.purge(coder.meant(Query(where: condition).filter), force: force, in: name)
     }
 
     /// Removes the local records that a predicate describes.
     public func purge(where predicate: Predicate<Record>, force: Bool = false) async throws {
-        try await engine.purge(Query(where: predicate).filter, force: force, in: name)
+        try await engine.purge(coder.meant(Query(where: predicate).filter), force: force, in: name)
     }
 }
 
@@ -211,6 +211,6 @@ extension SyncTable where Record == Row {
         where condition: (Columns<Row>) throws -> Condition,
         force: Bool = false
     ) async throws {
-        try await engine.purge(Query(where: condition).filter, force: force, in: name)
+        try await engine.purge(coder.meant(Query(where: condition).filter), force: force, in: name)
     }
 }

@@ -27,7 +27,9 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     @discardableResult
     @concurrent
     public func insert(_ record: Record) async throws -> Record {
-        try hand(try await engine.insert(try coder.encode(record), in: name))
+        try hand(
+            try await engine.insert(try coder.encode(record), in: name, declared: coder.declared)
+        )
     }
 
     /// Stores new records and queues their inserts, in order: all of them or none.
@@ -45,7 +47,10 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     @concurrent
     public func insert(_ records: [Record]) async throws -> [Record] {
         let rows = try records.map(coder.encode)
-        return try hand(try await engine.insert(rows, in: name), .fail)
+        return try hand(
+            try await engine.insert(rows, in: name, declared: coder.declared),
+            .fail
+        )
     }
 
     /// Changes a record and queues the update.
@@ -56,6 +61,9 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// the push meets a conflict. Without both properties a field counts as edited where it differs
     /// from the present row; where somebody else changed that field since the oldest copy that the
     /// app may hold, it is a conflict, too.
+    ///
+    /// A record of ``Query/selecting(_:)`` has nil or defaults where nothing was read, and that may count
+    /// as an edit: change its row by ``update(id:_:)``.
     ///
     /// ```swift
     /// var item = milk
@@ -158,7 +166,7 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// Runs beside the caller: a long list must not hold up the main actor.
     @concurrent
     public func read(_ query: Query<Record>, misfits: Misfits) async throws -> Page<Record> {
-        let (table, query) = (name, query.table.bound(now: engine.environment.now()))
+        let (table, query) = (name, coder.meant(query.table.bound(now: engine.environment.now())))
         try query.checkWindow()
         let (rows, count) = try await engine.read { reader in
             (
@@ -172,7 +180,9 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// How many records a query has, without its window.
     @concurrent
     public func count(_ query: Query<Record>) async throws -> Int {
-        let (table, filter) = (name, query.filter?.bound(now: engine.environment.now()))
+        let (table, filter) = (
+            name, coder.meant(query.filter?.bound(now: engine.environment.now()))
+        )
         return try await engine.read { try $0.store.count(filter, in: table) }
     }
 

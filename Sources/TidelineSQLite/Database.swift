@@ -54,6 +54,8 @@ package final class Database: @unchecked Sendable {
         handle = pointer
         sqlite3_extended_result_codes(pointer, 1)
         sqlite3_busy_timeout(pointer, busyMilliseconds)
+        // Not every SQLite can be told: who relies on a column looks for it, too.
+        tl_refuse_quoted_texts(pointer)
         // Not in the designated phase any more: a throw below runs deinit, which closes.
         if let key {
             try key.apply(to: pointer)

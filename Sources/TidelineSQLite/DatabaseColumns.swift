@@ -27,6 +27,9 @@ extension Database {
         return columns
     }
 
+    /// A number that changes whenever anybody changes a table or an index of the file.
+    package func schemaVersion() throws -> Int64 { try integer("PRAGMA schema_version") ?? 0 }
+
     /// Whether this SQLite reads JSON: Debian's SQLCipher does not.
     package var readsJSON: Bool { (try? integer("SELECT json_valid('1')")) == 1 }
 

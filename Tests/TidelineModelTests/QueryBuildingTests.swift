@@ -295,3 +295,42 @@ extension String {
     #expect(try Query<Row>(where: { $0["a"] == 1 }).filter != nil)
     #expect(Query<Task>().filter == nil)
 }
+
+/// How deep conditions may be: whoever reads one calls itself for each level.
+@Suite struct ConditionDepthTests {
+    private func nested(
+        _ count: Int,
+        _ step: (Column<Int>, Int, Condition) -> Condition
+    ) throws -> Filter {
+        try Filter(for: Task.self) { columns in
+            var condition = columns.rank == 1
+            for index in 0..<count { condition = step(columns.rank, index, condition) }
+            return condition
+        }
+    }
+
+    @Test func aConditionThatIsTooDeepIsRefused() {
+        let steps: [(Column<Int>, Int, Condition) -> Condition] = [
+            { !$2 },
+            { $1.isMultiple(of: 2) ? $0 == $1 || $2 : $0 > -5 && $2 },
+            { $1.isMultiple(of: 2) ? $2 || $0 == $1 : $2 && $0 > -5 },
+        ]
+        for step in steps {
+            let error = #expect(throws: SyncError.self) { try nested(100_000, step) }
+            #expect(error?.code == .unsupportedQuery)
+            #expect(error?.message.contains("levels") == true)
+            #expect(throws: Never.self) { try nested(150, step) }
+        }
+    }
+
+    @Test func aChainIsOneLevel() throws {
+        #expect(try nested(5000) { $2 || $0 == $1 }.parts.count == 5001)
+        #expect(throws: Never.self) { try nested(5000) { $0 == $1 && $2 } }
+    }
+}
+
+extension Filter {
+    fileprivate var parts: [QueryExpression] {
+        if case .any(let parts) = expression.kind { parts } else { [] }
+    }
+}

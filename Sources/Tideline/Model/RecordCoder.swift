@@ -22,12 +22,24 @@ package struct RecordCoder<Record: Sendable>: Sendable {
     package let decode: @Sendable (Row) throws -> Record
     package let id: @Sendable (Record) -> String
 
+    /// The columns that rows without a model are held against; nil where a model makes them.
+    var declared: TableSchema? { schema == nil ? table : nil }
+
+    /// What columns without a value stand for in filters; nil for plain rows, where null is null.
+    let absent: AbsentValues?
+
     private let decodePage: @Sendable ([Row], Misfits) throws -> [Record]
 
     /// Decodes the rows of a page, in order.
     package func decode(_ rows: [Row], misfits: Misfits) throws -> [Record] {
         try decodePage(rows, misfits)
     }
+
+    /// A query of what the store has, as this coder's records mean it.
+    func meant(_ query: TableQuery) -> TableQuery { absent?.meant(query) ?? query }
+
+    /// A condition on what the store has, as this coder's records mean it.
+    func meant(_ filter: Filter?) -> Filter? { absent.map { $0.meant(filter) } ?? filter }
 
     /// What of a record tells the state that it was read in.
     package var identity: RecordIdentity {
@@ -55,6 +67,7 @@ extension RecordCoder where Record: SyncRecord {
             encode: { try RowWriter.row(of: $0, schema) },
             decode: { try RowReader(schema, defaults: defaults).read($0, as: type) },
             id: { $0.id },
+            absent: AbsentValues(schema, table: declared ?? schema.table),
             decodePage: { rows, misfits in
                 let reader = RowReader(schema, defaults: defaults)
                 var records: [Record] = []
@@ -81,6 +94,7 @@ extension RecordCoder where Record == Row {
             encode: { $0 },
             decode: { $0 },
             id: { $0.id },
+            absent: nil,
             decodePage: { rows, _ in rows }
         )
     }

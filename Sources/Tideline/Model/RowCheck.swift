@@ -1,21 +1,50 @@
 // RowCheck: what no server takes of a record is refused when the app stores it, and not at the push.
 
+import Foundation
 import TidelineCore
 
 enum RowCheck {
     /// Refuses values that no table holds, and the mark of a deleted row.
-    static func check(_ row: Row, table: String, id: String? = nil) throws {
+    ///
+    /// `schema` says what the columns hold, for rows that no model has made; columns that it does
+    /// not name hold anything.
+    static func check(
+        _ row: Row,
+        table: String,
+        id: String? = nil,
+        schema: TableSchema? = nil
+    ) throws {
         for (name, value) in row {
-            if case .string(let text) = value, text.utf8.contains(0) {
+            let column = schema?.columns.first { $0.name == name }
+            if let reason = fault(of: value, in: column?.type) {
                 throw SyncError.recordDoesNotFit(
                     table: table,
                     id: id ?? row.id,
                     column: name,
-                    reason: "has a text with the character U+0000, which no table holds"
+                    reason: reason
                 )
             }
         }
         try checkIsLive(row, table: table)
+    }
+
+    /// Refuses what of a row is neither as here nor as on the server and does not fit.
+    ///
+    /// What either side has already may be of any kind: it was not the app that made it.
+    static func check(
+        _ row: Row,
+        changing known: [Row?],
+        table: String,
+        id: String,
+        schema: TableSchema?
+    ) throws {
+        try checkIsLive(row, table: table)
+        var changes = Row()
+        for (name, value) in RowMerge.payload(row)
+        where !known.contains(where: { $0.map { RowMerge.same($0[name], value) } ?? false }) {
+            changes[name] = value
+        }
+        try check(changes, table: table, id: id, schema: schema)
     }
 
     /// Refuses the mark of a deleted row: it is the server's.
@@ -27,5 +56,53 @@ enum RowCheck {
             column: SystemColumn.deleted,
             reason: "is true, which only a delete makes it: call 'delete' instead"
         )
+    }
+
+    /// Refuses an id that is no text: nothing would be found by it.
+    static func checkID(_ row: Row) throws {
+        guard let id = row["id"], !id.isNull else { return }
+        guard case .string = id else { throw SyncError.invalidID("it is no text") }
+    }
+
+    /// Why a column of this type cannot hold a value, as the end of a sentence; nil where it can.
+    static func fault(of value: Value, in type: ColumnType?) -> String? {
+        switch value {
+        case .string(let text) where text.utf8.contains(0):
+            return "has a text with the character U+0000, which no table holds"
+        case .json(let document) where hasNUL(document.text):
+            return "has a document with the character U+0000, which no table holds"
+        case .number(let number) where !number.isFinite: return "is a number that is not finite"
+        case .decimal(let number) where !number.isFinite: return "is a number that is not finite"
+        default: break
+        }
+        guard let type, !value.isNull, !holds(value, type) else { return nil }
+        return "has a value of another type than the column, which is of the type \(type.name)"
+    }
+
+    private static func holds(_ value: Value, _ type: ColumnType) -> Bool {
+        switch (type, value) {
+        case (.json, _): true
+        case (.string, .string), (.date, .string), (.time, .string), (.guid, .string): true
+        case (.enumeration, .string), (.boolean, .bool), (.dateTime, .date): true
+        case (.integer, .integer), (.binary, .data): true
+        case (.integer, .number), (.integer, .decimal): value.asInteger(Int64.self) != nil
+        case (.number, .integer), (.number, .number), (.number, .decimal): true
+        case (.decimal, .integer), (.decimal, .number), (.decimal, .decimal): true
+        case (.decimal, .string(let text)): DecimalText.parse(text) != nil
+        case (.dateTime, .string): value.asDate() != nil
+        case (.binary, .string): value.asData() != nil
+        default: false
+        }
+    }
+
+    /// Whether a document has the escape of U+0000; a backslash that is escaped begins none.
+    private static func hasNUL(_ json: String) -> Bool {
+        var bytes = json.utf8[...]
+        while let place = bytes.firstIndex(of: UInt8(ascii: "\\")) {
+            bytes = bytes[bytes.index(after: place)...]
+            if bytes.starts(with: "u0000".utf8) { return true }
+            bytes = bytes.dropFirst()
+        }
+        return false
     }
 }

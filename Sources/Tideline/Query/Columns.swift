@@ -62,14 +62,28 @@ public struct Column<Content>: Sendable {
     init(either build: () throws -> Alternatives) {
         do {
             let alternatives = try build()
+            guard alternatives.depth <= Self.depthMax else {
+                throw SyncError.unsupportedQuery(
+                    "a condition of more than \(Self.depthMax) levels. Join its parts in one chain."
+                )
+            }
             let isCondition = Content.self == Bool.self && alternatives.cases.count > 1
-            built = .success(isCondition ? Alternatives(alternatives.condition) : alternatives)
+            guard isCondition else {
+                built = .success(alternatives)
+                return
+            }
+            var condition = Alternatives(alternatives.condition)
+            condition.depth = alternatives.depth + 1
+            built = .success(condition)
         } catch {
             built = .failure(
                 error as? SyncError ?? SyncError(.unsupportedQuery, "\(error)", cause: error)
             )
         }
     }
+
+    /// The most levels of a condition: each of them is a call within a call for whoever reads it.
+    private static var depthMax: Int { 200 }
 
     /// The tree, or the first failure of its parts.
     package func expression() throws -> QueryExpression {

@@ -21,6 +21,8 @@ struct Alternatives: Sendable {
     static let countMax = 16
 
     var cases: [Alternative]
+    /// How deep the values are nested; a chain of one operator is one level.
+    var depth = 1
 
     init(_ value: QueryExpression) {
         cases = [Alternative(guardCondition: nil, value: value)]
@@ -37,6 +39,7 @@ struct Alternatives: Sendable {
 
     func map(_ transform: (QueryExpression) throws -> QueryExpression) rethrows -> Alternatives {
         var copy = self
+        copy.depth += 1
         for index in copy.cases.indices {
             copy.cases[index].value = try transform(copy.cases[index].value)
         }
@@ -47,7 +50,7 @@ struct Alternatives: Sendable {
         _ other: Alternatives,
         _ transform: (QueryExpression, QueryExpression) throws -> QueryExpression
     ) throws -> Alternatives {
-        try Alternatives(
+        var result = try Alternatives(
             cases: cases.flatMap { one in
                 try other.cases.map { two in
                     Alternative(
@@ -57,6 +60,16 @@ struct Alternatives: Sendable {
                 }
             }
         )
+        result.depth = max(depth(within: result), other.depth(within: result))
+        return result
+    }
+
+    /// How deep these values make that which has them as parts: what is in a chain is at its level.
+    private func depth(within result: Alternatives) -> Int {
+        switch (result.cases.first?.value.kind, cases.first?.value.kind) {
+        case (.all, .all), (.any, .any): depth
+        default: depth + 1
+        }
     }
 
     /// These alternatives, but only where a condition holds.

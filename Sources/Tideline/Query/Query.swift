@@ -129,6 +129,10 @@ extension Query where Record: SyncRecord {
     }
 
     /// The query with these columns only, and the id.
+    ///
+    /// For records that are shown. The other properties of these records have nil or their defaults,
+    /// and nothing tells that from what is so: `update` with such a record would write it. Change a row
+    /// that was read like this by `update(id:_:)`.
     public func selecting(_ paths: PartialKeyPath<Record>...) throws -> Query {
         let schema = try RecordSchema.of(Record.self)
         var names = [SystemColumn.id]

@@ -113,16 +113,40 @@ public final class SQLiteStore: LocalStore {
 
     /// Makes the tables and columns that are missing.
     public func open(tables schemas: [TableSchema]) async throws {
-        let built: [SQLiteTable]
+        let built: (tables: [SQLiteTable], version: Int64)
         do {
             built = try await writer.run { database in
-                try database.transaction { try SQLiteStoreSchema.makeTables(schemas, in: database) }
+                try database.transaction {
+                    let tables = try SQLiteStoreSchema.makeTables(schemas, in: database)
+                    return (tables, try database.schemaVersion())
+                }
             }
         } catch let error as SQLiteError {
             throw SyncError.store(error, at: path)
         }
         tables.withLock { known in
-            for table in built { known.add(table) }
+            for table in built.tables { known.add(table) }
+            // Where others were opened before, the next transaction looks at all of them.
+            known.version = known.byName.count == built.tables.count ? built.version : nil
+        }
+    }
+
+    /// The tables as the file has them in the open transaction.
+    ///
+    /// Another program, or another store on the file, may have added columns since.
+    private func current(_ database: Database) throws -> [String: SQLiteTable] {
+        let opened = tables.withLock { $0 }
+        let version = try database.schemaVersion()
+        guard version != opened.version else { return opened.byName }
+        var now = opened
+        now.version = version
+        for (_, table) in opened.byName {
+            now.replace(try SQLiteStoreSchema.table(table.schema, in: database))
+        }
+        return tables.withLock { known in
+            // Tables that were opened meanwhile stay: the next transaction looks at them again.
+            if known.version == opened.version { known = now }
+            return now.byName
         }
     }
 
@@ -130,16 +154,15 @@ public final class SQLiteStore: LocalStore {
     public func read<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
     ) async throws -> Result {
-        let tables = tables.withLock { $0.byName }
         do {
             guard let readers else {
-                return try await writer.run {
-                    try body(SQLiteTransaction($0, tables))
+                return try await writer.run { [self] in
+                    try body(SQLiteTransaction($0, try current($0)))
                 }
             }
             return try readers.lend { database in
                 try database.snapshot {
-                    try body(SQLiteTransaction(database, tables))
+                    try body(SQLiteTransaction(database, try current(database)))
                 }
             }
         } catch let error as SQLiteError {
@@ -164,7 +187,6 @@ public final class SQLiteStore: LocalStore {
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result {
         let opened = tables.withLock { $0 }
-        let tables = opened.byName
         typealias Written = (result: Result, tables: Set<String>, rows: [String: StoreChange.Rows]?)
         let written: Written
         do {
@@ -174,7 +196,7 @@ public final class SQLiteStore: LocalStore {
                     _ = observer.take()
                     let rows = rowHub.isWatched ? RowRecorder() : nil
                     let result = try database.transaction(isFlushed: !isRepeatable) {
-                        try body(SQLiteTransaction(database, tables, rows))
+                        try body(SQLiteTransaction(database, try current(database), rows))
                     }
                     return (result, observer.take(), rows?.tables)
                 }
@@ -260,6 +282,8 @@ extension SQLiteStore: RowChangeStore {
 
 /// The tables that were opened, by name.
 private struct OpenedTables: Sendable {
+    /// The version of the file that they are of.
+    var version: Int64?
     private(set) var byName: [String: SQLiteTable] = [:]
     /// The names by their lower case: a file tells a name in the letters that it was made with.
     private var names: [String: Set<String>] = [:]
@@ -269,6 +293,9 @@ private struct OpenedTables: Sendable {
         byName[name] = table
         names[name.lowercased(), default: []].insert(name)
     }
+
+    /// Puts a table in the place of the one with its name.
+    mutating func replace(_ table: SQLiteTable) { byName[table.schema.name] = table }
 
     /// What was written, under each name of its table.
     func change(_ written: [String: StoreChange.Rows]) -> StoreChange {

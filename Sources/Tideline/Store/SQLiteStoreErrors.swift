@@ -74,6 +74,18 @@ extension SyncError {
         """
     )
 
+    /// The file is not the one that the store was opened on: a column is not as the model has it.
+    static func movedColumn(_ column: String, _ table: String) -> SyncError {
+        SyncError(
+            .storeFailure,
+            """
+            Column '\(column)' of '\(table)' is not as this store made it: another program that has \
+            the file open gave it another type, or removed it. Make another store and initialize \
+            with it; give the column the same type wherever the file is used.
+            """
+        )
+    }
+
     static func emptyStorePath() -> SyncError {
         SyncError(
             .storeFailure,

@@ -7,8 +7,10 @@ import TidelineSQLite
 /// A table of the store with its fixed statements.
 struct SQLiteTable: Sendable {
     let schema: TableSchema
-    /// The columns on disk, `id` first, without the one for unknown members.
+    /// The columns of the model, `id` first, without the one for unknown members.
     let columns: [ColumnDefinition]
+    /// The columns behind them, of other models: members that this one does not know.
+    let others: [ColumnDefinition]
     let layout: RowLayout
     let insert: String
     let selectList: String
@@ -28,24 +30,26 @@ struct SQLiteTable: Sendable {
     /// The names of a row without the mask.
     let unmaskedLayout: RowLayout
 
-    init(_ schema: TableSchema) {
+    init(_ schema: TableSchema, others: [ColumnDefinition] = []) {
         self.schema = schema
+        self.others = others
         hasExtra = schema.hasSystemColumns
         columns =
             schema.systemColumns.filter { $0.name != SystemColumn.deleted } + schema.columns
         layout = RowLayout(columns.map(\.name))
+        let all = columns + others
         // What the server and the queue keep is read as it is meant.
-        cells = columns.map {
+        cells = all.map {
             schema.hasSystemColumns && !SystemColumn.names.contains($0.name)
                 ? CellKind($0.type) : .any
         }
-        forms = columns.map { CellForm($0.type) }
+        forms = all.map { CellForm($0.type) }
         mask = columns.firstIndex { $0.name == HeldMask.name }
         unmaskedLayout = RowLayout(columns.map(\.name).filter { $0 != HeldMask.name })
-        checked = columns.map {
+        checked = all.map {
             $0.name == HeldMask.name ? nil : RowChecksum.Column($0.name, StorageClass($0.type))
         }
-        var names = columns.map { Identifier($0.name).quoted }
+        var names = all.map { Identifier($0.name).quoted }
         if hasExtra { names.append(Self.extraColumn) }
         selectList = names.joined(separator: ", ")
         let table = Identifier(schema.name).quoted
@@ -65,11 +69,6 @@ struct SQLiteTable: Sendable {
             """
     }
 
-    /// Whether the model has a column, in any letter case.
-    func hasColumn(_ name: String) -> Bool {
-        columns.contains { $0.name.lowercased() == name.lowercased() }
-    }
-
     /// The columns with these names; nil where the value of one may be among the unknown members.
     func columns(named names: [String]) -> [ColumnDefinition]? {
         let isPlain = names.allSatisfy {
@@ -78,6 +77,11 @@ struct SQLiteTable: Sendable {
         guard isPlain else { return nil }
         let found = names.compactMap { name in columns.first { $0.name == name } }
         return found.count == names.count && Set(names).count == names.count ? found : nil
+    }
+
+    /// The column of a cell.
+    func name(ofCell index: Int) -> String {
+        index < columns.count ? columns[index].name : others[index - columns.count].name
     }
 
     /// Members that the schema does not know, as a JSON object.
@@ -89,8 +93,8 @@ struct SQLiteTable: Sendable {
     static let extraChecked = RowChecksum.Column("__extra", .text)
 
     /// The places of the unknown members and of the checksum among the values of `insert`.
-    var extraPlace: Int32 { Int32(columns.count + 1) }
-    var checksumPlace: Int32 { Int32(columns.count + 2) }
+    var extraPlace: Int32 { Int32(cells.count + 1) }
+    var checksumPlace: Int32 { Int32(cells.count + 2) }
 }
 
 enum SQLiteStoreSchema {
@@ -176,15 +180,15 @@ enum SQLiteStoreSchema {
 
     static func makeTables(_ schemas: [TableSchema], in database: Database) throws -> [SQLiteTable]
     {
-        let tables = schemas.map(SQLiteTable.init)
-        for table in tables {
+        for schema in schemas {
+            let table = SQLiteTable(schema)
             // First: a column that an index names cannot be moved.
-            let indexes = TableIndexes(of: table.schema)
+            let indexes = TableIndexes(of: schema)
             try indexes.removeOthers(in: database)
             try make(table, in: database)
             try indexes.make(in: database)
         }
-        for table in tables { try ColumnMemory.keep(table, in: database) }
+        for schema in schemas { try ColumnMemory.keep(SQLiteTable(schema), in: database) }
         let names = Set(schemas.map(\.name))
         for index in SystemTables.indexes where names.contains(index.table) {
             let columns = index.columns.map { Identifier($0).quoted }.joined(separator: ", ")
@@ -195,7 +199,23 @@ enum SQLiteStoreSchema {
                 """
             )
         }
-        return tables
+        return try schemas.map { try table($0, in: database) }
+    }
+
+    /// A table as the file has it at this moment: with the columns that other models gave it.
+    ///
+    /// - Throws: ``SyncError`` where the file has not the columns of the model (any more).
+    static func table(_ schema: TableSchema, in database: Database) throws -> SQLiteTable {
+        let plain = SQLiteTable(schema)
+        guard plain.hasExtra else { return plain }
+        let known = try ColumnMoves.columns(of: plain, in: database)
+        for column in plain.columns where column.name != SystemColumn.id {
+            guard known[column.name.lowercased()] == StorageClass(column.type).rawValue else {
+                throw SyncError.movedColumn(column.name, schema.name)
+            }
+        }
+        let others = try ColumnMemory(of: plain, in: database).others(than: plain, known)
+        return others.isEmpty ? plain : SQLiteTable(schema, others: others)
     }
 
     static func make(_ table: SQLiteTable, in database: Database) throws {
@@ -217,11 +237,6 @@ enum SQLiteStoreSchema {
             return
         }
         var moves = ColumnMoves(table: table)
-        if table.hasExtra {
-            moves.lost = try ColumnMemory(of: table, in: database).forms.filter { name, _ in
-                known[name.lowercased()] != nil && !table.hasColumn(name)
-            }
-        }
         for column in table.columns {
             guard let type = known[column.name.lowercased()] else {
                 try database.execute("ALTER TABLE \(name) ADD COLUMN \(declaration(column))")

@@ -112,9 +112,13 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
                 statement.bindNull(place)
                 continue
             }
-            let value = values[source]
+            var value = values[source]
+            if index >= table.columns.count {
+                value = table.typed(value, ofCell: index)
+                isAsGiven = false
+            }
             guard table.cells[index].holds(value) else {
-                rest[table.columns[index].name] = value
+                rest[table.name(ofCell: index)] = value
                 statement.bindNull(place)
                 isAsGiven = false
                 continue
@@ -145,7 +149,7 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
         // What is bound points into the page.
         defer { statement.clearBindings() }
         var places: [(index: Int32, cell: Int, checked: RowChecksum.Column)] = []
-        for (index, column) in table.columns.enumerated() {
+        for (index, column) in (table.columns + table.others).enumerated() {
             if column.name == HeldMask.name {
                 statement.bind(Int32(index + 1), integer: bits)
             } else if let place = page.columns.firstIndex(of: column.name),
@@ -229,10 +233,19 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
         var values: [Value] = []
         values.reserveCapacity(layout.names.count)
         let forms = table.forms
-        for index in forms.indices where index != skipped {
+        for index in table.columns.indices where index != skipped {
             values.append(SQLiteStoreSQL.value(statement, Int32(index), forms[index]))
         }
         var row = Row(layout: layout, values: values)
+        if !table.others.isEmpty {
+            var members = Row()
+            for (index, column) in table.others.enumerated() {
+                let place = table.columns.count + index
+                let value = SQLiteStoreSQL.value(statement, Int32(place), forms[place])
+                if !value.isNull { members[column.name] = value }
+            }
+            for (name, value) in table.untyped(members) { row[name] = value }
+        }
         let extra = Int32(forms.count)
         if table.hasExtra, !statement.cell(extra).isNull,
             let rest = RowText.row(Data(statement.text(extra).utf8), table.schema)
@@ -286,9 +299,10 @@ private final class PutPlan {
         self.layout = layout
         self.table = table
         self.statement = statement
-        sources = table.columns.map { layout.index(of: $0.name) }
-        extras =
-            table.hasExtra ? layout.names.filter { table.layout.index(of: $0) == nil } : []
+        let columns = table.columns + table.others
+        sources = columns.map { layout.index(of: $0.name) }
+        let names = Set(columns.map(\.name))
+        extras = table.hasExtra ? layout.names.filter { !names.contains($0) } : []
     }
 }
 

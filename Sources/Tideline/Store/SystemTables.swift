@@ -16,6 +16,20 @@ enum SystemTables {
         names.contains { $0.lowercased() == name.lowercased() }
     }
 
+    /// Why a table of an app cannot have a name, as the end of a sentence; nil when it can.
+    static func nameFault(_ name: String) -> String? {
+        if name.isEmpty { return "it is empty" }
+        if name.lowercased().hasPrefix("sqlite_") {
+            return "names that begin with 'sqlite_' belong to SQLite"
+        }
+        let isPath = name == "." || name == ".."
+        let other = name.unicodeScalars.contains { scalar in
+            "/\\?#%".unicodeScalars.contains(scalar)
+                || scalar.properties.generalCategory == .control
+        }
+        return isPath || other ? "it has characters that an address on the server cannot have" : nil
+    }
+
     static let schemas: [TableSchema] = [
         TableSchema(
             local: operations,

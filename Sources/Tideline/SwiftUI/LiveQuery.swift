@@ -42,14 +42,22 @@ public final class LiveQuery<Record: Sendable> {
     ///   - table: The table on the device.
     ///   - query: Which records, in what order, how many of them.
     ///   - misfits: What to do with a row that does not decode.
-    public init(
+    public convenience init(
         _ table: SyncTable<Record>,
         _ query: Query<Record> = Query(),
         misfits: Misfits = .fail
     ) {
+        self.init(table, .success(query), misfits)
+    }
+
+    private init(
+        _ table: SyncTable<Record>,
+        _ query: Result<Query<Record>, any Error>,
+        _ misfits: Misfits
+    ) {
         self.table = table
         self.misfits = misfits
-        watch(.success(query))
+        watch(query)
     }
 
     /// Shows another query from now on.
@@ -97,8 +105,8 @@ extension LiveQuery where Record: SyncRecord {
         limit: Int? = nil,
         misfits: Misfits = .fail
     ) {
-        self.init(table, misfits: misfits)
-        update(where: condition, sortedBy: order, limit: limit)
+        let query = Result { try Query(where: condition).window(terms: order, limit) }
+        self.init(table, query, misfits)
     }
 
     /// Watches the records for which a predicate holds.
@@ -109,8 +117,8 @@ extension LiveQuery where Record: SyncRecord {
         limit: Int? = nil,
         misfits: Misfits = .fail
     ) {
-        self.init(table, misfits: misfits)
-        update(where: predicate, sortedBy: order, limit: limit)
+        let query = Result { try Query(where: predicate).window(terms: order, limit) }
+        self.init(table, query, misfits)
     }
 
     /// Shows the records for which a closure over the columns holds from now on.

@@ -21,7 +21,12 @@ public struct TransactionTable<Record: Sendable> {
     @discardableResult
     public func insert(_ record: Record) throws -> Record {
         let (changes, seen) = try changes()
-        let new = try NewRow(coder.encode(record), table: name, transaction.engine.environment)
+        let new = try NewRow(
+            coder.encode(record),
+            table: name,
+            declared: coder.declared,
+            transaction.engine.environment
+        )
         return try hand([try changes.insert(new, seen: seen)], .fail)[0]
     }
 
@@ -31,7 +36,9 @@ public struct TransactionTable<Record: Sendable> {
         guard !records.isEmpty else { return [] }
         let (changes, seen) = try changes()
         let environment = transaction.engine.environment
-        let rows = try records.map { try NewRow(coder.encode($0), table: name, environment) }
+        let rows = try records.map {
+            try NewRow(coder.encode($0), table: name, declared: coder.declared, environment)
+        }
         return try hand(try changes.insert(rows, seen: seen), .fail)
     }
 
@@ -102,7 +109,7 @@ public struct TransactionTable<Record: Sendable> {
         misfits: Misfits = .fail
     ) throws -> Page<Record> {
         let store = try transaction.work().queue.store
-        let query = query.table.bound(now: transaction.engine.environment.now())
+        let query = coder.meant(query.table.bound(now: transaction.engine.environment.now()))
         try query.checkWindow()
         let count = query.includesTotalCount ? try store.count(query.filter, in: name) : nil
         return Page(items: try hand(try store.rows(query, in: name), misfits), totalCount: count)
@@ -110,7 +117,7 @@ public struct TransactionTable<Record: Sendable> {
 
     /// How many records a query has, without its window.
     public func count(_ query: Query<Record> = Query()) throws -> Int {
-        let filter = query.filter?.bound(now: transaction.engine.environment.now())
+        let filter = coder.meant(query.filter?.bound(now: transaction.engine.environment.now()))
         return try transaction.work().queue.store.count(filter, in: name)
     }
 

@@ -23,8 +23,8 @@ package struct CurlFailure: Error, Sendable, CustomStringConvertible {
     ]
     private static let tls = [
         CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CERTPROBLEM,
-        CURLE_SSL_CIPHER, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CRL_BADFILE,
-        CURLE_SSL_ISSUER_ERROR, CURLE_SSL_PINNEDPUBKEYNOTMATCH, CURLE_SSL_INVALIDCERTSTATUS,
+        CURLE_SSL_CIPHER, CURLE_SSL_CRL_BADFILE, CURLE_SSL_ISSUER_ERROR,
+        CURLE_SSL_PINNEDPUBKEYNOTMATCH, CURLE_SSL_INVALIDCERTSTATUS,
         CURLE_SSL_CLIENTCERT, CURLE_SSL_ENGINE_NOTFOUND, CURLE_SSL_ENGINE_SETFAILED,
         CURLE_SSL_ENGINE_INITFAILED, CURLE_USE_SSL_FAILED,
     ]
@@ -51,6 +51,12 @@ package struct CurlFailure: Error, Sendable, CustomStringConvertible {
             guard wasSent else { return .cannotConnect(url, cause: self) }
             return head?.hasBegun == true
                 ? .incompleteResponse(url, cause: self) : .connectionLost(url, cause: self)
+        }
+        if code == CURLE_SSL_CACERT_BADFILE {
+            return .invalidRequest(
+                "The file of certificate authorities cannot be read, or has no certificate in PEM.",
+                cause: self
+            )
         }
         if Self.tls.contains(code) { return .tls(url, wasSent: wasSent, cause: self) }
         if !wasSent, code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL {

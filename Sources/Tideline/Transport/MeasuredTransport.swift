@@ -16,6 +16,23 @@ public struct CallMetrics: Sendable, Hashable {
     public var receivedBytes: Int
     /// From the call to its answer, or to the head of a stream.
     public var duration: Duration
+
+    /// What a call took: for tests of what an app does with it.
+    public init(
+        origin: String,
+        method: String,
+        status: Int? = nil,
+        sentBytes: Int = 0,
+        receivedBytes: Int = 0,
+        duration: Duration = .zero
+    ) {
+        self.origin = origin
+        self.method = method
+        self.status = status
+        self.sentBytes = sentBytes
+        self.receivedBytes = receivedBytes
+        self.duration = duration
+    }
 }
 
 /// A transport that tells what each call of another one took.

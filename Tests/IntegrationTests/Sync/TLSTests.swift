@@ -114,8 +114,13 @@ struct TLSTests {
                 #expect(answer.status == 200)
                 // Nobody but us knows this authority.
                 #expect(await failure(CurlTransport(), url)?.code == .tls)
-                let missing = CurlTransport(certificateAuthorities: folder + "/none.pem")
-                #expect(await failure(missing, url)?.code == .tls)
+                try Data("no certificate".utf8).write(to: URL(filePath: folder + "/text.pem"))
+                for name in ["none.pem", "text.pem"] {
+                    let path = folder + "/" + name
+                    let error = await failure(CurlTransport(certificateAuthorities: path), url)
+                    #expect(error?.code == .invalidRequest, "\(name)")
+                    #expect(error?.message.contains("certificate authorities") == true)
+                }
             }
             for name in ["expired", "elsewhere", "self"] {
                 try await withServer(certificates, name) { url in

@@ -96,8 +96,9 @@ import TidelineCore
                 "{\"id\":7}",
             ])
         )
-        try await device.todos().pull(queryID: "all")
+        let result = try await device.todos().pull(queryID: "all")
         #expect(try await device.rows() == [localRow("b", 4, text: "last")])
+        #expect(result.rowsWithoutID == 3)
     }
 
     /// Ties: ten rows of one instant, in pages of three, behind links; then newer ones.

@@ -48,6 +48,38 @@ import TidelineTestKit
 
     private let theirs = serverRow("a", 2, text: "theirs", rank: 9)
 
+    /// What no column holds does not replace the user's edit.
+    @Test(
+        arguments: [
+            ["rank": "abc"], ["text": 5], ["rank": .number(.nan)], ["complete": "yes"],
+            ["text": "\u{0}"],
+        ] as [Row]
+    )
+    func aRowThatDoesNotFitIsNotWritten(row: Row) async throws {
+        let device = try await edited { _ in .write(row) }
+        transport.add(.json(412, theirs))
+        let error = try #require(try await device.push()?.errors.first)
+        #expect(error.message.contains("'\(row.names[0])'"))
+        #expect(error.item?["text"] == "mine")
+        #expect(try await device.todos().read(id: "a")?.text == "mine")
+        #expect(transport.sent.count == 1)
+    }
+
+    /// What the server has is taken as it is, whatever the model says of its column.
+    @Test func aRowOfTheServerFits() async throws {
+        let device = try await edited { conflict in
+            var row = conflict.server ?? [:]
+            row["text"] = "both"
+            return .write(row)
+        }
+        transport.add(
+            .json(412, theirs.replacing("9", with: #""ten""#)),
+            .json(200, serverRow("a", 3, text: "both").replacing("null", with: #""ten""#))
+        )
+        #expect(try await device.push() == nil)
+        #expect(transport.sent[1].body == #"{"text":"both"}"#)
+    }
+
     @Test func itIsShownAllThreeStates() async throws {
         let device = try await edited { _ in .fail }
         transport.add(.json(412, theirs))

@@ -85,6 +85,34 @@ import TidelineTestKit
         #expect(try await device.rows() == [row])
     }
 
+    /// A rule that gives what its column does not hold has decided nothing: the edit stays.
+    @Test(
+        arguments: [
+            .number(.nan), .number(.infinity), "seven", .bool(true), .number(1.5),
+            .json(JSON(checked: "[1]")),
+        ] as [Value]
+    )
+    func whatAColumnDoesNotHoldIsAConflict(value: Value) async throws {
+        let device = try await device(.merge(["rank": .custom { _, _, _ in value }]))
+        try await device.todos().update(id: "a") { $0.rank = 7 }
+        transport.add(.json(412, serverRow("a", 2, text: "old", rank: 9)))
+        let error = try #require(try await device.push()?.errors.first)
+        #expect(error.message.contains("of the same columns: rank."))
+        #expect(error.item?["rank"] == 7)
+        #expect(try await device.todos().read(id: "a")?.rank == 7)
+        #expect(transport.sent.count == 1)
+    }
+
+    @Test(arguments: ["a\u{0}b" as Value, 5, .number(.nan)])
+    func whatATextColumnDoesNotHoldIsAConflict(value: Value) async throws {
+        let device = try await device(.merge(["text": .custom { _, _, _ in value }]))
+        try await device.todos().update(id: "a") { $0.text = "mine" }
+        transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 1)))
+        let error = try #require(try await device.push()?.errors.first)
+        #expect(error.message.contains("of the same columns: text."))
+        #expect(try await device.todos().read(id: "a")?.text == "mine")
+    }
+
     /// Nothing is left to be sent where the rules take the server's side.
     @Test func aMergeThatIsTheServersRowIsDone() async throws {
         let device = try await device(.merge(["rank": .max]))

@@ -223,11 +223,21 @@ import Tideline
         few.pagesMax = 3
         var machine = PullMachine(isIncremental: false, limits: few)
         _ = machine.start()
-        for _ in 0..<3 {
-            _ = machine.received(full(1))
-            #expect(machine.applied() == .follow("next"))
+        for number in 0..<3 {
+            _ = machine.received(PageSummary(rowCount: 1, latest: nil, nextLink: "\(number)"))
+            #expect(machine.applied() == .follow("\(number)"))
         }
         #expect(machine.received(full(1)) == .finish(.tooManyPages))
+    }
+
+    @Test(arguments: [true, false])
+    func aLinkToItsOwnPageEndsIt(isIncremental: Bool) {
+        var machine = PullMachine(isIncremental: isIncremental, limits: limits)
+        _ = machine.start()
+        let page = PageSummary(rowCount: 1, latest: nil, nextLink: "same")
+        _ = machine.received(page)
+        #expect(machine.applied() == .follow("same"))
+        #expect(machine.received(page) == .finish(.tooManyPages))
     }
 
     @Test func busyServersAreAskedAgainWithBackoff() {

@@ -329,12 +329,12 @@ import TidelineSQLite
             let store = try SQLiteStore(path: path)
             let device = try await Device(transport, store: store)
             let rows = try device.client.syncTable(named: "Todo")
-            try await rows.insert(["id": "a", "text": .json(try JSON(deep))])
+            try await rows.insert(["id": "a", "deep": .json(try JSON(deep))])
             if isLost { _ = try await device.push() }
             transport.add(.status(400))
             let error = try #require(try await device.push()?.errors.first)
             #expect(error.statusCode == 400)
-            #expect(error.item?["text"] != nil)
+            #expect(error.item?["deep"] != nil)
             #expect(transport.sent.last?.body?.contains(deep) == true)
         }
     }

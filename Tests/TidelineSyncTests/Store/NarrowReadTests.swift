@@ -1,5 +1,6 @@
 // Look-ups that need ids only ask for nothing else: a table of large rows is not loaded for them.
 
+import Foundation
 import Synchronization
 import Testing
 import Tideline
@@ -25,6 +26,35 @@ import TidelineTestKit
         #expect(store.lookups.filter { $0.table == "Todo" }.map(\.columns) == [["id"]])
         #expect(try await device.rows().isEmpty)
         #expect(try await device.queue().isEmpty)
+    }
+
+    /// What was not pushed is in the way only where it is what goes.
+    @Test func aPurgeOfOtherRowsLeavesWhatIsPending() async throws {
+        let device = try await device(NotingStore())
+        let todos = try device.todos()
+        try await todos.update(id: "a") { $0.text = "mine" }
+        try await todos.purge(where: { $0.rank == 2 })
+        #expect(try await todos.read().map(\.text) == ["mine"])
+        #expect(try await device.queue() == ["update a"])
+        #expect(await code { try await todos.purge(where: { $0.rank == 1 }) } == .pendingOperations)
+        #expect(await code { try await todos.purge() } == .pendingOperations)
+        #expect(try await device.queue() == ["update a"])
+    }
+
+    /// A view asks for its query, and for nothing before.
+    @Test func aLiveQueryReadsNoMoreThanItShows() async throws {
+        let store = NotingStore()
+        let device = try await device(store)
+        store.forget()
+        let todos = try device.todos()
+        for _ in 0..<20 {
+            let live = await LiveQuery(todos, where: { $0.rank == 2 })
+            while await live.isLoading { await Task.yield() }
+            #expect(await live.items.map(\.id) == ["b"])
+        }
+        let live = await LiveQuery(todos, where: #Predicate { $0.rank == 2 })
+        while await live.isLoading { await Task.yield() }
+        #expect(store.lookups.count == 21)
     }
 
     /// Which rows have operations is asked before a page is stored; a page without such rows reads

@@ -46,6 +46,69 @@ import TidelineTestKit
         #expect(transport.sent.map(\.description) == ["GET /tables/Todo/a - -"])
     }
 
+    private struct Tagged: SyncRecord, Hashable {
+        static let tableName = "Todo"
+        var id = ""
+        var tags: [String] = []
+    }
+
+    @Test func documentsWithNULAreRefused() async throws {
+        let device = try await Device(transport, tables: [Tagged.self])
+        let table = try device.client.syncTable(Tagged.self)
+        // A backslash before a "u0000" is none.
+        try await table.insert(Tagged(id: "b", tags: ["\\u0000", "\\"]))
+        try await expectRefused("tags") {
+            try await table.insert(Tagged(id: "a", tags: ["\\", "x\u{0}"]))
+        }
+        #expect(try await device.queue() == ["insert b"])
+    }
+
+    /// Rows without a type are held against the columns that were declared.
+    @Test func valuesOfAnotherTypeAreRefused() async throws {
+        let schema = TableSchema(
+            name: "Todo",
+            columns: [
+                ColumnDefinition("text", .string), ColumnDefinition("rank", .integer),
+                ColumnDefinition("size", .number), ColumnDefinition("done", .boolean),
+                ColumnDefinition("due", .dateTime), ColumnDefinition("bytes", .binary),
+                ColumnDefinition("price", .decimal), ColumnDefinition("shape", .json),
+            ]
+        )
+        let device = try await Device(transport, tables: [], schemas: [schema])
+        let rows = try device.client.syncTable(named: "Todo")
+        try await device.seed([["id": "a", "text": 6, "rank": "x", "version": "v1"]])
+        let other = try await Device(transport, tables: [], schemas: [schema])
+        let fresh = try other.client.syncTable(named: "Todo")
+        let bad: [(String, Value)] = [
+            ("text", 5), ("text", .bool(true)), ("rank", "5"), ("rank", .number(1.5)),
+            ("size", .number(.nan)), ("size", .number(.infinity)), ("size", "1"), ("done", 1),
+            ("due", "yesterday"), ("bytes", "?"), ("price", "much"), ("other", .number(.nan)),
+        ]
+        for (name, value) in bad {
+            try await expectRefused(name) { try await rows.update(id: "a") { $0[name] = value } }
+            var row: Row = ["id": "a"]
+            row[name] = value
+            let new = row
+            try await expectRefused(name) { try await fresh.insert(new) }
+        }
+        #expect(try await device.queue() == [])
+        // What the server gave stays as it is, and no reason to refuse other edits.
+        try await rows.update(id: "a") { $0["size"] = 2 }
+        #expect(try await rows.read(id: "a")?["text"] == 6)
+        try await rows.insert([
+            "text": "x", "rank": .number(5), "size": 5, "due": "2026-01-01T00:00:00Z",
+            "bytes": "AAAA", "price": "1.5", "shape": 7, "done": .null, "other": "kept",
+        ])
+    }
+
+    @Test func anIDIsAText() async throws {
+        let device = try await Device(transport)
+        let rows = try device.client.syncTable(named: "Todo")
+        #expect(await code { try await rows.insert(["id": 5, "text": "x"]) } == .invalidID)
+        #expect(await code { try await rows.update(["id": 5, "text": "x"]) } == .invalidID)
+        #expect(try await device.queue() == [])
+    }
+
     /// A text of an old server stays, and the row can be edited elsewhere.
     @Test func whatTheServerHasIsNoReasonToRefuse() async throws {
         let device = try await Device(transport)

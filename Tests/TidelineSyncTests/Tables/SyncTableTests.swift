@@ -182,6 +182,25 @@ import TidelineCore
         )
     }
 
+    @Test(arguments: [
+        "", ".", "..", "../x", "a/b", "a?b", "a#b", "a%2fb", "a\u{0}", "SQLite_master",
+    ])
+    func namesThatNoTableCanHaveAreRefused(_ name: String) async throws {
+        let schema = TableSchema(name: name, columns: [ColumnDefinition("a", .string)])
+        #expect(
+            await code { _ = try await Device(transport, tables: [], schemas: [schema]) }
+                == .invalidModel
+        )
+    }
+
+    @Test func mergeRulesOfAllTablesNameColumnsOfOne() async throws {
+        #expect(
+            await code { _ = try await Device(transport, conflicts: .merge(["typo": .max])) }
+                == .invalidModel
+        )
+        _ = try await Device(transport, conflicts: .merge(["rank": .max]))
+    }
+
     @Test func aBrokenStoreIsAStoreFailure() async throws {
         let broken = BrokenStore()
         #expect(await code { _ = try await Device(transport, store: broken) } == nil)

@@ -124,6 +124,8 @@ final class RowReader: Decoder {
         do {
             if isDocument(value, at: index) { return try document(type, value) }
             return try T(from: ScalarDecoder(value: value))
+        } catch  where value.isNull {
+            throw Misfit.missing(type)
         } catch {
             throw Misfit(expected: "of the type \(type)")
         }
@@ -151,5 +153,17 @@ extension RecordSchema {
         let slots = RowSlots(layout, self)
         recentSlots.withLock { $0 = slots }
         return slots
+    }
+}
+
+extension Misfit {
+    /// Nothing stands for a missing value of the type, as '' and 0 do for texts and numbers.
+    static func missing(_ type: Any.Type) -> Misfit {
+        Misfit(
+            expected: """
+                there, and \(type) has no value for that: make the property optional, or declare a \
+                default in 'columns'
+                """
+        )
     }
 }

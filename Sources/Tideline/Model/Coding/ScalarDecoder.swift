@@ -80,7 +80,9 @@ extension Value {
     func specialOrZero<T>(_ type: T.Type) throws -> T? {
         guard let special = SpecialType(type) else { return nil }
         let result = isNull ? special.zero(as: type) : special.read(self, as: type)
-        guard let result else { throw Misfit(expected: "of the type \(type)") }
+        guard let result else {
+            throw isNull ? Misfit.missing(type) : Misfit(expected: "of the type \(type)")
+        }
         return result
     }
 }

@@ -51,7 +51,13 @@ extension SyncEngine {
             do {
                 resolution = try await handler.decide(view.conflict, at: gate)
                 if case .write(let row) = resolution {
-                    try RowCheck.check(row, table: sent.table, id: sent.itemID)
+                    try RowCheck.check(
+                        row,
+                        changing: [view.conflict.local, view.conflict.server],
+                        table: sent.table,
+                        id: sent.itemID,
+                        schema: catalog.schema(sent.table)
+                    )
                 }
             } catch {
                 // Nothing is decided: the next push asks again.

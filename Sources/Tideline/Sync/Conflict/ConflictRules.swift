@@ -41,6 +41,7 @@ package enum ConflictRules {
         wasRead: Bool = false,
         isFirstAnswer: Bool = false,
         policy: ConflictPolicy,
+        schema: TableSchema? = nil,
         limits: SyncLimits
     ) -> ConflictOutcome {
         if isApplied(operation, payload: payload, server: server) { return .alreadyApplied(server) }
@@ -72,7 +73,7 @@ package enum ConflictRules {
             return mayGoAgain ? .ask(server) : .park
         case .merge(let rules):
             guard mayGoAgain, case .row(let row) = server else { return .park }
-            return merged(operation, row, rules, isFirstAnswer: isFirstAnswer)
+            return merged(operation, row, rules, schema, isFirstAnswer: isFirstAnswer)
         }
     }
 
@@ -84,6 +85,7 @@ package enum ConflictRules {
         _ operation: QueuedOperation,
         _ server: Row,
         _ rules: [String: MergeRule],
+        _ schema: TableSchema?,
         isFirstAnswer: Bool
     ) -> ConflictOutcome {
         let base = operation.knownBase
@@ -94,7 +96,13 @@ package enum ConflictRules {
         // If an attempt took effect, what the server's row has like the base was taken back since.
         let isCertain =
             !operation.outcomeUnknown || isFirstAnswer && operation.unknownSent == nil
-        switch RowMerge.join(mine: mine, base: base, theirs: server, rules: rules) {
+        switch RowMerge.join(
+            mine: mine,
+            base: base,
+            theirs: server,
+            rules: rules,
+            schema: schema
+        ) {
         case .contested(let columns): return .contested(columns)
         case .joined(let row, isTheirs: true): return .alreadyApplied(.row(row))
         case .joined(let row, isTheirs: false):

@@ -16,7 +16,8 @@ public import TidelineCore
 /// ])
 /// ```
 ///
-/// Where a rule cannot be applied, as the values are of another kind, the row is a conflict.
+/// Where a rule cannot be applied, as the values are of another kind, the row is a conflict. So it is
+/// where a closure gives what the column cannot hold: a number that is not finite, or another type.
 public struct MergeRule: Sendable, Hashable {
     private enum Kind: Sendable, Hashable {
         case max

@@ -60,11 +60,14 @@ package enum RowMerge {
     }
 
     /// Joins two changes of a row, column by column; `base` is nil where both inserted it.
+    ///
+    /// A rule that makes what its column does not hold has decided nothing.
     package static func join(
         mine: Row,
         base: Row?,
         theirs: Row,
-        rules: [String: MergeRule]
+        rules: [String: MergeRule],
+        schema: TableSchema? = nil
     ) -> Joined {
         let names = columns(of: [theirs, mine, base ?? Row()])
         let outcome = ThreeWayMerge.merge(
@@ -73,7 +76,12 @@ package enum RowMerge {
             theirs: names.map { theirs[$0] ?? .null },
             isSame: { _, one, two in isSame(one, two) },
             settle: { place, base, mine, theirs in
-                rules[names[place]]?.value(base: base, local: mine, server: theirs)
+                guard let rule = rules[names[place]],
+                    let value = rule.value(base: base, local: mine, server: theirs)
+                else { return nil }
+                if isSame(value, mine) || isSame(value, theirs) { return value }
+                let type = schema?.column(named: names[place])?.type
+                return RowCheck.fault(of: value, in: type) == nil ? value : Optional.none
             }
         )
         guard outcome.contested.isEmpty else {

@@ -32,12 +32,15 @@ struct PageApply {
     struct Counts: Sendable, Hashable {
         var applied = 0
         var removed = 0
+        /// How many rows had no usable id.
+        var withoutID = 0
         /// Whether anything was written, also what is not counted.
         var isWritten = false
 
         mutating func add(_ other: Counts) {
             applied += other.applied
             removed += other.removed
+            withoutID += other.withoutID
             isWritten = isWritten || other.isWritten
         }
     }
@@ -61,7 +64,7 @@ struct PageApply {
     ///
     /// `since` is the time that the page was asked from: the rows of that very time were stored by
     /// the pull before, and count only when they differ. What is here already is not written again.
-    /// Rows without a usable id are left out.
+    /// Rows without a usable id are left out, and counted.
     func apply(_ rows: [Row], since: Timestamp?) throws -> Counts {
         var counts = Counts()
         var puts: [Row] = []
@@ -72,6 +75,7 @@ struct PageApply {
         var (updatedAt, removed) = (RowMember(SystemColumn.updatedAt), RowMember(Removal.name))
         for row in rows {
             guard let id = ids.value(in: row), case .string(let text) = id, !text.isEmpty else {
+                counts.withoutID += 1
                 continue
             }
             let removal = removed.value(in: row).map(Removal.init)

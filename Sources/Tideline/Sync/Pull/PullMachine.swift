@@ -106,7 +106,9 @@ package struct PullMachine: Sendable {
         }
         pages += 1
         adaptPageRows(to: time)
-        guard pages <= limits.pagesMax else { return finish(.tooManyPages) }
+        guard pages <= limits.pagesMax, !leadsToItself(page, request) else {
+            return finish(.tooManyPages)
+        }
         if isIncremental, let now = page.epoch {
             let isOther = epoch != nil && epoch != now
             epoch = now
@@ -126,6 +128,12 @@ package struct PullMachine: Sendable {
             return followChanges(page)
         }
         return followTime(page)
+    }
+
+    /// Whether the same question would be asked again, without an end.
+    private func leadsToItself(_ page: PageSummary, _ request: Action) -> Bool {
+        guard case .follow(let link) = request else { return false }
+        return page.nextLink == link
     }
 
     private var isFollowingChanges: Bool {

@@ -91,6 +91,7 @@ struct PullRun {
         for counts in try await stored {
             result.applied += counts.applied
             result.removed += counts.removed
+            result.rowsWithoutID += counts.withoutID
             engine.events.send(
                 .pageApplied(
                     table: steps.table,

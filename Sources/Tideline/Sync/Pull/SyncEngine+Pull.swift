@@ -11,12 +11,20 @@ public struct PullResult: Sendable, Hashable {
     public var removed = 0
     /// How many requests it took.
     public var requests = 0
+    /// How many rows of the server have no id, or one that is no text: they cannot be stored here.
+    public var rowsWithoutID = 0
 
     /// A result, for a test of an app.
-    public init(applied: Int = 0, removed: Int = 0, requests: Int = 0) {
+    public init(
+        applied: Int = 0,
+        removed: Int = 0,
+        requests: Int = 0,
+        rowsWithoutID: Int = 0
+    ) {
         self.applied = applied
         self.removed = removed
         self.requests = requests
+        self.rowsWithoutID = rowsWithoutID
     }
 }
 

@@ -13,21 +13,19 @@ extension SyncEngine {
                 let isPending = try reader.count(table: table) > 0
                 let all = isPending ? try reader.operations().filter { $0.table == table } : []
                 let operations = all.filter(queue.account.owns)
-                guard force || operations.isEmpty else {
-                    throw SyncError.pendingOperations(table: table)
-                }
                 let others = Set(
                     all.filter { !queue.account.owns($0) }.map { ItemKey($0.itemID) }
                 )
                 let ids = try queue.reader.ids(filter, in: table)
                     .filter { !others.contains(ItemKey($0)) }
                 let purged = Set(ids.map(ItemKey.init))
-                for operation in operations {
-                    guard filter == nil || purged.contains(ItemKey(operation.itemID)) else {
-                        continue
-                    }
-                    try queue.remove(operation)
+                let dropped = operations.filter {
+                    filter == nil || purged.contains(ItemKey($0.itemID))
                 }
+                guard force || dropped.isEmpty else {
+                    throw SyncError.pendingOperations(table: table)
+                }
+                for operation in dropped { try queue.remove(operation) }
                 try queue.store.delete(ids: ids.map(Value.string), in: table)
                 // The purged rows are older than the cursors: without this they would stay away.
                 try queue.resetCursors(table)

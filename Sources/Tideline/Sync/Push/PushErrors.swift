@@ -224,7 +224,8 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
     /// The local row becomes `item`, and the operation is sent with the next push, based on the
     /// server's row as last seen.
     ///
-    /// A delete stays a delete: then `item` is not stored.
+    /// A delete stays a delete: then `item` is not stored. Columns that `item` does not have stay as the
+    /// server has them; those that it has replace the server's.
     ///
     /// - Throws: ``SyncError`` with code `notFound` when the error is settled already,
     ///   `rowDoesNotFit`, `otherAccount`, and where ``canRetry`` is false; nothing is changed then.
@@ -235,11 +236,13 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
     /// The local row becomes `item`, and the operation is sent with the next push, based on the
     /// server's row as last seen.
     ///
-    /// A delete stays a delete: then `item` is not stored.
+    /// A delete stays a delete: then `item` is not stored. A record has every column: begin with the
+    /// server's row, or what others changed there is taken back.
     ///
     /// ```swift
     /// for error in try await client.syncContext.operationErrors() where error.canRetry {
-    ///     guard var item = try error.item?.decode(TodoItem.self) else { continue }
+    ///     let row = error.serverItem ?? error.item
+    ///     guard var item = try row?.decode(TodoItem.self) else { continue }
     ///     item.rank = 0
     ///     try await error.updateOperationAndRetry(with: item)
     /// }

@@ -38,7 +38,13 @@ extension SyncEngine {
     }
 
     func retry(_ error: TableOperationError, _ item: Row) async throws {
-        try RowCheck.check(item, table: error.table)
+        try RowCheck.check(
+            item,
+            changing: [error.item, error.serverItem],
+            table: error.table,
+            id: error.itemID,
+            schema: catalog.schema(error.table)
+        )
         try await resolve(error) { queue, operation, seen in
             guard operation.damage == nil else { throw SyncError.unsendable(operation) }
             try queue.checkTable(of: operation)

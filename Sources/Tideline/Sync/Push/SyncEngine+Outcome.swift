@@ -13,10 +13,8 @@ extension SyncEngine {
         case .rejected:
             return .park(nil, parkText(operation, nil, settling.answer))
         case .conflict(let server, let wasRead):
-            let payload = OperationRequest.payload(
-                operation,
-                schema: catalog.schema(operation.table)
-            )
+            let schema = catalog.schema(operation.table)
+            let payload = OperationRequest.payload(operation, schema: schema)
             switch ConflictRules.outcome(
                 operation,
                 payload: payload,
@@ -24,6 +22,7 @@ extension SyncEngine {
                 wasRead: wasRead,
                 isFirstAnswer: settling.answer.wasAcceptedAsRequest,
                 policy: policy(operation.table),
+                schema: schema,
                 limits: limits
             ) {
             case .alreadyApplied(let state):
@@ -34,11 +33,7 @@ extension SyncEngine {
             case .sendAgain(let changed): return .sendAgain(changed, server)
             case .tryAnew(let changed): return .tryAnew(changed)
             case .rebase(let row): return .rebase(row)
-            case .merged(let merged, let row):
-                guard (try? RowCheck.check(merged, table: operation.table)) != nil else {
-                    return .park(server, parkText(operation, server, settling.answer))
-                }
-                return .merge(merged, onto: row)
+            case .merged(let merged, let row): return .merge(merged, onto: row)
             case .ask(let state): return .ask(state)
             case .contested(let columns):
                 return .park(server, parkText(operation, server, settling.answer, columns))

@@ -92,6 +92,7 @@ struct LocalChanges {
         seen: SeenNotes,
         normalized: (Row) -> Row?
     ) throws -> Row {
+        try RowCheck.checkID(edited)
         let id = edited.id
         guard let stored = try store.row(id: .string(id), in: table) else {
             throw SyncError.notFound(table: table, id: id)
@@ -123,7 +124,8 @@ struct LocalChanges {
         let operations = try operations(id)
         let last = operations.last
         let changes = RowMerge.changes(from: stored, to: row)
-        try RowCheck.check(changes, table: table, id: id)
+        let schema = queue.catalog.schema(table)
+        try RowCheck.check(changes, table: table, id: id, schema: schema)
         guard !changes.isEmptyRow || basisVersion != nil || last?.state == .parked else {
             return stored
         }

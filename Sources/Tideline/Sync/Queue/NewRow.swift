@@ -9,8 +9,16 @@ struct NewRow: Sendable {
     let hasNewID: Bool
 
     /// Makes an id for a row that has none, and checks any other; checks the values.
-    init(_ row: Row, table: String, _ environment: SyncEnvironment) throws {
-        try RowCheck.check(row, table: table)
+    ///
+    /// `declared` are the columns of a row that no model has made.
+    init(
+        _ row: Row,
+        table: String,
+        declared: TableSchema? = nil,
+        _ environment: SyncEnvironment
+    ) throws {
+        try RowCheck.checkID(row)
+        try RowCheck.check(row, table: table, schema: declared)
         let id = row.id
         hasNewID = id.isEmpty
         if hasNewID {

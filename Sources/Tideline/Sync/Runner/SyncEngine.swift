@@ -154,16 +154,27 @@ final class SyncEngine: Sendable {
 // MARK: - Local changes
 
 extension SyncEngine {
-    func insert(_ row: Row, in table: String) async throws -> Row {
-        let row = try NewRow(row, table: table, environment)
+    /// `declared` are the columns of a row that no model has made.
+    func insert(
+        _ row: Row,
+        in table: String,
+        declared: TableSchema? = nil
+    ) async throws -> Row {
+        let row = try NewRow(row, table: table, declared: declared, environment)
         return try await noting {
             try LocalChanges(queue: $0, table: table).insert(row, seen: $1)
         }
     }
 
-    func insert(_ rows: [Row], in table: String) async throws -> [Row] {
+    func insert(
+        _ rows: [Row],
+        in table: String,
+        declared: TableSchema? = nil
+    ) async throws -> [Row] {
         guard !rows.isEmpty else { return [] }
-        let rows = try rows.map { try NewRow($0, table: table, environment) }
+        let rows = try rows.map { row in
+            try NewRow(row, table: table, declared: declared, environment)
+        }
         return try await noting {
             try LocalChanges(queue: $0, table: table).insert(rows, seen: $1)
         }

@@ -31,6 +31,24 @@ extension SyncError {
         )
     }
 
+    /// Those of the client, which are for all tables.
+    static func unknownMergeColumns(_ columns: [String]) -> SyncError {
+        SyncError(
+            .invalidModel,
+            """
+            The merge rules name columns that no table has: \(columns.joined(separator: ", ")). \
+            Name them as the tables' types do in their CodingKeys.
+            """
+        )
+    }
+
+    static func tableName(_ name: String, _ fault: String) -> SyncError {
+        SyncError(
+            .invalidModel,
+            "Table name '\(name)' cannot be used: \(fault). Give the table another name."
+        )
+    }
+
     static func tableTwice(_ name: String) -> SyncError {
         SyncError(
             .invalidModel,
@@ -140,7 +158,8 @@ extension SyncError {
         """
         The \(operation.kind) of row '\(operation.itemID)' in table '\(operation.table)' was not \
         done, because that of row '\(cause.itemID)' in table '\(cause.table)', which was made in the \
-        same transaction, could not be done. Settle that row; a retry of one of them sends all again.
+        same transaction, could not be done. A retry of one of them sends all again. Where that row \
+        is discarded, retry or discard this one, too.
         """
     }
 
@@ -227,6 +246,16 @@ extension SyncError {
         SyncError(.badResponse, "The server sent a next link that is no URL. Nothing was lost.")
     }
 
+    static func endlessLinks(_ table: String) -> SyncError {
+        SyncError(
+            .badResponse,
+            """
+            The pages of '\(table)' have no end: a next link leads to its own page, or there are \
+            more than 'pagesMax'. Check the server's links.
+            """
+        )
+    }
+
     static func foreignLink() -> SyncError {
         SyncError(
             .badResponse,
@@ -267,7 +296,7 @@ extension SyncError {
                 "The answer to the pull of '\(table)' is no page of rows. Check the endpoint."
             )
         case (.tooManyPages, _):
-            SyncError(.badResponse, "The pull of '\(table)' did not end. Check the server's links.")
+            endlessLinks(table)
         case (.missingLink, _):
             SyncError(
                 .badResponse,

@@ -54,16 +54,22 @@ struct RemotePages: Sendable {
         switch dialect {
         case .datasync:
             guard let next = page.nextLink else { return false }
-            link = try remote.endpoint.url(following: next, table: table)
+            let url = try remote.endpoint.url(following: next, table: table)
+            guard url != link else { throw SyncError.endlessLinks(table) }
+            link = url
         case .classic:
             let asked = min(remote.limits.pageRowsMax, dialect.pageRowsMax ?? .max)
             guard page.nextLink != nil || page.rows.count >= asked else { return false }
             // The link of the original Node server leads to the path `/` of another port.
-            link = page.nextLink.flatMap { next in
+            let following = page.nextLink.flatMap { next in
                 let url = try? remote.endpoint.url(following: next, table: table)
                 let own = try? remote.endpoint.url(table)
                 return url?.path() == own?.path() ? url : nil
             }
+            guard following == nil || following != link else {
+                throw SyncError.endlessLinks(table)
+            }
+            link = following
         }
         return true
     }

@@ -194,7 +194,9 @@ private struct VerifySteps: Sendable {
             rows += page.rows
             guard let link = page.nextLink else { return rows }
             guard !page.rows.isEmpty else { break }
-            url = try remote.endpoint.url(following: link, table: table)
+            let next = try remote.endpoint.url(following: link, table: table)
+            guard next != url else { break }
+            url = next
         }
         // Rows that were not read must not count as those that the server lacks.
         throw SyncError.endlessDigests(table)

@@ -131,7 +131,7 @@ extension QueryExpression {
     }
 
     /// Whether it, or a part of it at any depth, is of such a kind.
-    func contains(_ isWanted: (Kind) -> Bool) -> Bool {
+    package func contains(_ isWanted: (Kind) -> Bool) -> Bool {
         if isWanted(kind) { return true }
         switch kind {
         case .call(_, let parts), .all(let parts), .any(let parts):

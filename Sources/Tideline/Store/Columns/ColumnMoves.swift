@@ -1,8 +1,8 @@
-// ColumnMoves: what a model gained, lost, or typed anew, since the file was last open.
+// ColumnMoves: what a model gained, or typed anew, since the file was last open.
 //
 // A column that was unknown before has its values among the unknown members of the rows; one of
-// another type has them as that type keeps them; those of a lost one become unknown members. The rows
-// are put again, in the transaction of the open.
+// another type has them as that type keeps them. The rows are put again, in the transaction of the
+// open. A column that the model does not name stays: others may have the file open.
 
 import TidelineCore
 import TidelineSQLite
@@ -13,8 +13,6 @@ struct ColumnMoves {
     var hasGained = false
     /// The columns whose type in the file is another.
     var changed: [ColumnDefinition] = []
-    /// The columns that the model has no more, and how their cells become values.
-    var lost: [String: CellForm] = [:]
 
     init(table: SQLiteTable) {
         self.table = table
@@ -35,8 +33,8 @@ struct ColumnMoves {
     }
 
     func run(in database: Database) throws {
-        guard table.hasExtra, hasGained || !changed.isEmpty || !lost.isEmpty else { return }
-        let indexes = changed.isEmpty && lost.isEmpty ? [] : try self.indexes(in: database)
+        guard table.hasExtra, hasGained || !changed.isEmpty else { return }
+        let indexes = changed.isEmpty ? [] : try self.indexes(in: database)
         for index in indexes {
             try database.execute("DROP INDEX \(Identifier(index.name).quoted)")
         }
@@ -49,14 +47,8 @@ struct ColumnMoves {
             try database.execute("ALTER TABLE \(name) ADD COLUMN \(declaration)")
         }
         try putAgain(in: database)
-        try drop(changed.map(former) + lost.keys, database)
-        for index in indexes {
-            do {
-                try database.execute(index.sql)
-            } catch  where !lost.isEmpty {
-                // It was over a column that is no more.
-            }
-        }
+        try drop(changed.map(former), database)
+        for index in indexes { try database.execute(index.sql) }
     }
 
     private func former(_ column: ColumnDefinition) -> String { "__former_" + column.name }
@@ -118,9 +110,9 @@ struct ColumnMoves {
 
     /// Puts every row again that has unknown members, or a value in a column of another type.
     private func putAgain(in database: Database) throws {
-        let rows = SQLiteTransaction(database, [table.schema.name: table])
-        let lost = self.lost.sorted { $0.key < $1.key }
-        let moved = (changed.map(former) + lost.map(\.key)).map { Identifier($0).quoted }
+        let now = try SQLiteStoreSchema.table(table.schema, in: database)
+        let rows = SQLiteTransaction(database, [table.schema.name: now])
+        let moved = changed.map { Identifier(former($0)).quoted }
         let conditions = [SQLiteTable.extraColumn] + moved
         let columns = ["\"id\""] + moved
         let select = """
@@ -134,12 +126,8 @@ struct ColumnMoves {
             let statement = try database.prepare(select)
             try statement.bind([.text(last)])
             while try statement.step() {
-                var values = changed.enumerated().map { index, column in
+                let values = changed.enumerated().map { index, column in
                     Self.value(statement, Int32(index + 1), column.type)
-                }
-                for (index, column) in lost.enumerated() {
-                    let place = Int32(changed.count + index + 1)
-                    values.append(SQLiteStoreSQL.value(statement, place, column.value))
                 }
                 found.append((statement.text(0), values))
             }
@@ -148,8 +136,7 @@ struct ColumnMoves {
                 guard var row = try rows.row(id: .string(id), in: table.schema.name) else {
                     continue
                 }
-                for (name, value) in zip(changed.map(\.name) + lost.map(\.key), values)
-                where value != .null {
+                for (name, value) in zip(changed.map(\.name), values) where value != .null {
                     row[name] = value
                 }
                 try rows.put([row], in: table.schema.name)

@@ -1,5 +1,5 @@
-// ColumnMemory: the columns that a table of the store had when it was last open, as a row of the
-// configuration: what a cell of a column means is known only to the model that wrote it.
+// ColumnMemory: the columns that models gave a table of the store, as a row of the configuration: what
+// a cell of a column means is known only to the model that wrote it.
 
 import Foundation
 import TidelineCore
@@ -24,13 +24,29 @@ struct ColumnMemory {
             )) ?? [:]
     }
 
-    /// Remembers the columns of the model; writes what is different.
+    /// The columns of other models than that of the table; `known` are those in the file.
+    func others(than table: SQLiteTable, _ known: [String: String]) -> [ColumnDefinition] {
+        let own = Set(table.columns.map { $0.name.lowercased() })
+        return forms.sorted { $0.key < $1.key }.compactMap { name, form in
+            guard !own.contains(name.lowercased()),
+                let storage = known[name.lowercased()].flatMap(StorageClass.init(rawValue:))
+            else { return nil }
+            return ColumnDefinition(name, form.columnType(in: storage))
+        }
+    }
+
+    /// Adds the columns of the model; writes what is different.
     static func keep(_ table: SQLiteTable, in database: Database) throws {
         guard table.hasExtra, try canBeKept(in: database) else { return }
         var memory = try ColumnMemory(of: table, in: database)
-        let forms = Dictionary(
-            zip(table.schema.columns.map(\.name), table.schema.columns.map { CellForm($0.type) })
-        ) { first, _ in first }
+        var forms = memory.forms
+        for column in table.schema.columns {
+            // A column is called as the last model calls it.
+            for name in forms.keys where name.lowercased() == column.name.lowercased() {
+                forms[name] = nil
+            }
+            forms[column.name] = CellForm(column.type)
+        }
         guard forms != memory.forms else { return }
         memory.forms = forms
         let encoder = JSONEncoder()
@@ -53,4 +69,24 @@ struct ColumnMemory {
 
     /// Behind those of the pull.
     private static let keyType = 13
+}
+
+extension CellForm {
+    /// A type whose cells have this form in a column of that class.
+    fileprivate func columnType(in storage: StorageClass) -> ColumnType {
+        switch self {
+        case .boolean: .boolean
+        case .instant: .dateTime
+        case .number: .number
+        case .decimal: .decimal
+        case .json: .json
+        case .plain:
+            switch storage {
+            case .text: .string
+            case .integer: .integer
+            case .real: .number
+            case .blob: .binary
+            }
+        }
+    }
 }
