@@ -51,7 +51,8 @@ enum DemoEndpoints {
                 headers: [
                     "Content-Type": type,
                     "Cache-Control": "no-cache",
-                    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'",
+                    "Content-Security-Policy":
+                        "default-src 'self'; img-src data:; frame-ancestors 'none'",
                     "X-Content-Type-Options": "nosniff",
                 ],
                 body: body

@@ -141,7 +141,12 @@ enum Arguments: Sendable {
         let allowed = (Self.commands + ["--help", "--version"]).joined(separator: ", ")
         let rest = Array(words.dropFirst())
         switch words.first {
-        case "--help", "-h", "help": self = .help
+        case "--help", "-h": self = .help
+        case "help":
+            if let word = rest.first, !Self.commands.contains(word) {
+                throw UsageError("'\(word)' is unknown; allowed are \(allowed).")
+            }
+            self = .help
         case "--version": self = .version
         case "serve": self = try Self.serve(rest)
         case "certificate": self = try Self.certificate(rest)

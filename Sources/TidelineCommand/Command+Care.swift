@@ -120,6 +120,12 @@ extension Command {
     ) throws {
         let progress = Progress.ofRestore(configuration, from: backup, isJSON)
         defer { progress?.end() }
+        if ServerDatabase.mayLackItsLog(backup) {
+            complain(
+                "Note: '\(backup)' was not made by 'tideline backup'. If it was copied from a server that "
+                    + "ran, or was killed, what its log '\(backup)-wal' had is not in it."
+            )
+        }
         let (epoch, former) = try naming("Nothing was restored") {
             try ServerDatabase(configuration).restore(from: backup)
         }

@@ -72,12 +72,14 @@ struct Doctor: Sendable {
             }
             best = min(best, Self.now - start)
         }
-        guard let answer, answer.status == 200 else {
+        guard let answer, answer.status == 200, asker.isHealth(answer) else {
+            let status = answer?.status ?? 0
+            let what = status == 200 ? "something else than a Tideline server says" : "\(status)"
             findings.add(
                 "reach",
                 .fault,
-                "\(server)/health is answered with \(answer?.status ?? 0). Is the address that of a "
-                    + "Tideline server, and does the proxy pass /health on?"
+                "\(server)/health is answered with \(what). Is the address that of a Tideline "
+                    + "server, and does the proxy pass /health on?"
             )
             return false
         }
@@ -236,6 +238,12 @@ struct Asker: Sendable {
         request.headers["ZUMO-API-VERSION"] = "3.0.0"
         if signed, let token { request.headers["Authorization"] = "Bearer " + token }
         return try await transport.send(request)
+    }
+
+    /// Whether an answer is what `/health` says, and not the page of some other server.
+    func isHealth(_ answer: TransportResponse) -> Bool {
+        let object = try? JSONSerialization.jsonObject(with: Data(answer.body))
+        return (object as? [String: Any])?["status"] as? String == "ok"
     }
 
     /// What the server says of a refusal.

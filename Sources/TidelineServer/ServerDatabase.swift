@@ -90,6 +90,11 @@ public struct ServerDatabase: Sendable {
         return (result.epoch, result.former)
     }
 
+    /// Whether what is to be restored was not made by ``backup(to:)``, and may be without its last writes.
+    package static func mayLackItsLog(_ backup: String) -> Bool {
+        DatabaseRestore.mayLackItsLog(backup)
+    }
+
     /// Removes tombstones now, whatever `tombstoneDays` says.
     ///
     /// A device that was away for longer than that starts over with its next pull.

@@ -95,6 +95,10 @@ package final class SQLiteTableStore: TableStore {
                 let (stored, steps) = try SchemaChange(database: database, now: now)
                     .prepare(definitions, filtered: filtered, isComplete: isComplete)
                 let clocks = try stored.map { try KnownClock.read($0.name, database) }
+                // A file that loses its log is a server's still, and no blank one.
+                if steps.contains(where: { $0.kind == .createTable }) {
+                    _ = try database.checkpoint(.passive)
+                }
                 return (stored, steps, clocks)
             }
         }

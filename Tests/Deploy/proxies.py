@@ -40,6 +40,10 @@ class Answer:
         return isinstance(self.json()["error"], str)
 
 
+class Cut(Failure):
+    """An answer that ended early."""
+
+
 class Caller:
     """Asks by curl, which speaks HTTP/2, as a device outside would: by the public name."""
 
@@ -65,7 +69,7 @@ class Caller:
             self.words(path, *words, *more), input=body, capture_output=True, check=False
         )
         if done.returncode != 0:
-            raise Failure(f"curl: {done.stderr.decode()}")
+            raise (Cut if done.returncode == 18 else Failure)(f"curl: {done.stderr.decode()}")
         head, _, rest = done.stdout.partition(b"\r\n\r\n")
         lines = head.decode().split("\r\n")
         version, status = lines[0].split(" ")[:2]
@@ -180,7 +184,8 @@ def check_bodies(caller):
         raise Failure(f"not the server refuses the row: {answer.json()['error']}")
     for header in [], ["Transfer-Encoding: chunked"]:
         for version in "--http2", "--http1.1":
-            answer = caller.ask(
+            answer = ask_until_whole(
+                caller,
                 "/$batch",
                 version,
                 method="POST",
@@ -190,8 +195,20 @@ def check_bodies(caller):
             expect(answer.is_problem(413), True, f"a large body, {version} {header}")
 
 
+def ask_until_whole(caller, *words, **more):
+    """Caddy 2.6 now and then cuts an answer in HTTP/1.1 that came before it had read the whole body: Go
+    closes the body when the head of the answer goes out, and that ends the connection to the server."""
+    for _ in range(9):
+        try:
+            return caller.ask(*words, **more)
+        except Cut:
+            continue
+    return caller.ask(*words, **more)
+
+
 def check_closed_doors(caller):
-    expect(caller.ask("/metrics").is_problem(404), True, "the metrics")
+    for path in "/metrics", "/METRICS", "/metrics/", "/%6Detrics":
+        expect(caller.ask(path).is_problem(404), True, f"the metrics as {path}")
     expect(caller.ask("/health").json(), {"status": "ok"}, "the health")
     expect(caller.ask("/").status, 403, "the dashboard without authentication")
 

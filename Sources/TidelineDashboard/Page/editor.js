@@ -70,13 +70,14 @@ const hints = {
 };
 
 /** Sends changes of a row; a conflict is settled with the person first. `done(row)` gets the row, or
- * nothing when nothing was written. */
+ * nothing when nothing was written; false is returned then. */
 export async function save(table, base, changes, done) {
   try {
     done(await patch(table, base, changes));
+    return true;
   } catch (error) {
     if (error.status !== 412 || !error.body?.version) throw error;
-    openConflict(table, base, { ...base, ...changes }, error.body, done);
+    return openConflict(table, base, { ...base, ...changes }, error.body, done);
   }
 }
 
@@ -138,14 +139,19 @@ function shownValue(value, column) {
     : h('pre', { class: column?.type === 'json' ? 'value mono' : 'value', dir: 'auto' }, textOf(value, column));
 }
 
-/** Base, mine and theirs side by side; each column is taken from one of them. */
+/** Base, mine and theirs side by side; each column is taken from one of them. Whether it was settled. */
 function openConflict(table, base, mine, theirs, done) {
+  const end = Promise.withResolvers();
   const rows = table.columns.filter(({ name }) => !same(base[name], mine[name]) || !same(base[name], theirs[name]));
   const radios = [];
   const place = h('div', {});
   let isOver = false;
-  const settled = (row) => {
+  const finish = (result) => {
     isOver = true;
+    end.resolve(result);
+    dialog.close();
+  };
+  const settled = (row) => {
     say('The conflict is settled.');
     done(row);
   };
@@ -180,11 +186,14 @@ function openConflict(table, base, mine, theirs, done) {
     }
     if (theirs.deleted) chosen.deleted = false;
     try {
-      if (Object.keys(chosen).length === 0) settled(theirs);
-      else await save(table, theirs, chosen, settled);
-      isOver = true;
-      dialog.close();
-    } catch (error) { fill(place, problem(error)); }
+      settled(Object.keys(chosen).length ? await patch(table, theirs, chosen) : theirs);
+      finish(true);
+    } catch (error) {
+      // Once more, in the place of this one.
+      if (error.status === 412 && error.body?.version) {
+        finish(openConflict(table, theirs, { ...theirs, ...chosen }, error.body, done));
+      } else fill(place, problem(error));
+    }
   };
   const dialog = openDialog('Conflict',
     h('h2', {}, 'Somebody changed this row meanwhile'),
@@ -198,7 +207,12 @@ function openConflict(table, base, mine, theirs, done) {
       button('All mine', all('mine')), button('All theirs', all('theirs')), h('span', { class: 'grow' }),
       button(theirs.deleted ? 'Leave it deleted' : 'Cancel', () => dialog.close()),
       button(theirs.deleted ? 'Bring back and save' : 'Save', settle, { class: 'main', id: 'settle' })));
-  dialog.addEventListener('close', () => { if (!isOver) done(); });
+  dialog.addEventListener('close', () => {
+    if (isOver) return;
+    end.resolve(false);
+    done();
+  });
+  return end.promise;
 }
 
 /** A row as a form; `row` is undefined for a new one. */
@@ -249,7 +263,8 @@ export function openRow(table, row, { mayChange, done, focus }) {
     try {
       const values = collect();
       if (row) {
-        if (Object.keys(values).length) await save(table, row, values, done);
+        // What was typed stays where a conflict was left.
+        if (Object.keys(values).length && !await save(table, row, values, done)) return;
       } else {
         if (id.value) values.id = id.value;
         const made = await send('POST', `tables/${encodeURIComponent(table.name)}`, { body: values });

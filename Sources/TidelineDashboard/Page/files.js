@@ -3,7 +3,7 @@
 // In CSV an empty field is null and "" is the empty text, so that a file comes back as it went.
 
 import { h, button, fill, openDialog, problem } from './element.js';
-import { get, send, rowPath, ifMatch, parse } from './server.js';
+import { get, send, rowPath, ifMatch, isNumber, parse } from './server.js';
 import { textOf, valueOf } from './editor.js';
 import { firstQuery } from './rows.js';
 
@@ -58,27 +58,59 @@ export function readCSV(text) {
   return records;
 }
 
-/** The rows of a file, as bodies of requests; null for one that the file tells as deleted. */
+const ofServer = ['createdAt', 'updatedAt', 'version', 'deleted'];
+
+/** The rows of a file, as bodies of requests; null for one that the file tells as deleted. Throws what
+ * is wrong with it before anything is written. */
 export function readRows(text, isCSV, table) {
   const columns = new Map([['id', { name: 'id', type: 'string' }], ...table.columns.map((column) => [column.name, column])]);
-  if (!isCSV) {
-    const rows = parse(text);
-    if (!Array.isArray(rows)) throw new Error('A JSON file must be an array of rows.');
-    return rows.map((row) => (row?.deleted === true ? null
-      : Object.fromEntries(Object.entries(row ?? {}).filter(([name]) => columns.has(name)))));
-  }
+  const rows = isCSV ? rowsOfCSV(text, columns) : rowsOfJSON(text, columns);
+  const places = new Map();
+  rows.forEach((row, place) => {
+    const id = row?.id ?? null;
+    if (id === null) return;
+    if (places.has(id)) throw new Error(`Rows ${places.get(id) + 1} and ${place + 1} have the same id, '${id}'.`);
+    places.set(id, place);
+  });
+  return rows;
+}
+
+function checkNames(names, columns) {
+  const unknown = names.filter((name) => !columns.has(name) && !ofServer.includes(name));
+  if (unknown.length) throw new Error(`The table has no column ${unknown.map((name) => name ?? 'without a name').join(', ')}.`);
+  const twice = names.find((name, place) => names.indexOf(name) < place);
+  if (twice !== undefined) throw new Error(`The column ${twice} is named twice.`);
+}
+
+function rowsOfJSON(text, columns) {
+  const rows = parse(text);
+  if (!Array.isArray(rows)) throw new Error('A JSON file must be an array of rows.');
+  const names = new Set();
+  rows.forEach((row, place) => {
+    if (typeof row !== 'object' || row === null || Array.isArray(row) || isNumber(row)) throw new Error(`Row ${place + 1}: an object is expected.`);
+    for (const name of Object.keys(row)) names.add(name);
+  });
+  checkNames([...names], columns);
+  return rows.map((row) => (row.deleted === true ? null
+    : Object.fromEntries(Object.entries(row).filter(([name]) => columns.has(name)))));
+}
+
+function rowsOfCSV(text, columns) {
   const [head, ...records] = readCSV(text);
   if (!head) return [];
-  const unknown = head.filter((name) => !columns.has(name) && !['createdAt', 'updatedAt', 'version', 'deleted'].includes(name));
-  if (unknown.length) throw new Error(`The table has no column ${unknown.join(', ')}.`);
+  checkNames(head, columns);
   const deleted = head.indexOf('deleted');
   return records.map((record, place) => {
+    if (record.length !== head.length) {
+      throw new Error(`Record ${place + 2}: it has ${record.length} fields, and the first line ${head.length}. `
+        + 'A text with a comma is written in quotes.');
+    }
     if (record[deleted] === 'true') return null;
     const row = {};
     head.forEach((name, index) => {
       const column = columns.get(name);
       if (!column) return;
-      const field = record[index] ?? null;
+      const field = record[index];
       try {
         if (field !== null) row[name] = valueOf(field, column);
         else if (name !== 'id') row[name] = null;
@@ -124,6 +156,13 @@ export function openExport(table, view) {
   dialog.addEventListener('close', () => { isStopped = true; });
 }
 
+async function textOfFile(file) {
+  const bytes = await file.arrayBuffer();
+  try { return new TextDecoder('utf-8', { fatal: true }).decode(bytes); } catch {
+    throw new Error('The file is no text in UTF-8. Save it in that encoding.');
+  }
+}
+
 /** Asks for a file and writes its rows; `done()` is called behind that. */
 export function openImport(table, done) {
   const file = h('input', { type: 'file', accept: '.csv,.json,text/csv,application/json', 'aria-label': 'File' });
@@ -137,7 +176,7 @@ export function openImport(table, done) {
     if (chosen.size > bytesMax) return void fill(state, problem(new Error('The file has more than 64 MiB; split it.')));
     start.disabled = true;
     try {
-      const rows = readRows(await chosen.text(), !chosen.name.toLowerCase().endsWith('.json'), table);
+      const rows = readRows(await textOfFile(chosen), !chosen.name.toLowerCase().endsWith('.json'), table);
       await writeRows(rows);
     } catch (error) { fill(state, problem(error)); }
     start.disabled = false;

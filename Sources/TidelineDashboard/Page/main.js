@@ -21,7 +21,9 @@ let line;
 /** The address of a view: `#/table/Name?filter=…`, `#/activity`. */
 function address() {
   const [path, query] = location.hash.replace(/^#\/?/, '').split('?');
-  const [kind, name] = path.split('/').map(decodeURIComponent);
+  const [kind, name] = path.split('/').map((part) => {
+    try { return decodeURIComponent(part); } catch { return part; }
+  });
   return { kind, name, view: Object.fromEntries(new URLSearchParams(query ?? '')) };
 }
 
@@ -75,7 +77,7 @@ function signIn(refusal) {
   fill(main, h('form', {
     class: 'sign', onsubmit: (event) => {
       event.preventDefault();
-      token.set(input.value.trim());
+      token.set(input.value.trim().replace(/^Bearer\s+/i, ''));
       start();
     },
   }, h('h2', {}, 'Sign in'),
@@ -98,7 +100,7 @@ function show() {
   clearTimeout(timer);
   shown?.close?.();
   let { kind, name, view } = address();
-  if (!views[kind] && (kind !== 'table' || !overview.tables.some((table) => table.name === name))) {
+  if (!Object.hasOwn(views, kind) && (kind !== 'table' || !overview.tables.some((table) => table.name === name))) {
     [kind, name] = overview.tables.length ? ['table', overview.tables[0].name] : ['activity'];
   }
   showNav(kind, name);

@@ -300,11 +300,15 @@ export class TableView {
         const value = isKept ? editedValue(text, column, old) : old;
         if (!same(value, old)) {
           this.isEditing = true;
+          this.filled(cell, { ...row, [column.name]: value }, column);
+          cell.setAttribute('aria-busy', 'true');
           await save(this.table, row, { [column.name]: value }, this.finished);
           return;
         }
       } catch (refusal) {
         this.isEditing = false;
+        cell.removeAttribute('aria-busy');
+        this.filled(cell, row, column);
         this.failed(refusal);
       }
       if (this.isStale) { this.isStale = false; this.changed(); }

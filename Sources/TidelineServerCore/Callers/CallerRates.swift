@@ -23,6 +23,13 @@ package final class CallerRates: Sendable {
         fileprivate var parts: [Int] { [requests, writes, bytes] }
     }
 
+    /// When to come again, and what asked for it.
+    package struct Refusal: Hashable, Sendable {
+        package var seconds: Int
+        /// The key of the configuration.
+        package var limit: String
+    }
+
     private struct Account {
         /// Of each part; below zero is debt.
         var left: [Double]
@@ -38,6 +45,8 @@ package final class CallerRates: Sendable {
 
     /// What each part may have in a second; 0 for no bound.
     private let rates: [Double]
+    /// The keys of the parts.
+    private static let limits = ["callerRequests", "callerWrites", "callerBytes"]
     private let accounts = Mutex(GenerationCache<String, Account>(countMax: callersMax))
 
     /// Nil when nothing is bounded.
@@ -53,15 +62,17 @@ package final class CallerRates: Sendable {
     ///   - caller: Who it is; all with this name share the accounts.
     ///   - now: The time in microseconds.
     /// - Returns: After how many seconds to come again; nil when it is let in.
-    package func take(_ cost: Cost, of caller: String, now: Int64) -> Int? {
+    package func take(_ cost: Cost, of caller: String, now: Int64) -> Refusal? {
         accounts.withLock { accounts in
             var account = current(accounts.value(caller), now)
-            let waits = zip(rates, account.left).compactMap { rate, left in
-                rate > 0 && left <= 0 ? (1 - left) / rate : nil
+            let waits = rates.indices.map { place in
+                let (rate, left) = (rates[place], account.left[place])
+                return rate > 0 && left <= 0 ? (1 - left) / rate : 0
             }
-            if let wait = waits.max() {
+            if let place = waits.indices.max(by: { waits[$0] < waits[$1] }), waits[place] > 0 {
                 accounts.put(account, for: caller)
-                return max(1, Int(min(wait, Self.waitMax).rounded(.up)))
+                let seconds = max(1, Int(min(waits[place], Self.waitMax).rounded(.up)))
+                return Refusal(seconds: seconds, limit: "limits." + Self.limits[place])
             }
             pay(cost, &account)
             accounts.put(account, for: caller)
@@ -130,11 +141,11 @@ extension TableService {
             bytes: request.body.count
         )
         let now = settings.environment.now()
-        guard let seconds = rates.take(cost, of: Self.callerName(request, user), now: now) else {
+        guard let refusal = rates.take(cost, of: Self.callerName(request, user), now: now) else {
             return
         }
         settings.traffic.tooMany.add()
-        throw ServerError.askedForTooMuch(seconds)
+        throw ServerError.askedForTooMuch(refusal)
     }
 
     /// Counts the requests of a batch, which was let in as one, and what it has beyond the bytes that

@@ -54,7 +54,9 @@ package struct OperatorGate: Sendable {
         if mode == .off { throw ServerError.noSuchPath }
         if hasAuthentication { return }
         guard isLoopback, request.isLocal else { throw ServerError.dashboardIsLocal }
-        guard isOwnName(request.headers["Host"]) else { throw ServerError.otherHost }
+        guard let name = request.headers["Host"], Self.isOfThisMachine(name, or: host) else {
+            throw ServerError.otherHost
+        }
     }
 
     /// Lets a call through, or says why not; `user` is asked only where there is authentication.
@@ -81,16 +83,15 @@ package struct OperatorGate: Sendable {
     }
 
     /// Whether a Host field names this machine: else a page elsewhere could have its own name lead here.
-    private func isOwnName(_ field: String?) -> Bool {
-        guard let field, !field.isEmpty else { return false }
+    static func isOfThisMachine(_ field: String, or host: String? = nil) -> Bool {
         var name = field[...]
         if let colon = name.lastIndex(of: ":"), !name[colon...].contains("]") {
             name = name[..<colon]
         }
         if name.hasPrefix("["), name.hasSuffix("]") { name = name.dropFirst().dropLast() }
         let lowered = name.lowercased()
-        return lowered == "localhost" || lowered == "::1" || lowered == host.lowercased()
-            || Self.isLoopbackNumber(lowered)
+        return lowered == "localhost" || lowered == "::1" || isLoopbackNumber(lowered)
+            || !lowered.isEmpty && lowered == host?.lowercased()
     }
 
     /// Whether it is `127.a.b.c`.

@@ -234,7 +234,9 @@ package struct RequestHandler: Sendable {
             try service.checkRate(request, nil)
             throw ServerError.metricsNeedTheirKey
         }
-        if settings.exposesMetrics, request.isLocal { return }
+        // A proxy on this machine hands on the name that it was called by.
+        let isAskedHere = request.headers["Host"].map { OperatorGate.isOfThisMachine($0) } ?? true
+        if settings.exposesMetrics, request.isLocal, isAskedHere { return }
         guard settings.authenticator != nil else { throw ServerError.metricsAreLocal }
         guard try service.countedUser(of: request) != nil else { throw ServerError.notSignedIn }
     }

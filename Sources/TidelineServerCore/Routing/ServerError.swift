@@ -119,7 +119,7 @@ package struct ServerError: Error, Sendable {
     package static let metricsAreLocal = ServerError(
         403,
         "Without authentication this is served only when the server listens on a loopback address, "
-            + "and to callers on that machine."
+            + "and to callers on that machine who ask for localhost or 127.0.0.1."
     )
 
     package static let metricsNeedTheirKey = ServerError(
@@ -204,12 +204,12 @@ package struct ServerError: Error, Sendable {
         ServerError(503, message, headers: ["Retry-After": "1"])
     }
 
-    /// The caller has to wait for so many seconds.
-    static func askedForTooMuch(_ seconds: Int) -> ServerError {
+    /// The caller has to wait.
+    static func askedForTooMuch(_ refusal: CallerRates.Refusal) -> ServerError {
         ServerError(
             429,
-            "You ask for more than limits.caller… allows; try again in \(seconds) s.",
-            headers: ["Retry-After": String(seconds)],
+            "You ask for more than \(refusal.limit) allows; try again in \(refusal.seconds) s.",
+            headers: ["Retry-After": String(refusal.seconds)],
             code: "tooManyRequests"
         )
     }

@@ -27,7 +27,7 @@ package struct DatabaseCare: Sendable {
 
     /// What would be done so that the tables are as declared; a server may run meanwhile.
     package func plan(_ tables: [TableDefinition], isComplete: Bool) throws -> [SchemaStep] {
-        try ServerFile(path: path).check()
+        try ServerFile(path: path).check(mayBeBlank: true)
         return try DatabaseError.naming(path) {
             let database = try Database(path: path, mode: .existing)
             return try database.snapshot {

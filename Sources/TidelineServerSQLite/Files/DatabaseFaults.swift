@@ -165,6 +165,16 @@ extension DatabaseError {
         )
     }
 
+    static func blank(_ path: String) -> DatabaseError {
+        DatabaseError(
+            .damaged,
+            """
+            '\(path)' has no tables of a server. Where it was copied without its log, '\(path)-wal', \
+            everything is in that: copy it, too. A server that is started with a new file makes them.
+            """
+        )
+    }
+
     static func damaged(_ path: String) -> DatabaseError {
         DatabaseError(
             .damaged,

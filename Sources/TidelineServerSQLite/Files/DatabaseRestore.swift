@@ -29,6 +29,12 @@ package struct DatabaseRestore: Sendable {
         self.target = target
     }
 
+    /// Whether a file is a server's own without its log, and no backup: what the log held is not in it.
+    package static func mayLackItsLog(_ path: String) -> Bool {
+        let header = try? DatabaseHeader(path: path)
+        return header?.isWAL == true && ServerFile.size(of: path + "-wal") ?? 0 == 0
+    }
+
     /// Puts the backup in place.
     ///
     /// - Parameter now: Names what is moved aside, in seconds since 1970.
@@ -49,7 +55,6 @@ package struct DatabaseRestore: Sendable {
             )
         }
         try ServerFile(path: backup).check()
-        try checkBackupHasContent()
         // A database that is damaged, or of others, is moved aside as well: only its server matters.
         let lock = try FileLock(database: target)
         defer { lock.release() }
@@ -104,13 +109,6 @@ package struct DatabaseRestore: Sendable {
         var (first, second) = (stat(), stat())
         guard stat(one, &first) == 0, stat(other, &second) == 0 else { return false }
         return first.st_dev == second.st_dev && first.st_ino == second.st_ino
-    }
-
-    /// An empty file is a database to SQLite, and a backup to nobody.
-    private func checkBackupHasContent() throws {
-        guard ServerFile.size(of: backup) ?? 0 > 0 else {
-            throw DatabaseError(.damaged, "'\(backup)' is empty, and no backup.")
-        }
     }
 
     /// The server's user has to write it, whoever restores it.

@@ -11,15 +11,17 @@ import TidelineServerCore
 struct ServerFile {
     let path: String
 
-    /// The lock of the file, which was looked at; a file that is not there may be made.
+    /// The lock of the file, which was looked at.
     ///
+    /// - Parameter mayBeNew: Whether the file may be missing or blank, and is made then.
+    /// - Returns: The lock, which is held.
     /// - Throws: ``DatabaseError``; the file is as it was.
     func lock(mayBeNew: Bool) throws -> FileLock {
         try checkPlace(mayBeNew: mayBeNew)
         // A server that has it may be writing to it now. A file of others gets no lock beside it.
         let isKnown = access(FileLock.path(of: path), F_OK) == 0
         let lock = isKnown ? try FileLock(database: path) : nil
-        try checkContent()
+        try checkContent(mayBeBlank: mayBeNew)
         guard access(path, F_OK) != 0 || access(path, W_OK) == 0 else {
             throw DatabaseError.readOnly(path)
         }
@@ -29,9 +31,9 @@ struct ServerFile {
     }
 
     /// Refuses what is there and is no database of a server; a server may have it open.
-    func check() throws {
+    func check(mayBeBlank: Bool = false) throws {
         try checkPlace(mayBeNew: false)
-        try checkContent()
+        try checkContent(mayBeBlank: mayBeBlank)
     }
 
     // MARK: - Parts
@@ -65,13 +67,15 @@ struct ServerFile {
         guard access(folder, W_OK) == 0 else { throw DatabaseError.readOnly(path) }
     }
 
-    private func checkContent() throws {
+    /// A blank file has no tables, as SQLite makes it; its tables may be in a log that is not here.
+    private func checkContent(mayBeBlank: Bool) throws {
         let hasLog = (Self.size(of: path + "-wal") ?? 0) > 0
         guard let size = Self.size(of: path), size > 0 else {
             if hasLog {
                 throw wasBeingRestored
                     ? DatabaseError.halfRestored(path) : DatabaseError.staleLog(path)
             }
+            guard mayBeBlank else { throw DatabaseError.blank(path) }
             return
         }
         try DatabaseError.naming(path) {
@@ -79,7 +83,8 @@ struct ServerFile {
             guard header.isDatabase else { throw DatabaseError.notADatabase(path) }
             // A file is turned into WAL mode before its first log is made.
             guard header.isWAL || !hasLog else { throw DatabaseError.staleLog(path) }
-            try checkOwner(try look(hasLog: hasLog))
+            let isBlank = try checkOwner(try look(hasLog: hasLog))
+            guard mayBeBlank || !isBlank else { throw DatabaseError.blank(path) }
         }
     }
 
@@ -94,7 +99,8 @@ struct ServerFile {
         }
     }
 
-    private func checkOwner(_ database: Database) throws {
+    /// - Returns: Whether nobody has made anything in it.
+    private func checkOwner(_ database: Database) throws -> Bool {
         let owner = try database.integer("PRAGMA application_id") ?? 0
         let version = try database.integer("PRAGMA user_version") ?? 0
         let queue = try database.integer(ServerSchema.hasTable, [.text("MS_TableOperations")])
@@ -105,12 +111,13 @@ struct ServerFile {
             if try database.integer(ServerSchema.hasTable, [.text("tideline_tables")]) == 0 {
                 let hasTables = try database.integer("SELECT count(*) FROM sqlite_master") != 0
                 if hasTables || version != 0 { throw DatabaseError.foreign(path) }
-                return
+                return true
             }
         }
         guard version <= ServerSchema.formatVersion else {
             throw DatabaseError.newer(path, found: version, known: ServerSchema.formatVersion)
         }
+        return false
     }
 
     /// The mark of a client's store.

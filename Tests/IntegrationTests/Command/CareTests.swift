@@ -3,6 +3,7 @@
 import Foundation
 import Testing
 import Tideline
+import TidelineSQLite
 
 extension ProcessTests {
     struct CareTests {
@@ -60,6 +61,42 @@ extension ProcessTests {
                 #expect(back.code == 0 && back.output.contains("new epoch"), "\(back.error)")
                 let last = try await again.restart()
                 #expect(try await last.wire.send("GET", "/tables/Note").ids == ["a", "late"])
+            }
+        }
+
+        /// Copied from a server that was killed, with its last writes in the log.
+        @Test func aFileThatLeftItsLogBehindIsTold() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let note = try await server.wire.send("POST", "/tables/Note", #"{"id":"a"}"#)
+                #expect(note.status == 201)
+                try await server.process.destroy()
+                let bare = workspace.path("bare.db")
+                try FileManager.default.copyItem(atPath: workspace.path("server.db"), toPath: bare)
+                // A server's from its first moment on.
+                let restored = try await Self.tideline(workspace, "restore", bare)
+                #expect(restored.code == 0 && restored.error.contains("'\(bare)-wal'"))
+            }
+        }
+
+        @Test(arguments: ["backup", "restore", "restored", "migrate --apply"])
+        func aBlankFileIsNoDatabaseOfAServer(_ command: String) async throws {
+            try await withWorkspace { workspace in
+                let blank = workspace.path("blank.db")
+                try Database(path: blank).execute("PRAGMA journal_mode = WAL")
+                let server = try await ServerProcess.start(in: workspace)
+                #expect(try await server.stop() == .exit(0))
+                let config = ["--config", workspace.path("tideline.json")]
+                var words = command.split(separator: " ").map(String.init)
+                if command == "backup" { words.append(workspace.path("copy.db")) }
+                if command == "restore" { words.append(blank) }
+                let database = command == "restore" ? workspace.path("server.db") : blank
+                let ended = try await workspace.run(
+                    .tideline,
+                    words + config + ["--database", "sqlite:" + database]
+                )
+                #expect(ended.code == 1 && ended.error.contains("has no tables of a server"))
+                #expect(!FileManager.default.fileExists(atPath: workspace.path("copy.db")))
             }
         }
 

@@ -23,7 +23,7 @@ import TidelineServerCore
         let one = CallerRates.Cost(requests: 1)
         var now: Int64 = 1_000_000_000
         for _ in 0..<20 { #expect(rates.take(one, of: "a", now: now) == nil) }
-        #expect(rates.take(one, of: "a", now: now) == 1)
+        #expect(rates.take(one, of: "a", now: now)?.seconds == 1)
         // Others have accounts of their own.
         #expect(rates.take(one, of: "b", now: now) == nil)
         now += 1_000_000
@@ -33,7 +33,7 @@ import TidelineServerCore
         for _ in 0..<20 { #expect(rates.take(one, of: "a", now: now) == nil) }
         #expect(rates.take(one, of: "a", now: now) != nil)
         // A clock that steps back gives nothing.
-        #expect(rates.take(one, of: "a", now: now - 60_000_000) == 1)
+        #expect(rates.take(one, of: "a", now: now - 60_000_000)?.seconds == 1)
     }
 
     /// What costs more than may be saved up is let in, and waited for behind it.
@@ -42,11 +42,13 @@ import TidelineServerCore
         let large = CallerRates.Cost(requests: 1, writes: 300, bytes: 500)
         #expect(rates.take(large, of: "a", now: 0) == nil)
         // 300 of 100: 20 seconds until there is one again.
-        #expect(rates.take(CallerRates.Cost(requests: 1), of: "a", now: 0) == 21)
-        #expect(rates.take(CallerRates.Cost(requests: 1), of: "a", now: 20_000_000) == 1)
+        #expect(rates.take(CallerRates.Cost(requests: 1), of: "a", now: 0)?.seconds == 21)
+        #expect(rates.take(CallerRates.Cost(requests: 1), of: "a", now: 20_000_000)?.seconds == 1)
         #expect(rates.take(CallerRates.Cost(requests: 1), of: "a", now: 20_200_000) == nil)
         rates.charge(CallerRates.Cost(writes: 1 << 40), of: "a", now: 20_200_000)
-        #expect(rates.take(CallerRates.Cost(requests: 1), of: "a", now: 20_200_000) == 3600)
+        #expect(
+            rates.take(CallerRates.Cost(requests: 1), of: "a", now: 20_200_000)?.seconds == 3600
+        )
     }
 
     @Test func nothingIsBoundedUnlessAsked() {

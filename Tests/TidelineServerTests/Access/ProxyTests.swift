@@ -130,4 +130,18 @@ import TidelineServerCore
         request.address = address
         #expect(await door.handler.handle(request).status == status)
     }
+
+    /// A proxy that is not named hands on the name that it was called by, and so does a page elsewhere
+    /// whose name leads to this machine.
+    @Test(arguments: [
+        ("127.0.0.1:8080", 200), ("localhost", 200), ("[::1]:8080", 200), ("todo.example", 403),
+        ("127.0.0.1.example", 403), ("localhost.example:8080", 403), ("", 403),
+    ])
+    func metricsAreForWhoAsksThisMachine(_ host: String, _ status: Int) async throws {
+        let door = try await Door()
+        var request = ServerRequest(method: "GET", path: "/metrics")
+        request.address = "127.0.0.1"
+        request.headers["Host"] = host
+        #expect(await door.handler.handle(request).status == status)
+    }
 }

@@ -188,7 +188,8 @@ struct Door: Sendable {
     ) async -> ServerResponse {
         let parts = target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         var fields = headers
-        fields.append("Host", "example.test:8080")
+        // The metrics are for who asks this machine.
+        fields.append("Host", target == "/metrics" ? "localhost:8080" : "example.test:8080")
         if classic { fields.append("ZUMO-API-VERSION", "2.0.0") }
         if body != nil, fields["Content-Type"] == nil {
             fields.append("Content-Type", "application/json")

@@ -155,11 +155,20 @@ import TidelineCore
     @Test func endlessLinksEnd() async throws {
         var limits = SyncLimits()
         limits.pagesMax = 20
-        let transport = ScriptedTransport(otherwise: page([serverRow("a", 1)], next: "again"))
+        for number in 0..<30 { transport.add(page([serverRow("a", 1)], next: "page\(number)")) }
         let device = try await Device(transport, limits: limits)
         #expect(await code { try await device.todos().pull(queryID: "a") } == .badResponse)
         #expect(transport.sent.count == 21)
-        #expect(await code { try await device.todos().pull(queryID: nil) } == .badResponse)
+    }
+
+    @Test(arguments: ["a", nil])
+    func aLinkToItsOwnPageEndsIt(_ queryID: String?) async throws {
+        let transport = ScriptedTransport(otherwise: page([serverRow("a", 1)], next: "again"))
+        let device = try await Device(transport)
+        #expect(await code { try await device.todos().pull(queryID: queryID) } == .badResponse)
+        #expect(transport.sent.count <= 3)
+        let remote = device.client.table(named: "Todo")
+        #expect(await code { _ = try await remote.read() } == .badResponse)
     }
 
     @Test(arguments: [
