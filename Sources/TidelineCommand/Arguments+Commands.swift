@@ -29,6 +29,11 @@ extension Arguments {
                 "--host is missing: a name or address by which devices reach the server."
             )
         }
+        for host in hosts {
+            do { try ServerCertificate.check(host: host) } catch {
+                throw UsageError("--host: \(error)")
+            }
+        }
         let directory = words.options["--directory"] ?? "certificates"
         return .certificate(hosts: hosts, directory: directory, isJSON: words.isJSON)
     }

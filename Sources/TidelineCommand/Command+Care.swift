@@ -130,13 +130,17 @@ extension Command {
             try ServerDatabase(configuration).restore(from: backup)
         }
         progress?.end()
+        guard case .sqlite(let path) = configuration.database else { return }
         guard !isJSON else {
-            let report = Report(["epoch": .text(epoch), "former": Report.Item(former)])
+            let report = Report([
+                "file": .text(path), "epoch": .text(epoch), "former": Report.Item(former),
+            ])
             return try tell(report.json)
         }
         if let former { try tell("the database that was there is now \(former)") }
         try tell(
-            "restored; new epoch \(epoch): clients keep their changes and pull everything anew"
+            "restored as \(path); new epoch \(epoch): clients keep their changes and pull everything "
+                + "anew"
         )
     }
 

@@ -42,6 +42,17 @@ public struct ServerCertificate: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
+    /// Looks whether a certificate can have a host.
+    ///
+    /// - Throws: ``ConfigurationError``, which begins with the host.
+    package static func check(host: String) throws(ConfigurationError) {
+        do throws(TLSError) {
+            _ = try LocalCertificate.subjectName(host)
+        } catch {
+            throw ConfigurationError([error.message])
+        }
+    }
+
     /// Looks whether a file has certificates that can be read, at least one.
     ///
     /// - Throws: ``ConfigurationError``, which begins with the name of the file.

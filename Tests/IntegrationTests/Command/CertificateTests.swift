@@ -152,7 +152,7 @@ extension ProcessTests {
 
         @Test(arguments: [
             (["certificate"], "--host is missing", 2),
-            (["certificate", "--host", "a b"], "a b", 1),
+            (["certificate", "--host", "a b"], "a b", 2),
             (["certificate", "--host", "a", "--directory", "/proc/none"], "/proc/none", 1),
         ])
         func mistakesAreTold(words: [String], text: String, code: Int32) async throws {
