@@ -97,7 +97,7 @@ package final class SQLiteTableStore: TableStore {
                 let clocks = try stored.map { try KnownClock.read($0.name, database) }
                 // A file that loses its log is a server's still, and no blank one.
                 if steps.contains(where: { $0.kind == .createTable }) {
-                    _ = try database.checkpoint(.passive)
+                    try database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 }
                 return (stored, steps, clocks)
             }
