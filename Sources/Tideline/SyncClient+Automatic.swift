@@ -53,25 +53,38 @@ extension SyncClient {
     ///   - deadline: How long it may take.
     ///   - policy: What it pulls.
     /// - Returns: Whether it came to its end.
-    /// - Throws: ``PushError`` or ``SyncError``, as push and pull do; operations that the server
-    ///   rejected are an error after everything else is done.
+    /// - Throws: ``PushError`` or ``SyncError``, as push and pull do, also when the task is cancelled:
+    ///   then with the status or code `cancelled`. Operations that the server rejected are an error
+    ///   after everything else is done.
     @discardableResult
     public func syncOnce(
         deadline: Duration,
         _ policy: SyncPolicy = SyncPolicy()
     ) async throws -> Bool {
         let engine = try syncContext.engine()
-        return try await withThrowingTaskGroup(of: Bool.self) { group in
-            group.addTask {
-                try await engine.syncOnce(policy)
-                return true
-            }
-            group.addTask {
-                try await engine.environment.sleep(deadline)
+        do {
+            return try await withThrowingTaskGroup(of: Bool?.self) { group in
+                group.addTask {
+                    try await engine.syncOnce(policy)
+                    return true
+                }
+                group.addTask {
+                    do {
+                        try await engine.environment.sleep(deadline)
+                        return false
+                    } catch is CancellationError {
+                        // The sync says what it left.
+                        return nil
+                    }
+                }
+                defer { group.cancelAll() }
+                for try await isWhole in group {
+                    if let isWhole { return isWhole }
+                }
                 return false
             }
-            defer { group.cancelAll() }
-            return try await group.next() ?? false
+        } catch let error as CancellationError {
+            throw SyncError.cancelled("sync", error)
         }
     }
 }

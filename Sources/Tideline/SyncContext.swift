@@ -108,6 +108,7 @@ public actor SyncContext {
             events: broadcast,
             gate: gate
         )
+        (store as? any CheckTeller)?.checks.add(broadcast)
         await engine.takeOverRenamedTables()
         await engine.recallServer()
         opened.withLock { $0 = engine }
@@ -227,7 +228,8 @@ public actor SyncContext {
         return try await engine.explain(id, in: schema.name)
     }
 
-    /// Progress of push and pull, from now on; each use is a listener of its own.
+    /// Progress of push, pull, verification, purge and check, from now on; each use is a listener of
+    /// its own.
     ///
     /// A listener that does not keep up loses the oldest events.
     ///

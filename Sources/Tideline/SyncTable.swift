@@ -41,12 +41,15 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// ```
     ///
     /// - Returns: The records as stored.
-    /// - Throws: ``SyncError`` as ``insert(_:)-(Record)`` for the first record that cannot be stored;
-    ///   nothing is changed then.
+    /// - Throws: ``SyncError`` as ``insert(_:)-(Record)`` for the first record that cannot be stored, or
+    ///   with code `cancelled` when the task is cancelled before all are; nothing is changed then.
     @discardableResult
     @concurrent
     public func insert(_ records: [Record]) async throws -> [Record] {
-        let rows = try records.map(coder.encode)
+        let rows = try records.map { record in
+            if Task.isCancelled { throw SyncError.cancelledChange("insert", CancellationError()) }
+            return try coder.encode(record)
+        }
         return try hand(
             try await engine.insert(rows, in: name, declared: coder.declared),
             .fail

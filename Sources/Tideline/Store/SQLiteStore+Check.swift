@@ -1,5 +1,6 @@
 // SQLiteStore: whether a file is as the store left it.
 
+import Synchronization
 import TidelineCore
 import TidelineSQLite
 
@@ -27,12 +28,59 @@ extension SQLiteStore {
     /// if !report.isSound { print(report.problems.joined(separator: "\n")) }
     /// ```
     ///
-    /// - Throws: ``SyncError`` with code `storeFailure` when the file cannot be read at all.
+    /// The events of the contexts that were initialized with the store tell how far it is.
+    ///
+    /// - Throws: ``SyncError`` with code `storeFailure` when the file cannot be read at all, or
+    ///   `cancelled` when the task is cancelled before the last table was looked at.
     public func check() async throws -> StoreReport {
-        try await read { reader in
-            guard let reader = reader as? SQLiteTransaction else { return StoreReport() }
-            return StoreReport(problems: try reader.problems())
+        checks.send(.checkStarted)
+        do {
+            let checks = checks
+            let report = try await TransactionWatch.during("check") { watch in
+                try await read { reader in
+                    guard let reader = reader as? SQLiteTransaction else { return StoreReport() }
+                    let problems = try reader.problems {
+                        try watch.check()
+                    } checked: {
+                        checks.send(.tableChecked(table: $0))
+                    }
+                    return StoreReport(problems: problems)
+                }
+            }
+            checks.send(.checkFinished(problems: report.problems.count))
+            return report
+        } catch {
+            checks.send(.checkFailed(code: SyncError.Code(of: error)))
+            throw error
         }
+    }
+}
+
+/// A store that tells how far a check of it is.
+protocol CheckTeller: LocalStore {
+    var checks: CheckListeners { get }
+}
+
+extension SQLiteStore: CheckTeller {}
+
+/// The events of the contexts that use a store, which may end before it.
+final class CheckListeners: Sendable {
+    private struct Listener: Sendable {
+        weak var events: SyncEvents?
+    }
+
+    private let listeners = Mutex<[Listener]>([])
+
+    /// A context that is initialized once more listens once.
+    func add(_ events: SyncEvents) {
+        listeners.withLock { listeners in
+            listeners.removeAll { $0.events == nil || $0.events === events }
+            listeners.append(Listener(events: events))
+        }
+    }
+
+    func send(_ event: SyncEvent) {
+        for listener in listeners.withLock({ $0 }) { listener.events?.send(event) }
     }
 }
 
@@ -40,7 +88,12 @@ extension SQLiteTransaction {
     /// The most faults of pages that are told.
     private static let faultsMax = 20
 
-    fileprivate func problems() throws -> [String] {
+    /// `look` is called before each part, `checked` with each table.
+    fileprivate func problems(
+        _ look: () throws -> Void,
+        checked: (String) -> Void
+    ) throws -> [String] {
+        try look()
         let statement = try database.prepare("PRAGMA quick_check(\(Self.faultsMax))")
         defer { statement.reset() }
         var problems: [String] = []
@@ -50,7 +103,13 @@ extension SQLiteTransaction {
         }
         // What stands on damaged pages says nothing.
         guard problems.isEmpty else { return problems }
-        return try queueProblems() + rowProblems()
+        var rows = try queueProblems()
+        for name in tables.keys.sorted() {
+            try look()
+            if let problem = try rowProblem(name) { rows.append(problem) }
+            if !SystemTables.names.contains(name) { checked(name) }
+        }
+        return rows
     }
 
     private func queueProblems() throws -> [String] {
@@ -63,12 +122,10 @@ extension SQLiteTransaction {
         }
     }
 
-    private func rowProblems() throws -> [String] {
-        try tables.keys.sorted().compactMap { name in
-            let count = try uncertainRows(nil, in: name).changed.count
-            guard count > 0 else { return nil }
-            return "\(count) row(s) of '\(name)' are not as they were stored: something else "
-                + "changed the file. verify(queryID:repair:) puts the server's rows back."
-        }
+    private func rowProblem(_ name: String) throws -> String? {
+        let count = try uncertainRows(nil, in: name).changed.count
+        guard count > 0 else { return nil }
+        return "\(count) row(s) of '\(name)' are not as they were stored: something else "
+            + "changed the file. verify(queryID:repair:) puts the server's rows back."
     }
 }

@@ -27,6 +27,7 @@ public final class SQLiteStore: LocalStore {
     /// Nil where no other process can have the file.
     private let foreign: ForeignChanges?
     let turn: SyncTurn?
+    let checks = CheckListeners()
     private let hub = ChangeHub<Set<String>>()
     private let rowHub = ChangeHub<StoreChange>()
     private let tables = Mutex(OpenedTables())

@@ -23,6 +23,9 @@ struct SQLiteTable: Sendable {
     let cells: [CellKind]
     /// How the cells of each column become values.
     let forms: [CellForm]
+    /// How the members are read that stand beside their columns: what a column of numbers does not hold
+    /// becomes no number of its type.
+    let besides: TableSchema
     /// The place of the mask that says which queries hold a row.
     let mask: Int?
     /// The columns in the checksum of a row, in their order; nil for the mask.
@@ -44,6 +47,12 @@ struct SQLiteTable: Sendable {
                 ? CellKind($0.type) : .any
         }
         forms = all.map { CellForm($0.type) }
+        var besides = schema
+        for index in besides.columns.indices
+        where [.number, .decimal].contains(besides.columns[index].type) {
+            besides.columns[index].type = .string
+        }
+        self.besides = besides
         mask = columns.firstIndex { $0.name == HeldMask.name }
         unmaskedLayout = RowLayout(columns.map(\.name).filter { $0 != HeldMask.name })
         checked = all.map {
@@ -209,12 +218,13 @@ enum SQLiteStoreSchema {
         let plain = SQLiteTable(schema)
         guard plain.hasExtra else { return plain }
         let known = try ColumnMoves.columns(of: plain, in: database)
+        let memory = try ColumnMemory(of: plain, in: database)
         for column in plain.columns where column.name != SystemColumn.id {
-            guard known[column.name.lowercased()] == StorageClass(column.type).rawValue else {
-                throw SyncError.movedColumn(column.name, schema.name)
-            }
+            guard known[column.name.lowercased()] == StorageClass(column.type).rawValue,
+                memory.holds(column)
+            else { throw SyncError.movedColumn(column.name, schema.name) }
         }
-        let others = try ColumnMemory(of: plain, in: database).others(than: plain, known)
+        let others = memory.others(than: plain, known)
         return others.isEmpty ? plain : SQLiteTable(schema, others: others)
     }
 
@@ -237,14 +247,17 @@ enum SQLiteStoreSchema {
             return
         }
         var moves = ColumnMoves(table: table)
+        let memory = try ColumnMemory(of: table, in: database)
         for column in table.columns {
             guard let type = known[column.name.lowercased()] else {
                 try database.execute("ALTER TABLE \(name) ADD COLUMN \(declaration(column))")
                 moves.hasGained = true
                 continue
             }
-            if column.name != SystemColumn.id, type != StorageClass(column.type).rawValue {
-                moves.changed.append(column)
+            let isSame = type == StorageClass(column.type).rawValue && memory.holds(column)
+            if column.name != SystemColumn.id, !isSame {
+                let former = memory.form(of: column.name) ?? .plain
+                moves.changed.append(ColumnMoves.Change(column: column, former: former))
             }
         }
         // A table of the original has none.
@@ -254,6 +267,8 @@ enum SQLiteStoreSchema {
         if table.hasExtra, known[SQLiteTable.checksum] == nil {
             try database.execute("ALTER TABLE \(name) ADD COLUMN \(checksumDeclaration)")
         }
+        // The rows that are put again are read by it.
+        try ColumnMemory.keep(table, in: database)
         try moves.run(in: database)
     }
 

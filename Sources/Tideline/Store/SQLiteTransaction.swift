@@ -248,7 +248,7 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
         }
         let extra = Int32(forms.count)
         if table.hasExtra, !statement.cell(extra).isNull,
-            let rest = RowText.row(Data(statement.text(extra).utf8), table.schema)
+            let rest = RowText.row(Data(statement.text(extra).utf8), table.besides)
         {
             for (name, value) in rest { row[name] = value }
         }

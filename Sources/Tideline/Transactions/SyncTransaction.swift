@@ -45,14 +45,16 @@ public final class SyncTransaction {
         TransactionTable(transaction: self, coder: .untyped(table: try engine.schema(name)))
     }
 
+    /// - Throws: ``SyncError``, also where nobody waits for the transaction any more.
     func work() throws -> Work {
-        guard let current else {
-            throw SyncError(
-                .transactionEnded,
-                "The transaction has ended. Use its tables inside its closure only."
-            )
+        if let current {
+            try current.queue.watch?.check()
+            return current
         }
-        return current
+        throw SyncError(
+            .transactionEnded,
+            "The transaction has ended. Use its tables inside its closure only."
+        )
     }
 
     func end() { current = nil }
@@ -83,35 +85,57 @@ extension SyncEngine {
         isGroup: Bool = false,
         of body: @escaping @Sendable (SyncTransaction) throws -> Result
     ) async throws -> Result {
+        try await TransactionWatch.during("transaction") { watch in
+            try await transaction(isGroup, watch, of: body)
+        }
+    }
+
+    private func transaction<Result: Sendable>(
+        _ isGroup: Bool,
+        _ watch: TransactionWatch,
+        of body: @escaping @Sendable (SyncTransaction) throws -> Result
+    ) async throws -> Result {
         let group = isGroup ? environment.makeID() : nil
-        let rowsMax = limits.transactionRowsMax
         do {
             let (result, handedOut) = try await noting { queue, seen in
+                try watch.check()
                 var queue = queue
                 queue.group = group
+                queue.size = GroupSize()
+                queue.watch = watch
                 let work = SyncTransaction.Work(queue: queue, seen: seen)
                 let transaction = SyncTransaction(engine: self, work)
                 defer { transaction.end() }
+                let result: Result
                 do {
-                    let result = try body(transaction)
-                    if let group {
-                        let rows = try queue.reader.count(group: group)
-                        guard rows <= rowsMax else {
-                            throw SyncError.transactionTooLarge(rows, max: rowsMax)
-                        }
-                    }
-                    return (result, transaction.handedOut)
+                    result = try body(transaction)
                 } catch let error as SyncError {
                     throw error
                 } catch {
                     throw Thrown(error: error)
                 }
+                if let group { try self.checkSize(of: group, queue) }
+                try watch.check()
+                return (result, transaction.handedOut)
             }
             for part in handedOut { seen.handedOut(part.rows, table: part.table) }
             return result
         } catch let error as SyncError {
             throw (error.cause as? Thrown)?.error ?? error
         }
+    }
+
+    /// Refuses what no batch of the server has room for.
+    private func checkSize(of group: String, _ queue: QueueTransaction) throws {
+        let rows = try queue.reader.count(group: group)
+        guard rows <= limits.transactionRowsMax else {
+            throw SyncError.transactionTooLarge(rows, max: limits.transactionRowsMax)
+        }
+        let max = limits.transactionBytesMax
+        if queue.size?.certainlyFits(max) ?? true { return }
+        let root = (try? remote.get().endpoint.rootPath) ?? ""
+        let bytes = try queue.bytes(of: group, root: root, environment)
+        guard bytes <= max else { throw SyncError.transactionTooLarge(bytes: bytes, max: max) }
     }
 }
 
@@ -142,8 +166,9 @@ extension SyncContext {
     ///
     /// - Returns: What the closure returns.
     /// - Throws: What the closure throws, and ``SyncError`` with code `storeNotInitialized`,
-    ///   `storeFailure`, or `transactionTooLarge` when more than ``SyncLimits/transactionRowsMax``
-    ///   operations would be one.
+    ///   `storeFailure`, `cancelled` when the task is cancelled before all of it was done, or
+    ///   `transactionTooLarge` when more than ``SyncLimits/transactionRowsMax`` operations or
+    ///   ``SyncLimits/transactionBytesMax`` bytes would be one; nothing is changed then.
     @discardableResult
     @concurrent
     public nonisolated func transaction<Result: Sendable>(

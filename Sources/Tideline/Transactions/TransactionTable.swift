@@ -27,7 +27,7 @@ public struct TransactionTable<Record: Sendable> {
             declared: coder.declared,
             transaction.engine.environment
         )
-        return try hand([try changes.insert(new, seen: seen)], .fail)[0]
+        return try stored([try changes.insert(new, seen: seen)])[0]
     }
 
     /// Stores new records and queues their inserts, in order.
@@ -37,9 +37,15 @@ public struct TransactionTable<Record: Sendable> {
         let (changes, seen) = try changes()
         let environment = transaction.engine.environment
         let rows = try records.map {
-            try NewRow(coder.encode($0), table: name, declared: coder.declared, environment)
+            try changes.queue.watch?.check()
+            return try NewRow(
+                coder.encode($0),
+                table: name,
+                declared: coder.declared,
+                environment
+            )
         }
-        return try hand(try changes.insert(rows, seen: seen), .fail)
+        return try stored(try changes.insert(rows, seen: seen))
     }
 
     /// Changes a record and queues the update, as ``SyncTable/update(_:)-(Record)``.
@@ -51,7 +57,7 @@ public struct TransactionTable<Record: Sendable> {
         let stored = try changes.update(row, identity: coder.identity, seen: seen) {
             try? coder.encode(try coder.decode($0))
         }
-        return try hand([stored], .fail)[0]
+        return try self.stored([stored])[0]
     }
 
     /// Reads a record, changes it and stores it.
@@ -66,19 +72,22 @@ public struct TransactionTable<Record: Sendable> {
         let found = try changes.queue.store.row(id: .string(id), in: name)
         guard let stored = found else { throw SyncError.notFound(table: name, id: id) }
         let edit = try RecordEdit(of: stored, coder, change)
-        return try hand([try changes.change(stored, to: edit.row, seen: seen)], .fail)[0]
+        return try self.stored([try changes.change(stored, to: edit.row, seen: seen)])[0]
     }
 
     /// Removes a record and queues the delete; one that is not here is left alone.
     public func delete(_ record: Record) throws {
         let (changes, seen) = try changes()
         let row = try coder.encode(record)
+        changes.queue.size?.add(id: row.id)
         try changes.delete(row, identity: coder.identity, seen: seen)
     }
 
     /// Removes the record with an id and queues the delete; an unknown id is left alone.
     public func delete(id: String) throws {
-        try changes().changes.delete(id)
+        let (changes, _) = try changes()
+        changes.queue.size?.add(id: id)
+        try changes.delete(id)
     }
 
     /// Changes records and queues their updates, in order.
@@ -119,6 +128,13 @@ public struct TransactionTable<Record: Sendable> {
     public func count(_ query: Query<Record> = Query()) throws -> Int {
         let filter = coder.meant(query.filter?.bound(now: transaction.engine.environment.now()))
         return try transaction.work().queue.store.count(filter, in: name)
+    }
+
+    /// Hands out what was stored.
+    private func stored(_ rows: [Row]) throws -> [Record] {
+        let size = try transaction.work().queue.size
+        for row in rows { size?.add(row) }
+        return try hand(rows, .fail)
     }
 
     private func hand(_ rows: [Row], _ misfits: Misfits) throws -> [Record] {

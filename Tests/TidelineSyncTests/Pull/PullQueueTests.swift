@@ -117,10 +117,13 @@ import TidelineCore
         try await device.todos().insert(Todo(id: "a"))
         #expect(await code { try await device.todos().purge() } == .pendingOperations)
         #expect(
-            await code { try await device.todos().purge(where: { $0.id == "b" }) }
+            await code { try await device.todos().purge(where: { $0.id == "a" }) }
                 == .pendingOperations
         )
         #expect(try await device.rows().count == 2)
+        try await device.todos().purge(where: { $0.id == "b" })
+        #expect(try await device.rows().map(\.id) == ["a"])
+        #expect(try await device.queue() == ["insert a"])
         let notes = try device.client.syncTable(Note.self)
         try await notes.purge()
     }

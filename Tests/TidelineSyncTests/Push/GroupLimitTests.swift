@@ -74,4 +74,61 @@ import TidelineTestKit
             #expect(try await scene.truth() == ["a mine", "b first", "note m mine"])
         }
     }
+
+    /// What no batch of the server has room for is refused where it is made, and nothing is changed.
+    @Test func aTransactionOfTooManyBytesIsRefused() async throws {
+        let scene = try await Scene()
+        let text = String(repeating: "x", count: 900_000)
+        let error = await #expect(throws: SyncError.self) {
+            try await scene.device.context.transaction { transaction in
+                let todos = try transaction.table(Todo.self)
+                for number in 0..<8 { try todos.insert(Todo(id: "t\(number)", text: text)) }
+            }
+        }
+        #expect(error?.code == .transactionTooLarge)
+        #expect(error?.message.contains("SyncLimits.transactionBytesMax") == true)
+        #expect(try await scene.device.queue() == [])
+        #expect(try await scene.device.todos().read().count == 2)
+        // Arrays are no group.
+        try await scene.device.todos().insert((0..<8).map { Todo(id: "t\($0)", text: text) })
+        #expect(try await scene.device.push() == nil)
+    }
+
+    /// The bound is that of the request, to the byte, whatever has to be escaped in it.
+    @Test(arguments: ["plain", "\u{1}\"\\ä😀", ""])
+    func theBytesOfATransactionAreThoseOfItsBatch(text: String) async throws {
+        let measured = try await Scene()
+        try await measured.change("a", "b", text: text)
+        try await measured.device.todos().delete(id: "a")
+        try await measured.change("b", text: text + "2", note: "m")
+        #expect(try await measured.device.push() == nil)
+        let size = try #require(measured.tap.bodies.first).utf8.count
+        for (max, isTaken) in [(size, true), (size - 1, false)] {
+            var limits = SyncLimits()
+            limits.transactionBytesMax = max
+            let scene = try await Scene(limits: limits)
+            // The first one is smaller; the second one becomes one with it.
+            try await scene.change("a", "b", text: text)
+            try await scene.device.todos().delete(id: "a")
+            let code = await code {
+                try await scene.change("b", text: text + "2", note: "m")
+            }
+            #expect(code == (isTaken ? nil : .transactionTooLarge))
+            #expect(try await scene.device.push() == nil)
+        }
+    }
+
+    /// A server that takes less says so; the error says what to do.
+    @Test func aServerThatTakesLessIsNamedInTheError() async throws {
+        let scene = try await Scene([.answer(413), .answer(413)])
+        try await scene.change("a", "b")
+        for _ in 0..<2 {
+            let error = try #require(try await scene.device.push()?.errors.first)
+            #expect(error.statusCode == 413)
+            #expect(error.message.contains("A retry sends the same again"))
+            #expect(error.message.contains("limits.batchBytes"))
+            try await error.updateOperationAndRetry(with: try #require(error.item))
+        }
+        #expect(try await scene.device.push() == nil)
+    }
 }

@@ -1,7 +1,7 @@
 // ValueReading: the value of a column as a Swift type, or nil when it does not fit.
 //
-// Numbers pass between their three kinds when nothing is lost but binary precision; texts pass
-// into the types that have one. Null is not handled here.
+// Numbers pass between their three kinds when nothing is lost but binary precision (FaithfulNumber);
+// texts pass into the types that have one. Null is not handled here.
 
 import Foundation
 import TidelineCore
@@ -31,8 +31,8 @@ extension Value {
     func asDouble() -> Double? {
         switch self {
         case .number(let value): value
-        case .integer(let value): Double(value)
-        case .decimal(let value): Double("\(value)")
+        case .integer(let value): Double(faithful: value)
+        case .decimal(let value): Double(faithful: value)
         default: nil
         }
     }

@@ -31,17 +31,18 @@ enum CellKind: Sendable {
             }
     }
 
-    /// Whether a value comes out as it goes in; a number may become that of its column.
+    /// Whether a value comes out as it goes in; a number may become the same one of its column.
     @inline(__always)
     func holds(_ value: Value) -> Bool {
         switch (self, value) {
         case (.any, _), (_, .null), (_, .data): true
         case (.text, .string), (.bytes, .string): true
         case (.decimal, .string(let text)): DecimalText.parse(text) == nil
-        case (.integer, .integer), (.number, .integer), (.decimal, .integer), (.bytes, .integer):
-            true
+        case (.integer, .integer), (.decimal, .integer), (.bytes, .integer): true
+        case (.number, .integer(let integer)): Double(faithful: integer) != nil
         case (.number, .number), (.integer, .number), (.bytes, .number): true
-        case (.decimal, .decimal), (.number, .decimal): true
+        case (.decimal, .decimal): true
+        case (.number, .decimal(let decimal)): Double(faithful: decimal) != nil
         case (.boolean, .bool), (.instant, .date), (.json, .json): true
         default: false
         }

@@ -24,6 +24,17 @@ struct ColumnMemory {
             )) ?? [:]
     }
 
+    /// How the cells of a column become values, as the model says that opened the file last; nil where
+    /// none has told.
+    func form(of name: String) -> CellForm? {
+        forms[name] ?? forms.first { $0.key.lowercased() == name.lowercased() }?.value
+    }
+
+    /// Whether the cells of a column are of this type, as far as is known.
+    func holds(_ column: ColumnDefinition) -> Bool {
+        form(of: column.name).map { $0 == CellForm(column.type) } ?? true
+    }
+
     /// The columns of other models than that of the table; `known` are those in the file.
     func others(than table: SQLiteTable, _ known: [String: String]) -> [ColumnDefinition] {
         let own = Set(table.columns.map { $0.name.lowercased() })

@@ -12,7 +12,17 @@ struct ColumnMoves {
     /// Whether columns were added.
     var hasGained = false
     /// The columns whose type in the file is another.
-    var changed: [ColumnDefinition] = []
+    var changed: [Change] = []
+
+    /// A column, and how its cells were read before.
+    struct Change {
+        var column: ColumnDefinition
+        var former: CellForm
+
+        var name: String { column.name }
+        /// The name of the cells while they are moved.
+        var formerName: String { "__former_" + name }
+    }
 
     init(table: SQLiteTable) {
         self.table = table
@@ -39,19 +49,17 @@ struct ColumnMoves {
             try database.execute("DROP INDEX \(Identifier(index.name).quoted)")
         }
         try rename(
-            Dictionary(uniqueKeysWithValues: changed.map { ($0.name, former($0)) }),
+            Dictionary(uniqueKeysWithValues: changed.map { ($0.name, $0.formerName) }),
             database
         )
-        for column in changed {
-            let declaration = SQLiteStoreSchema.declaration(column)
+        for change in changed {
+            let declaration = SQLiteStoreSchema.declaration(change.column)
             try database.execute("ALTER TABLE \(name) ADD COLUMN \(declaration)")
         }
         try putAgain(in: database)
-        try drop(changed.map(former), database)
+        try drop(changed.map(\.formerName), database)
         for index in indexes { try database.execute(index.sql) }
     }
-
-    private func former(_ column: ColumnDefinition) -> String { "__former_" + column.name }
 
     private func rename(_ names: [String: String], _ database: Database) throws {
         guard Database.movesColumns else {
@@ -112,7 +120,7 @@ struct ColumnMoves {
     private func putAgain(in database: Database) throws {
         let now = try SQLiteStoreSchema.table(table.schema, in: database)
         let rows = SQLiteTransaction(database, [table.schema.name: now])
-        let moved = changed.map { Identifier(former($0)).quoted }
+        let moved = changed.map { Identifier($0.formerName).quoted }
         let conditions = [SQLiteTable.extraColumn] + moved
         let columns = ["\"id\""] + moved
         let select = """
@@ -126,8 +134,11 @@ struct ColumnMoves {
             let statement = try database.prepare(select)
             try statement.bind([.text(last)])
             while try statement.step() {
-                let values = changed.enumerated().map { index, column in
-                    Self.value(statement, Int32(index + 1), column.type)
+                let values = changed.enumerated().map { index, change in
+                    MovedValue.value(
+                        SQLiteStoreSQL.value(statement, Int32(index + 1), change.former),
+                        as: change.column.type
+                    )
                 }
                 found.append((statement.text(0), values))
             }
@@ -147,26 +158,4 @@ struct ColumnMoves {
     }
 
     private static let rowsAtOnce = 500
-
-    /// A value of a column that had another type, as one of the new type where that says the same.
-    private static func value(
-        _ statement: Statement,
-        _ index: Int32,
-        _ type: ColumnType
-    ) -> Value {
-        switch (type, statement.value(index)) {
-        case (.integer, .text(let text)):
-            Int64(text).flatMap { String($0) == text ? .integer($0) : nil } ?? .string(text)
-        case (.number, .text(let text)):
-            number(text) ?? .string(text)
-        case (.string, .integer(let number)): .string(String(number))
-        default: SQLiteStoreSQL.value(statement, index, CellForm(type))
-        }
-    }
-
-    /// The number that is written like this, and not one that another text says too, as `007` does.
-    private static func number(_ text: String) -> Value? {
-        guard let number = Double(text), number.isFinite else { return nil }
-        return "\(number)" == text || Int64(text).map(String.init) == text ? .number(number) : nil
-    }
 }

@@ -36,17 +36,20 @@ extension SyncEngine {
     /// Removes what is here for an account: its operations, the positions of its pulls, and the rows
     /// that no other account's query holds.
     func purge(account: String, force: Bool) async throws {
-        try await inTurn(.purge, "purge") {
+        let removed = try await inTurn(.purge, "purge") {
             try await noting { queue, seen in
                 let operations = try queue.reader.operations(of: account)
                 guard force || operations.isEmpty else { throw SyncError.pendingOfAccount() }
                 try queue.drop(operations, seen: seen)
+                var removed = 0
                 for table in queue.catalog.schemas.keys.sorted() {
-                    try queue.release(.signedIn(account), table)
+                    removed += try queue.release(.signedIn(account), table)
                     seen.note(.purged(table: table))
                 }
+                return removed
             }
         }
+        events.send(.purgeFinished(table: nil, removed: removed))
     }
 }
 
@@ -102,7 +105,10 @@ extension QueueTransaction {
 
     /// Lets go of what the queries of an account hold, and of rows that no other account's query
     /// holds.
-    fileprivate func release(_ account: AccountView, _ table: String) throws {
+    ///
+    /// - Returns: How many rows are gone.
+    fileprivate func release(_ account: AccountView, _ table: String) throws -> Int {
+        var removed = 0
         let own = try reader.bits(of: account, table, isOwn: true)
         let others = try reader.bits(of: account, table, isOwn: false)
         let pending = try reader.pendingIDs(table)
@@ -118,7 +124,7 @@ extension QueueTransaction {
                 guard let row = try held.inner.row(id: id, in: table) else { continue }
                 let mask = HeldMask.bits(row) ?? 0
                 if mask & others == 0, !pending.contains(ItemKey(id.text ?? "")) {
-                    try held.inner.delete(ids: [id], in: table)
+                    removed += try held.inner.delete(ids: [id], in: table)
                 } else if mask & own != 0 {
                     try held.inner.setMask(mask & ~own, of: row, in: table)
                 }
@@ -128,6 +134,7 @@ extension QueueTransaction {
         }
         try held.setTaken(try held.taken(table) & (others | 1), table)
         try forgetQueries(of: account, table)
+        return removed
     }
 
     private static var rowsAtOnce: Int { 1000 }

@@ -92,11 +92,7 @@ extension SyncEngine {
             )
             return result
         } catch {
-            let code = (error as? SyncError)?.code
-            let isCancelled = error is CancellationError
-            events.send(
-                .pullFailed(table: table, code: isCancelled ? .cancelled : code ?? .offline)
-            )
+            events.send(.pullFailed(table: table, code: SyncError.Code(of: error)))
             throw error
         }
     }

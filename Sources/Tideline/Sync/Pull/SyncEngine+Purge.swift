@@ -6,7 +6,7 @@ extension SyncEngine {
     /// Removes local rows; see ``SyncTable/purge(force:)``.
     func purge(_ filter: Filter?, force: Bool, in table: String) async throws {
         let filter = filter?.bound(now: environment.now())
-        try await inTurn(.purge, "purge") {
+        let removed = try await inTurn(.purge, "purge") {
             try await noting { queue, seen in
                 let reader = queue.reader
                 // The rows that another account has changed stay with its operations.
@@ -26,11 +26,13 @@ extension SyncEngine {
                     throw SyncError.pendingOperations(table: table)
                 }
                 for operation in dropped { try queue.remove(operation) }
-                try queue.store.delete(ids: ids.map(Value.string), in: table)
+                let removed = try queue.store.delete(ids: ids.map(Value.string), in: table)
                 // The purged rows are older than the cursors: without this they would stay away.
                 try queue.resetCursors(table)
                 seen.note(.purged(table: table))
+                return removed
             }
         }
+        events.send(.purgeFinished(table: table, removed: removed))
     }
 }

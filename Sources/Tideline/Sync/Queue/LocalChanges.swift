@@ -48,7 +48,12 @@ struct LocalChanges {
 
     /// Stores new rows and queues their inserts, in order.
     func insert(_ rows: [NewRow], seen: SeenNotes) throws -> [Row] {
-        guard try areUnknown(rows) else { return try rows.map { try insert($0, seen: seen) } }
+        guard try areUnknown(rows) else {
+            return try rows.map { row in
+                try queue.watch?.check()
+                return try insert(row, seen: seen)
+            }
+        }
         for row in rows where !row.hasNewID {
             seen.note(.inserted(RowKey(table, row.row.id), row.row))
         }
@@ -77,9 +82,14 @@ struct LocalChanges {
         var payloads = PayloadWriter()
         let new = rows.map { payloads.row($0) }
         for row in new {
+            try queue.watch?.check()
             try queue.append(QueuedOperation(table: table, itemID: row.id, kind: .insert))
         }
-        try queue.held.putNew(new, in: table)
+        for start in stride(from: 0, to: new.count, by: Self.idsAtOnce) {
+            try queue.watch?.check()
+            let part = new[start..<min(new.count, start + Self.idsAtOnce)]
+            try queue.held.putNew(Array(part), in: table)
+        }
         return new
     }
 

@@ -12,6 +12,10 @@ struct QueueTransaction {
     let account: AccountView
     /// The group that what is done here belongs to: what is pushed as one.
     var group: String?
+    /// What the transaction adds to its group.
+    var size: GroupSize?
+    /// Whether it is still waited for.
+    var watch: TransactionWatch?
 
     /// The rows without them.
     var store: any LocalStoreWriter { held }
@@ -50,6 +54,7 @@ struct QueueTransaction {
     /// the transaction become one.
     func joined(_ operation: QueuedOperation) throws -> QueuedOperation {
         guard let group else { return operation }
+        size?.joinedEarlier()
         var joined = operation
         joined.group = group
         if let former = operation.group { try rename(former, to: group, but: operation.id) }

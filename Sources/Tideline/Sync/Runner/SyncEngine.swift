@@ -172,11 +172,18 @@ extension SyncEngine {
         declared: TableSchema? = nil
     ) async throws -> [Row] {
         guard !rows.isEmpty else { return [] }
-        let rows = try rows.map { row in
-            try NewRow(row, table: table, declared: declared, environment)
-        }
-        return try await noting {
-            try LocalChanges(queue: $0, table: table).insert(rows, seen: $1)
+        return try await TransactionWatch.during("insert") { watch in
+            let rows = try rows.map { row in
+                try watch.check()
+                return try NewRow(row, table: table, declared: declared, environment)
+            }
+            return try await noting { queue, seen in
+                var queue = queue
+                queue.watch = watch
+                let new = try LocalChanges(queue: queue, table: table).insert(rows, seen: seen)
+                try watch.check()
+                return new
+            }
         }
     }
 

@@ -122,11 +122,22 @@ extension SyncError {
                 (503, 'limits.batchAnswerBytes' of the server). Give the server more room and retry \
                 it, or discard rows of it and change them in smaller transactions.
                 """
+        case nil where answer.status == 413 && operation.group != nil:
+            return """
+                \(what) was refused by the server with its transaction, which is too large \
+                (413)\(reason(answer)). A retry sends the same again: discard rows of it and change \
+                them in smaller transactions ('SyncLimits.transactionBytesMax' bounds them), or have \
+                the server take more ('limits.batchBytes').
+                """
         case nil:
-            let reason = answer.message.map { ": \($0)" } ?? ""
+            let reason = reason(answer)
             let end = reason.hasSuffix(".") ? "" : "."
             return "\(what) was refused by the server (\(answer.status))\(reason)\(end)"
         }
+    }
+
+    private static func reason(_ answer: PushAnswer) -> String {
+        answer.message.map { ": \($0)" } ?? ""
     }
 
     /// What the error of an operation says whose conflict handler threw; an app's own error may tell
@@ -137,17 +148,6 @@ extension SyncError {
             The conflict handler failed for row '\(operation.itemID)' in table \
             '\(operation.table)': \(reason) Settle the conflict with both rows.
             """
-    }
-
-    static func transactionTooLarge(_ rows: Int, max: Int) -> SyncError {
-        SyncError(
-            .transactionTooLarge,
-            """
-            The transaction and those that it is one with have \(rows) operations, and one batch takes \
-            \(max) (SyncLimits.transactionRowsMax). Push before it, or make it of fewer changes; \
-            arrays of 'insert', 'update' and 'delete' have no such bound.
-            """
-        )
     }
 
     /// What the error of an operation says that was made in one transaction with another one.

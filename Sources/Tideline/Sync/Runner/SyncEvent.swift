@@ -1,6 +1,6 @@
-// SyncEvent: a step of a push or a pull, as a type that can grow.
+// SyncEvent: a step of a push, a pull or another long call, as a type that can grow.
 
-/// A step of a push or a pull.
+/// A step of a push or a pull, a verification, a purge or a check.
 ///
 /// More kinds may come: pass over those that you do not know.
 ///
@@ -37,6 +37,26 @@ public struct SyncEvent: Sendable, Hashable {
         public static let pullFinished = Self("pullFinished")
         /// A pull that had begun ended with an error of this `code`; what was stored before stays.
         public static let pullFailed = Self("pullFailed")
+        /// A verification of `table` began.
+        public static let verifyStarted = Self("verifyStarted")
+        /// Rows of a range that differs were compared: `missing`, `different` and `surplus` ones were
+        /// found so far, and `repaired` ones are as on the server again.
+        public static let rangeCompared = Self("rangeCompared")
+        /// A verification of `table` ended; its counts are those of its ``VerifyResult``.
+        public static let verifyFinished = Self("verifyFinished")
+        /// A verification that had begun ended with an error of this `code`.
+        public static let verifyFailed = Self("verifyFailed")
+        /// A purge ended: `removed` rows of `table` left the device; without a table, those of an
+        /// account.
+        public static let purgeFinished = Self("purgeFinished")
+        /// A check of the store began.
+        public static let checkStarted = Self("checkStarted")
+        /// The rows of `table` were looked at.
+        public static let tableChecked = Self("tableChecked")
+        /// A check of the store ended; it found so many `problems`.
+        public static let checkFinished = Self("checkFinished")
+        /// A check of the store that had begun ended with an error of this `code`.
+        public static let checkFailed = Self("checkFailed")
     }
 
     /// What happened.
@@ -57,6 +77,16 @@ public struct SyncEvent: Sendable, Hashable {
     public var applied: Int?
     /// How many rows went.
     public var removed: Int?
+    /// How many rows of the server are not here.
+    public var missing: Int?
+    /// How many rows are here in another state.
+    public var different: Int?
+    /// How many rows are here and not on the server.
+    public var surplus: Int?
+    /// How many rows were repaired.
+    public var repaired: Int?
+    /// How many problems a store has.
+    public var problems: Int?
     /// Why it failed.
     public var code: SyncError.Code?
 

@@ -44,6 +44,13 @@ public struct SyncLimits: Sendable, Hashable {
     /// were not sent yet. A server takes so many requests in a batch.
     public var transactionRowsMax = 1000
 
+    /// How many bytes the operations of one transaction of the app have at most, as the request that
+    /// sends them.
+    ///
+    /// Counted as those of ``transactionRowsMax`` are. A server refuses a larger batch; the limit of a
+    /// Tideline server is its `limits.batchBytes`, with the same default.
+    public var transactionBytesMax = 4 << 20
+
     /// How many bytes a batch has at least that is sent as gzip, to a server that said it takes that.
     ///
     /// A smaller one fits a packet or two.

@@ -82,11 +82,30 @@ extension SyncEvent {
         case .pullStarted: return SyncLogEntry(.debug, "A pull begins.", metadata)
         case .pageApplied: return SyncLogEntry(.trace, "Rows were stored.", metadata)
         case .pullFinished: return SyncLogEntry(.debug, "A pull ended.", metadata)
-        case .pullFailed:
-            let passes = code == .offline || code == .cancelled
-            return SyncLogEntry(passes ? .info : .warning, "A pull failed.", metadata)
+        case .pullFailed: return failure("A pull failed.", metadata)
+        case .verifyStarted: return SyncLogEntry(.debug, "A verification begins.", metadata)
+        case .rangeCompared: return SyncLogEntry(.trace, "Rows were compared.", metadata)
+        case .verifyFinished:
+            let isEqual = [missing, different, surplus].allSatisfy { $0 ?? 0 == 0 }
+            return SyncLogEntry(isEqual ? .debug : .notice, "A verification ended.", metadata)
+        case .verifyFailed: return failure("A verification failed.", metadata)
+        case .purgeFinished: return SyncLogEntry(.debug, "A purge ended.", metadata)
+        case .checkStarted: return SyncLogEntry(.debug, "A check of the store begins.", metadata)
+        case .tableChecked: return SyncLogEntry(.trace, "A table was checked.", metadata)
+        case .checkFinished:
+            let isSound = problems ?? 0 == 0
+            return SyncLogEntry(isSound ? .debug : .warning, "A check ended.", metadata)
+        case .checkFailed: return failure("A check failed.", metadata)
         default: return SyncLogEntry(.debug, "Something happened.", metadata)
         }
+    }
+
+    private func failure(
+        _ message: StaticString,
+        _ metadata: [String: String]
+    ) -> SyncLogEntry {
+        let passes = code == .offline || code == .cancelled
+        return SyncLogEntry(passes ? .info : .warning, message, metadata)
     }
 
     private var logMetadata: [String: String] {
@@ -97,7 +116,9 @@ extension SyncEvent {
         metadata["code"] = code?.description
         let counts = [
             ("pending", pending), ("completed", completed), ("parked", parked),
-            ("applied", applied), ("removed", removed),
+            ("applied", applied), ("removed", removed), ("missing", missing),
+            ("different", different), ("surplus", surplus), ("repaired", repaired),
+            ("problems", problems),
         ]
         for (name, count) in counts { metadata[name] = count.map(String.init) }
         return metadata

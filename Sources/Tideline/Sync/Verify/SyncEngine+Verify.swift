@@ -40,26 +40,43 @@ extension SyncEngine {
     func verify(queryID: String?, repair: Bool, in table: String) async throws -> VerifyResult {
         if let queryID { try QueryID.check(queryID) }
         return try await inTurn(.purge, "verification") {
-            // What the query holds may be another by the time of its turn.
-            let steps = try await VerifySteps(self, queryID, repair: repair, table: table)
-            var machine = VerifyMachine()
-            var result = VerifyResult()
-            var action = machine.start()
-            while true {
-                try Task.checkCancellation()
-                switch action {
-                case .ask(let range):
-                    let page = try await steps.digests(range)
-                    result.requests += 1
-                    let local = try await steps.local(page.ranges.map(\.range), in: range)
-                    action = machine.answered(page.ranges, local: local)
-                case .fetch(let range):
-                    try await steps.compare(range, &result)
-                    action = machine.fetched()
-                case .finish(let failure):
-                    if failure != nil { throw SyncError.endlessDigests(table) }
-                    return result
-                }
+            events.send(.verifyStarted(table: table))
+            do {
+                let result = try await compare(queryID, repair: repair, table)
+                events.send(.verifyFinished(table: table, result))
+                return result
+            } catch {
+                events.send(.verifyFailed(table: table, code: SyncError.Code(of: error)))
+                throw error
+            }
+        }
+    }
+
+    private func compare(
+        _ queryID: String?,
+        repair: Bool,
+        _ table: String
+    ) async throws -> VerifyResult {
+        // What the query holds may be another by the time of its turn.
+        let steps = try await VerifySteps(self, queryID, repair: repair, table: table)
+        var machine = VerifyMachine()
+        var result = VerifyResult()
+        var action = machine.start()
+        while true {
+            try Task.checkCancellation()
+            switch action {
+            case .ask(let range):
+                let page = try await steps.digests(range)
+                result.requests += 1
+                let local = try await steps.local(page.ranges.map(\.range), in: range)
+                action = machine.answered(page.ranges, local: local)
+            case .fetch(let range):
+                try await steps.compare(range, &result)
+                events.send(.rangeCompared(table: table, result))
+                action = machine.fetched()
+            case .finish(let failure):
+                if failure != nil { throw SyncError.endlessDigests(table) }
+                return result
             }
         }
     }

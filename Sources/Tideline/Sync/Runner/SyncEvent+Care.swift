@@ -1,0 +1,72 @@
+// The events of what an app does now and then: verifications, purges, checks of the store.
+
+extension SyncEvent {
+    /// A verification began.
+    public static func verifyStarted(table: String) -> SyncEvent {
+        SyncEvent(.verifyStarted, table: table)
+    }
+
+    /// Rows of a range were compared; the counts are those so far.
+    public static func rangeCompared(table: String, _ result: VerifyResult) -> SyncEvent {
+        SyncEvent(.rangeCompared, table: table).with(result)
+    }
+
+    /// A verification ended.
+    public static func verifyFinished(table: String, _ result: VerifyResult) -> SyncEvent {
+        SyncEvent(.verifyFinished, table: table).with(result)
+    }
+
+    /// A verification that had begun ended with an error.
+    public static func verifyFailed(table: String, code: SyncError.Code) -> SyncEvent {
+        SyncEvent(.verifyFailed, table: table).with(code)
+    }
+
+    /// A purge ended; of an account where there is no table.
+    public static func purgeFinished(table: String?, removed: Int) -> SyncEvent {
+        var event = SyncEvent(.purgeFinished, table: table)
+        event.removed = removed
+        return event
+    }
+
+    /// A check of the store began.
+    public static let checkStarted = SyncEvent(.checkStarted)
+
+    /// The rows of a table were looked at.
+    public static func tableChecked(table: String) -> SyncEvent {
+        SyncEvent(.tableChecked, table: table)
+    }
+
+    /// A check of the store ended.
+    public static func checkFinished(problems: Int) -> SyncEvent {
+        var event = SyncEvent(.checkFinished)
+        event.problems = problems
+        return event
+    }
+
+    /// A check of the store that had begun ended with an error.
+    public static func checkFailed(code: SyncError.Code) -> SyncEvent {
+        SyncEvent(.checkFailed).with(code)
+    }
+
+    private func with(_ result: VerifyResult) -> SyncEvent {
+        var event = self
+        event.missing = result.missing
+        event.different = result.different
+        event.surplus = result.surplus
+        event.repaired = result.repaired
+        return event
+    }
+
+    private func with(_ code: SyncError.Code) -> SyncEvent {
+        var event = self
+        event.code = code
+        return event
+    }
+}
+
+extension SyncError.Code {
+    /// What an event says of an error that ended what had begun.
+    init(of error: any Error) {
+        self = error is CancellationError ? .cancelled : (error as? SyncError)?.code ?? .offline
+    }
+}

@@ -1,0 +1,199 @@
+// A property that has another type in a later version of a model: what the column holds becomes exactly
+// that, or the row does not fit; nothing changes its meaning silently.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestKit
+
+@Suite struct ChangedTypeTests {
+    private struct Flag: SyncRecord {
+        static let tableName = "Todo"
+        var id = ""
+        var value = false
+    }
+
+    private struct Whole: SyncRecord {
+        static let tableName = "Todo"
+        var id = ""
+        var value = 0
+    }
+
+    private struct Number: SyncRecord {
+        static let tableName = "Todo"
+        var id = ""
+        var value = 0.0
+    }
+
+    private struct Exact: SyncRecord {
+        static let tableName = "Todo"
+        var id = ""
+        var value = Decimal(0)
+    }
+
+    private struct Moment: SyncRecord {
+        static let tableName = "Todo"
+        var id = ""
+        var value = Date(timeIntervalSince1970: 0)
+    }
+
+    private struct Text: SyncRecord {
+        static let tableName = "Todo"
+        var id = ""
+        var value = ""
+    }
+
+    private struct Bytes: SyncRecord {
+        static let tableName = "Todo"
+        var id = ""
+        var value = Data()
+    }
+
+    private struct Tags: SyncRecord {
+        static let tableName = "Todo"
+        var id = ""
+        var value: [String] = []
+    }
+
+    /// Stores a record as a model has it, and reads it by a later one; nil where it does not fit.
+    private func moved<Former: SyncRecord, Later: SyncRecord>(
+        _ former: Former,
+        to type: Later.Type
+    ) async throws -> Later? {
+        try await withTemporaryFile { path in
+            let transport = ScriptedTransport()
+            let first = try await Device(
+                transport,
+                store: SQLiteStore(path: path),
+                tables: [Former.self]
+            )
+            let stored = try await first.client.syncTable(Former.self).insert(former)
+            try await first.store.close()
+            let store = try SQLiteStore(path: path)
+            let device = try await Device(transport, store: store, tables: [type])
+            #expect(try await store.check().problems == [])
+            let later: Later?
+            do {
+                later = try await device.client.syncTable(type).read(id: stored.id)
+                #expect(later != nil)
+            } catch let error as SyncError {
+                #expect(error.code == .rowDoesNotFit)
+                #expect(error.message.contains("'value'"))
+                later = nil
+            }
+            try await store.close()
+            // Whoever goes back has the value as it was.
+            let again = try await Device(
+                transport,
+                store: SQLiteStore(path: path),
+                tables: [Former.self]
+            )
+            let back = try await again.client.syncTable(Former.self).read(id: stored.id)
+            #expect("\(try #require(back))" == "\(stored)")
+            try await again.store.close()
+            return later
+        }
+    }
+
+    private let moment = Date(timeIntervalSince1970: 1_700_000_000.123)
+
+    @Test func whatBecomesATextIsWrittenAsOnTheWire() async throws {
+        #expect(
+            try await moved(Moment(value: moment), to: Text.self)?.value == Timestamp(moment).text
+        )
+        #expect(try await moved(Flag(value: true), to: Text.self)?.value == "true")
+        #expect(try await moved(Whole(value: .max), to: Text.self)?.value == "\(Int.max)")
+        #expect(try await moved(Number(value: 7.5), to: Text.self)?.value == "7.5")
+        #expect(try await moved(Exact(value: 12.5), to: Text.self)?.value == "12.5")
+        #expect(try await moved(Bytes(value: Data([1, 2])), to: Text.self)?.value == "AQI=")
+        #expect(try await moved(Tags(value: ["a"]), to: Text.self) == nil)
+    }
+
+    @Test func numbersBecomeOthersWhereNothingIsLost() async throws {
+        #expect(try await moved(Whole(value: 7), to: Number.self)?.value == 7)
+        #expect(try await moved(Whole(value: 1 << 60), to: Number.self)?.value == 0x1p60)
+        #expect(try await moved(Whole(value: .max), to: Number.self) == nil)
+        #expect(try await moved(Whole(value: (1 << 53) + 1), to: Number.self) == nil)
+        #expect(try await moved(Number(value: 7), to: Whole.self)?.value == 7)
+        #expect(try await moved(Number(value: 7.5), to: Whole.self) == nil)
+        #expect(try await moved(Exact(value: 7), to: Whole.self)?.value == 7)
+        #expect(
+            try await moved(Number(value: 0.1), to: Exact.self)?.value == Decimal(string: "0.1")
+        )
+        #expect(try await moved(Exact(value: 12.5), to: Number.self)?.value == 12.5)
+    }
+
+    @Test func textsBecomeWhatIsWrittenSo() async throws {
+        #expect(try await moved(Text(value: "7"), to: Whole.self)?.value == 7)
+        #expect(try await moved(Text(value: "007"), to: Whole.self) == nil)
+        #expect(try await moved(Text(value: "12.5"), to: Exact.self)?.value == 12.5)
+        #expect(try await moved(Text(value: "012.5"), to: Exact.self) == nil)
+        #expect(try await moved(Text(value: "7.5"), to: Number.self)?.value == 7.5)
+        #expect(try await moved(Text(value: "\(Int.max)"), to: Number.self) == nil)
+        let text = Timestamp(moment).text
+        #expect(try await moved(Text(value: text), to: Moment.self)?.value == moment)
+        #expect(try await moved(Text(value: "1000"), to: Moment.self) == nil)
+        #expect(try await moved(Text(value: "true"), to: Flag.self)?.value == true)
+        #expect(try await moved(Text(value: "1"), to: Flag.self) == nil)
+        #expect(try await moved(Text(value: "[]"), to: Tags.self) == nil)
+    }
+
+    /// SQLite stores these in one way.
+    @Test func flagsNumbersAndDatesAreNotOneAnother() async throws {
+        #expect(try await moved(Flag(value: true), to: Whole.self) == nil)
+        #expect(try await moved(Whole(value: 1), to: Flag.self) == nil)
+        #expect(try await moved(Moment(value: moment), to: Whole.self) == nil)
+        #expect(try await moved(Whole(value: 1000), to: Moment.self) == nil)
+        #expect(try await moved(Flag(value: true), to: Moment.self) == nil)
+    }
+
+    /// What fits is found by filters, and what was queued is sent as it was.
+    @Test func filtersAndRequestsHaveTheSame() async throws {
+        try await withTemporaryFile { path in
+            let transport = ScriptedTransport()
+            let first = try await Device(
+                transport,
+                store: SQLiteStore(path: path),
+                tables: [Whole.self]
+            )
+            try await first.client.syncTable(Whole.self)
+                .insert([Whole(id: "b", value: .max), Whole(id: "a", value: 7)])
+            try await first.store.close()
+            let device = try await Device(
+                transport,
+                store: SQLiteStore(path: path),
+                tables: [Number.self]
+            )
+            let numbers = try device.client.syncTable(Number.self)
+            #expect(try await numbers.read(where: { $0.value == 7 }).map(\.id) == ["a"])
+            #expect(try await numbers.read(misfits: .skip).map(\.id) == ["a"])
+            transport.add(.json(500, ""))
+            _ = try await device.push()
+            let bodies = transport.sent.compactMap(\.body)
+            #expect(bodies.contains { $0.contains("\"value\":\(Int.max)") }, "\(bodies)")
+        }
+    }
+
+    /// Two stores on one file must agree, also about what SQLite stores in one way.
+    @Test func anotherKindIsAClearErrorForWhoHasTheFormer() async throws {
+        try await withTemporaryFile { path in
+            let transport = ScriptedTransport()
+            let app = try await Device(
+                transport,
+                store: SQLiteStore(path: path),
+                tables: [Flag.self]
+            )
+            let flags = try app.client.syncTable(Flag.self)
+            try await flags.insert(Flag(id: "a", value: true))
+            _ = try await Device(transport, store: SQLiteStore(path: path), tables: [Whole.self])
+            for body: () async throws -> Void in [
+                { _ = try await flags.read() }, { try await flags.insert(Flag(id: "b")) },
+            ] {
+                let error = await #expect(throws: SyncError.self) { try await body() }
+                #expect(error?.code == .storeFailure)
+                #expect(error?.message.contains("'value' of 'Todo'") == true)
+            }
+        }
+    }
+}
