@@ -15,6 +15,8 @@ struct UsageError: Error, CustomStringConvertible {
 
 enum Arguments: Sendable {
     case help
+    /// Of one command.
+    case helpOf(String)
     case version
     case serve(ServerConfiguration)
     case certificate(hosts: [String], directory: String, isJSON: Bool)
@@ -143,10 +145,10 @@ enum Arguments: Sendable {
         switch words.first {
         case "--help", "-h": self = .help
         case "help":
-            if let word = rest.first, !Self.commands.contains(word) {
+            if let word = rest.first, word != "--help", !Self.commands.contains(word) {
                 throw UsageError("'\(word)' is unknown; allowed are \(allowed).")
             }
-            self = .help
+            self = rest.first.map { $0 == "--help" ? .help : .helpOf($0) } ?? .help
         case "--version": self = .version
         case "serve": self = try Self.serve(rest)
         case "certificate": self = try Self.certificate(rest)
@@ -165,6 +167,11 @@ enum Arguments: Sendable {
             throw UsageError("'\(word)' is unknown; allowed are \(allowed).")
         case nil:
             throw UsageError("A command is missing; allowed are \(allowed).")
+        }
+        if case .help = self, let command = words.first, Self.commands.contains(command),
+            command != "help"
+        {
+            self = .helpOf(command)
         }
     }
 }

@@ -11,6 +11,7 @@ enum Command {
         do {
             switch try Arguments(words) {
             case .help: try tell(Arguments.usage)
+            case .helpOf(let command): try tell(Arguments.usage(of: command))
             case .version: try tell("tideline \(ServerVersion.text)")
             case .serve(let configuration): try await serve(configuration, words)
             case .certificate(let hosts, let directory, let isJSON):

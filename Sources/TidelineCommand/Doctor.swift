@@ -18,6 +18,7 @@ struct Doctor: Sendable {
     private static let clockFault = 300.0
     private static let clockWarning = 60.0
     private static let tries = 3
+    private static let slowMilliseconds: Int64 = 1000
 
     /// Microseconds since 1970.
     static var now: Int64 { ServerEnvironment.live.now() }
@@ -84,7 +85,14 @@ struct Doctor: Sendable {
             return false
         }
         let milliseconds = max(0, best) / 1000 + 1
-        findings.add("reach", .fine, "\(server) answers within \(milliseconds) ms.")
+        findings.add(
+            "reach",
+            milliseconds > Self.slowMilliseconds ? .warning : .fine,
+            milliseconds > Self.slowMilliseconds
+                ? "\(server) takes \(milliseconds) ms for the least answer, at best of \(Self.tries): "
+                    + "devices wait as long for each request. Look at the network and the server's load."
+                : "\(server) answers within \(milliseconds) ms."
+        )
         if server.scheme == "http", !["127.0.0.1", "localhost", "::1"].contains(server.host ?? "") {
             findings.add(
                 "encryption",

@@ -223,13 +223,14 @@ export function openRow(table, row, { mayChange, done, focus }) {
     const value = row?.[column.name];
     const input = inputFor(column, value, column.name);
     const entry = { column, input, old: value, isTouched: false, isNull: null };
-    input.disabled = !mayChange;
+    const isFixed = row && column.name === table.owner;
+    input.disabled = !mayChange || isFixed;
     input.addEventListener('input', () => {
       entry.isTouched = true;
       if (entry.isNull) entry.isNull.checked = false;
     });
     let isNull;
-    if (column.nullable && input.tagName !== 'SELECT') {
+    if (column.nullable && input.tagName !== 'SELECT' && !isFixed) {
       entry.isNull = h('input', {
         type: 'checkbox', checked: row && (value ?? null) === null, disabled: !mayChange, 'aria-label': `${column.name} is null`,
         onchange: () => { entry.isTouched = true; },
@@ -239,7 +240,7 @@ export function openRow(table, row, { mayChange, done, focus }) {
     if (focus === column.name) input.setAttribute('autofocus', '');
     inputs.push(entry);
     return h('div', { class: 'field' },
-      h('label', {}, column.name, h('small', {}, column.type + (column.nullable ? '' : ', not null'))), input, isNull);
+      h('label', {}, column.name, h('small', {}, isFixed ? 'a row keeps its owner' : column.type + (column.nullable ? '' : ', not null'))), input, isNull);
   });
   const id = h('input', { type: 'text', placeholder: 'made by the server', 'aria-label': 'id' });
   const head = row

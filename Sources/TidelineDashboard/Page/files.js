@@ -2,14 +2,14 @@
 //
 // In CSV an empty field is null and "" is the empty text, so that a file comes back as it went.
 
-import { h, button, fill, openDialog, problem } from './element.js';
+import { h, button, fill, openDialog, problem, say } from './element.js';
 import { get, send, rowPath, ifMatch, isNumber, parse } from './server.js';
 import { textOf, valueOf } from './editor.js';
 import { firstQuery } from './rows.js';
 
 const bytesMax = 64 << 20;
 const errorsShown = 20;
-const atOnce = 4;
+const atOnce = 6;
 
 function csvField(value, column) {
   if (value === null || value === undefined) return '';
@@ -170,6 +170,7 @@ export function openImport(table, done) {
     h('option', { value: 'skip' }, 'Leave rows that are there'), h('option', { value: 'write' }, 'Overwrite rows that are there'));
   const state = h('div', { role: 'status' });
   let isStopped = false;
+  let told = '';
   const run = async () => {
     const chosen = file.files[0];
     if (!chosen) return void fill(state, problem(new Error('Choose a file first.')));
@@ -189,7 +190,10 @@ export function openImport(table, done) {
     const text = h('p', {});
     const list = h('ul', {});
     fill(state, bar, text, list);
-    const tell = () => fill(text, `${count.added} added, ${count.changed} changed, ${count.left} left, ${count.refused} refused`);
+    const tell = () => {
+      told = `${count.added} added, ${count.changed} changed, ${count.left} left, ${count.refused} refused`;
+      fill(text, told);
+    };
     let place = 0;
     const worker = async () => {
       while (place < rows.length && !isStopped) {
@@ -207,6 +211,7 @@ export function openImport(table, done) {
     await Promise.all(Array.from({ length: atOnce }, worker));
     bar.value = place;
     tell();
+    if (isStopped) say(`The import was stopped: ${told}.`, true);
   };
   const writeRow = async (row, isOver) => {
     if (row === null) return 'left';

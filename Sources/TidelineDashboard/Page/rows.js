@@ -278,7 +278,7 @@ export class TableView {
     const row = this.rows.find(({ id }) => id === cell?.parentElement.rowID);
     const column = this.columns[(cell?.cellIndex ?? 0) - 1];
     if (!row || !column || this.isEditing) return;
-    if (column.isSystem || !this.mayUpdate || row.deleted) return void this.openRow(row);
+    if (column.isSystem || column.name === this.table.owner || !this.mayUpdate || row.deleted) return void this.openRow(row);
     const old = row[column.name];
     const input = inputFor(column, old, `${column.name} of row ${row.id}`);
     if (input.tagName === 'TEXTAREA') return void this.openRow(row, column.name);
@@ -290,14 +290,20 @@ export class TableView {
     let isOver = false;
     const end = async (isKept, refocus) => {
       if (isOver) return;
+      let value = old;
+      if (isKept) {
+        try { value = editedValue(input.value, column, old); } catch (refusal) {
+          say(refusal.message, true);
+          // What was typed stays, but where the person has gone elsewhere.
+          if (refocus) return;
+        }
+      }
       isOver = true;
       this.isEditing = false;
       cell.classList.remove('edits');
-      const text = input.value;
       this.filled(cell, row, column);
       if (refocus) cell.focus();
       try {
-        const value = isKept ? editedValue(text, column, old) : old;
         if (!same(value, old)) {
           this.isEditing = true;
           this.filled(cell, { ...row, [column.name]: value }, column);

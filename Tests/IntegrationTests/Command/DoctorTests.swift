@@ -213,7 +213,7 @@ extension ProcessTests {
             }
         }
 
-        /// All commands are told, and each tells of all.
+        /// All commands are told, and each tells of itself.
         @Test func helpTellsAll() async throws {
             try await withWorkspace { workspace in
                 let commands = [
@@ -225,7 +225,11 @@ extension ProcessTests {
                 for command in commands {
                     #expect(help.output.contains("tideline \(command)"), "\(command)")
                     let own = try await workspace.run(.tideline, [command, "--help"])
-                    #expect(own.code == 0 && own.output == help.output, "\(command)")
+                    #expect(own.code == 0 && own.output.hasPrefix("Usage: tideline \(command)"))
+                    #expect(own.output.count < help.output.count / 2, "\(command)")
+                    #expect(own.output.contains("\n\n\(command)"), "\(own.output)")
+                    let asked = try await workspace.run(.tideline, ["help", command])
+                    #expect(asked.code == 0 && asked.output == own.output, "\(command)")
                 }
             }
         }

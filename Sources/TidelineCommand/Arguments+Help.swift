@@ -1,0 +1,40 @@
+// Arguments+Help: the part of the usage that is about one command.
+
+extension Arguments {
+    /// The synopsis and the section of a command, and what all commands have in common.
+    static func usage(of command: String) -> String {
+        let lines = usage.split(separator: "\n", omittingEmptySubsequences: false)
+        let end = lines.firstIndex(of: "") ?? lines.endIndex
+        let synopsis = synopsis(of: command, lines[..<end])
+        var section = section(of: command, lines[end...])
+        if synopsis.contains(where: { $0.contains("--json") }) {
+            section += lines[end...].filter { $0.hasPrefix("--json") }
+        }
+        let head = synopsis.joined(separator: "\n").drop { $0 == " " }
+        let start = head.hasPrefix("Usage: ") ? "" : "Usage: "
+        return start + head + "\n\n" + section.joined(separator: "\n")
+    }
+
+    private static func synopsis(of command: String, _ lines: ArraySlice<Substring>) -> [Substring]
+    {
+        var found: [Substring] = []
+        var isOwn = false
+        for line in lines {
+            let words = line.split(separator: " ")
+            if let place = words.firstIndex(of: "tideline") {
+                isOwn = words.dropFirst(place + 1).first == command[...]
+            }
+            if isOwn { found.append(line) }
+        }
+        return found
+    }
+
+    /// A section begins at the margin with its name, and ends where the next one begins.
+    private static func section(of command: String, _ lines: ArraySlice<Substring>) -> [Substring] {
+        let start = lines.firstIndex { line in
+            !line.hasPrefix(" ") && line.split(separator: " ").first == command[...]
+        }
+        guard let start else { return [] }
+        return [lines[start]] + lines[(start + 1)...].prefix { $0.hasPrefix("  ") }
+    }
+}
