@@ -82,8 +82,12 @@ enum RowCheck {
     private static func holds(_ value: Value, _ type: ColumnType) -> Bool {
         switch (type, value) {
         case (.json, _): true
-        case (.string, .string), (.date, .string), (.time, .string), (.guid, .string): true
-        case (.enumeration, .string), (.boolean, .bool), (.dateTime, .date): true
+        case (.string, .string), (.boolean, .bool), (.dateTime, .date): true
+        case (.date, .string(let text)): DayText.canonical(text) != nil
+        case (.time, .string(let text)): TimeText.microseconds(text) != nil
+        case (.guid, .string(let text)): GuidText.canonical(text) != nil
+        case (.enumeration(let members), .string(let text)):
+            members.contains { $0.utf8.elementsEqual(text.utf8) }
         case (.integer, .integer), (.binary, .data): true
         case (.integer, .number), (.integer, .decimal): value.asInteger(Int64.self) != nil
         case (.number, .integer), (.number, .number), (.number, .decimal): true

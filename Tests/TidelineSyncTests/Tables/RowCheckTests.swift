@@ -72,6 +72,8 @@ import TidelineTestKit
                 ColumnDefinition("size", .number), ColumnDefinition("done", .boolean),
                 ColumnDefinition("due", .dateTime), ColumnDefinition("bytes", .binary),
                 ColumnDefinition("price", .decimal), ColumnDefinition("shape", .json),
+                ColumnDefinition("day", .date), ColumnDefinition("at", .time),
+                ColumnDefinition("key", .guid), ColumnDefinition("level", .enumeration(["low"])),
             ]
         )
         let device = try await Device(transport, tables: [], schemas: [schema])
@@ -83,6 +85,7 @@ import TidelineTestKit
             ("text", 5), ("text", .bool(true)), ("rank", "5"), ("rank", .number(1.5)),
             ("size", .number(.nan)), ("size", .number(.infinity)), ("size", "1"), ("done", 1),
             ("due", "yesterday"), ("bytes", "?"), ("price", "much"), ("other", .number(.nan)),
+            ("day", "2026-02-30"), ("at", "25:00"), ("key", "5"), ("level", "high"),
         ]
         for (name, value) in bad {
             try await expectRefused(name) { try await rows.update(id: "a") { $0[name] = value } }
@@ -98,6 +101,8 @@ import TidelineTestKit
         try await rows.insert([
             "text": "x", "rank": .number(5), "size": 5, "due": "2026-01-01T00:00:00Z",
             "bytes": "AAAA", "price": "1.5", "shape": 7, "done": .null, "other": "kept",
+            "day": "2026-02-28", "at": "23:59", "key": "0A000000-0000-0000-0000-000000000000",
+            "level": "low",
         ])
     }
 
