@@ -39,7 +39,7 @@ report = --event-stream-output-path $(RESULTS)-$(1).events --xunit-output $(RESU
 help:
 	@echo 'make run         build the server and start it on tideline.db (ARGS=... is passed on)'
 	@echo 'make test        build and run all tests'
-	@echo 'make check       format, imports, warnings as errors, rules, documentation, Apple branches, dashboard, sanitizers, cipher'
+	@echo 'make check       format, imports, warnings as errors, rules, documentation, Apple branches, dashboard, sanitizers'
 	@echo 'make cipher      the stores on SQLCipher: encrypted files, and all else on its old SQLite'
 	@echo 'make worlds      10,000 seeded worlds (SEEDS=...), in release mode'
 	@echo 'make demo        two devices and a server, told on the terminal; on a page: ARGS=--page'
@@ -83,8 +83,7 @@ check:
 	    'address: build, try out' 'scripts/sanitize --self-test address' \
 	    'address: tests' 'scripts/sanitize address' \
 	    'thread: build, try out' 'scripts/sanitize --self-test thread' \
-	    'thread: tests' 'scripts/sanitize thread' \
-	    'stores on SQLCipher' '$(MAKE) --no-print-directory cipher'
+	    'thread: tests' 'scripts/sanitize thread'
 
 # In a folder of its own: with the trait every module is another. The package as it is on a Mac.
 cipher: export TIDELINE_ONLY_CLIENT = 1
