@@ -85,7 +85,7 @@ check:
 	    'thread: build, try out' 'scripts/sanitize --self-test thread' \
 	    'thread: tests' 'scripts/sanitize thread'
 
-# In a folder of its own: with the trait every module is another. The package as it is on a Mac.
+# In a folder of its own: with the trait every module is another. The part of the package that a Mac can build.
 cipher: export TIDELINE_ONLY_CLIENT = 1
 cipher:
 	@scripts/bootstrap cipher

@@ -268,15 +268,8 @@ let package = Package(
     swiftLanguageModes: [.v6]
 )
 
-// On a Mac there is the client with its test kit and their tests: the server needs Linux (epoll). The
-// variable shows the same package anywhere.
-#if os(macOS)
-let isOnlyClient = true
-#else
-let isOnlyClient = Context.environment["TIDELINE_ONLY_CLIENT"] != nil
-#endif
-
-if isOnlyClient {
+// The client with its test kit and their tests, which can be built on a Mac: the server needs Linux (epoll).
+if Context.environment["TIDELINE_ONLY_CLIENT"] != nil {
     let ofClient: Set<String> = [
         "CSQLite", "CSQLCipher", "CCurl", "CZlib", "TidelineCore", "TidelineSQLite", "Tideline",
         "TidelineServerCore", "TidelineServerSQLite", "TidelineTestKit", "TodoAppModel", "todo",

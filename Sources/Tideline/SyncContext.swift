@@ -82,13 +82,6 @@ public actor SyncContext {
                 throw SyncError.tableName(schema.name, fault)
             }
         }
-        // A table without declared columns may have any.
-        if !own.contains(where: \.columns.isEmpty) {
-            let unknown = conflicts.ruledColumns.filter { column in
-                !own.contains { $0.column(named: column) != nil }
-            }
-            guard unknown.isEmpty else { throw SyncError.unknownMergeColumns(unknown) }
-        }
         do {
             try await store.open(tables: own.map(\.held) + SystemTables.schemas)
         } catch let error as SyncError {

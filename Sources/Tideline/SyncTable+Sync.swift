@@ -132,7 +132,11 @@ extension SyncTable {
                 "a purge takes a condition alone. Leave out order, limit, offset and fields."
             )
         }
-        try await engine.purge(coder.meant(table.filter), force: force, in: name)
+        try await engine.purge(
+            coder.meant(table.filter?.bound(now: engine.environment.now())),
+            force: force,
+            in: name
+        )
     }
 }
 
@@ -178,12 +182,12 @@ extension SyncTable where Record: SyncRecord {
         where condition: (Columns<Record>) throws -> Condition,
         force: Bool = false
     ) async throws {
-        try await engine.purge(coder.meant(Query(where: condition).filter), force: force, in: name)
+        try await purge(Query(where: condition), force: force)
     }
 
     /// Removes the local records that a predicate describes.
     public func purge(where predicate: Predicate<Record>, force: Bool = false) async throws {
-        try await engine.purge(coder.meant(Query(where: predicate).filter), force: force, in: name)
+        try await purge(Query(where: predicate), force: force)
     }
 }
 
@@ -211,6 +215,6 @@ extension SyncTable where Record == Row {
         where condition: (Columns<Row>) throws -> Condition,
         force: Bool = false
     ) async throws {
-        try await engine.purge(coder.meant(Query(where: condition).filter), force: force, in: name)
+        try await purge(Query(where: condition), force: force)
     }
 }

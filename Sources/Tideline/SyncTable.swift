@@ -83,7 +83,12 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         let row = try coder.encode(record)
         try RowCheck.checkIsLive(row, table: name)
         return try hand(
-            try await engine.update(row, in: name, identity: coder.identity) {
+            try await engine.update(
+                row,
+                in: name,
+                identity: coder.identity,
+                declared: coder.declared
+            ) {
                 try? coder.encode(try coder.decode($0))
             }
         )
@@ -109,7 +114,12 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         while true {
             let (stored, read, before) = try await decoded(id)
             let edit = try RecordEdit(of: stored, read, before: before, coder, change)
-            if let result = try await engine.replace(stored, with: edit.row, in: name) {
+            if let result = try await engine.replace(
+                stored,
+                with: edit.row,
+                in: name,
+                declared: coder.declared
+            ) {
                 return try await handed(result)
             }
             if Task.isCancelled { throw SyncError.cancelled("update", CancellationError()) }

@@ -96,8 +96,8 @@ package final class SQLiteTableStore: TableStore {
                     .prepare(definitions, filtered: filtered, isComplete: isComplete)
                 let clocks = try stored.map { try KnownClock.read($0.name, database) }
                 // A file that loses its log is a server's still, and no blank one.
-                if steps.contains(where: { $0.kind == .createTable }) {
-                    try database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                if stored.isEmpty || steps.contains(where: { $0.kind == .createTable }) {
+                    try? database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 }
                 return (stored, steps, clocks)
             }

@@ -148,6 +148,7 @@ def a_persons_path(page, server, pictures):
     page.keys(ENTER)
     page.find(".rows td input")
     page.keys("12abc", ENTER)
+    page.keys(TAB)
     check("what is no value stays to be mended", page.run("return document.querySelector('.rows td input')?.value") == "12abc")
     page.keys(ESCAPE)
 

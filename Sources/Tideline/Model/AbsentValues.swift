@@ -48,6 +48,9 @@ struct AbsentValues: Sendable {
         case .any(let parts): QueryExpression(.any(parts.map(meant)), at: expression.position)
         case .not(let part): QueryExpression(.not(meant(part)), at: expression.position)
         case .compare, .isIn, .call: atom(expression)
+        // Alone it is a condition.
+        case .field(let name) where defaults[name] == .bool(true):
+            .or(expression, .compare(.eq, QueryExpression(.field(name)), .null))
         case .field, .value, .arithmetic, .negate, .position: expression
         }
     }

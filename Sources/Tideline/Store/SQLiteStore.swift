@@ -127,6 +127,7 @@ public final class SQLiteStore: LocalStore {
         }
         tables.withLock { known in
             for table in built.tables { known.add(table) }
+            known.opens += 1
             // Where others were opened before, the next transaction looks at all of them.
             known.version = known.byName.count == built.tables.count ? built.version : nil
         }
@@ -146,7 +147,7 @@ public final class SQLiteStore: LocalStore {
         }
         return tables.withLock { known in
             // Tables that were opened meanwhile stay: the next transaction looks at them again.
-            if known.version == opened.version { known = now }
+            if known.version == opened.version, known.opens == opened.opens { known = now }
             return now.byName
         }
     }
@@ -285,6 +286,8 @@ extension SQLiteStore: RowChangeStore {
 private struct OpenedTables: Sendable {
     /// The version of the file that they are of.
     var version: Int64?
+    /// How often tables were opened.
+    var opens = 0
     private(set) var byName: [String: SQLiteTable] = [:]
     /// The names by their lower case: a file tells a name in the letters that it was made with.
     private var names: [String: Set<String>] = [:]

@@ -14,7 +14,7 @@ public struct TransactionTable<Record: Sendable> {
 
     private func changes() throws -> (changes: LocalChanges, seen: SeenNotes) {
         let work = try transaction.work()
-        return (LocalChanges(queue: work.queue, table: name), work.seen)
+        return (LocalChanges(queue: work.queue, table: name, declared: coder.declared), work.seen)
     }
 
     /// Stores a new record and queues its insert, as ``SyncTable/insert(_:)-(Record)``.

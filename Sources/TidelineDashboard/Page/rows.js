@@ -326,6 +326,7 @@ export class TableView {
         end(event.key === 'Enter', true);
       } else if (event.key === 'Tab') {
         end(true, true);
+        if (!isOver) event.preventDefault();
       }
     });
     input.addEventListener('blur', () => end(true, false));

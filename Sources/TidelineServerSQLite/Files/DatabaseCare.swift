@@ -51,7 +51,7 @@ package struct DatabaseCare: Sendable {
         now: @escaping @Sendable () -> Int64,
         report: @escaping (_ part: String, _ rows: Int) -> Void = { _, _ in }
     ) throws -> [SchemaStep] {
-        let lock = try ServerFile(path: path).lock(mayBeNew: false)
+        let lock = try ServerFile(path: path).lock(mayBeNew: false, mayBeBlank: true)
         defer { lock.release() }
         return try DatabaseError.naming(path) {
             let database = try Database(path: path)

@@ -13,15 +13,17 @@ struct ServerFile {
 
     /// The lock of the file, which was looked at.
     ///
-    /// - Parameter mayBeNew: Whether the file may be missing or blank, and is made then.
+    /// - Parameters:
+    ///   - mayBeNew: Whether the file may be missing, and is made then.
+    ///   - mayBeBlank: Whether it may be there without tables; nil: where it may be missing.
     /// - Returns: The lock, which is held.
     /// - Throws: ``DatabaseError``; the file is as it was.
-    func lock(mayBeNew: Bool) throws -> FileLock {
+    func lock(mayBeNew: Bool, mayBeBlank: Bool? = nil) throws -> FileLock {
         try checkPlace(mayBeNew: mayBeNew)
         // A server that has it may be writing to it now. A file of others gets no lock beside it.
         let isKnown = access(FileLock.path(of: path), F_OK) == 0
         let lock = isKnown ? try FileLock(database: path) : nil
-        try checkContent(mayBeBlank: mayBeNew)
+        try checkContent(mayBeBlank: mayBeBlank ?? mayBeNew)
         guard access(path, F_OK) != 0 || access(path, W_OK) == 0 else {
             throw DatabaseError.readOnly(path)
         }

@@ -79,7 +79,7 @@ extension ProcessTests {
             }
         }
 
-        @Test(arguments: ["backup", "restore", "restored", "migrate --apply"])
+        @Test(arguments: ["backup", "restore", "restored"])
         func aBlankFileIsNoDatabaseOfAServer(_ command: String) async throws {
             try await withWorkspace { workspace in
                 let blank = workspace.path("blank.db")

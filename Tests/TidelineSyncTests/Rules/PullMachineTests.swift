@@ -237,7 +237,15 @@ import Tideline
         let page = PageSummary(rowCount: 1, latest: nil, nextLink: "same")
         _ = machine.received(page)
         #expect(machine.applied() == .follow("same"))
+        var other = machine
         #expect(machine.received(page) == .finish(.tooManyPages))
+        // An empty page is the last one.
+        let empty = PageSummary(rowCount: 0, latest: nil, nextLink: "same")
+        guard case .apply = other.received(empty) else {
+            Issue.record("an empty page is no page")
+            return
+        }
+        #expect(other.applied() == .finish(nil))
     }
 
     @Test func busyServersAreAskedAgainWithBackoff() {

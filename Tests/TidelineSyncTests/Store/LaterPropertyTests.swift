@@ -76,8 +76,12 @@ import TidelineTestKit
         var text = ""
         var rank = 0
         var note = "plain"
+        var active = true
         static var columns: [RecordColumn<Later>] {
-            [RecordColumn(\.note, "note", .string, nullable: false, default: "plain")]
+            [
+                RecordColumn(\.note, "note", .string, nullable: false, default: "plain"),
+                RecordColumn(\.active, "active", .boolean, nullable: false, default: true),
+            ]
         }
     }
 
@@ -92,13 +96,14 @@ import TidelineTestKit
                 tables: [Later.self]
             )
             let rows = try later.client.syncTable(Later.self)
-            try await rows.insert(Later(id: "b", rank: 5, note: "other"))
+            try await rows.insert(Later(id: "b", rank: 5, note: "other", active: false))
             let found: [(@Sendable (Columns<Later>) -> Condition, [String])] = [
                 ({ $0.rank >= 0 }, ["a", "b"]), ({ $0.rank == 0 }, ["a"]), ({ $0.rank < 5 }, ["a"]),
                 ({ $0.rank != 0 }, ["b"]), ({ !($0.rank == 0) }, ["b"]), ({ $0.rank > 0 }, ["b"]),
                 ({ !($0.rank >= 0) }, []), ({ $0.note == "plain" }, ["a"]),
                 ({ $0.note != "plain" }, ["b"]), ({ $0.note.contains("lai") }, ["a"]),
                 ({ $0.rank == 0 || $0.note == "other" }, ["a", "b"]),
+                ({ $0.active }, ["a"]), ({ !$0.active }, ["b"]), ({ $0.active == true }, ["a"]),
                 ({ [0, 7].contains($0.rank) }, ["a"]), ({ (1...5).contains($0.rank) }, ["b"]),
             ]
             for (index, (condition, ids)) in found.enumerated() {

@@ -106,6 +106,43 @@ import TidelineTestKit
         ])
     }
 
+    private enum Either: Codable, Hashable {
+        case text(String)
+        case whole(Int)
+
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.singleValueContainer()
+            do {
+                self = .text(try container.decode(String.self))
+            } catch {
+                self = .whole(try container.decode(Int.self))
+            }
+        }
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.singleValueContainer()
+            switch self {
+            case .text(let text): try container.encode(text)
+            case .whole(let number): try container.encode(number)
+            }
+        }
+    }
+
+    private struct Faced: SyncRecord, Hashable {
+        static let tableName = "Todo"
+        var id = ""
+        var text = Either.text("")
+    }
+
+    /// A type says itself what it writes, in an update as in an insert.
+    @Test func aModelMayWriteWhatItsColumnIsNot() async throws {
+        let device = try await Device(transport, tables: [Faced.self])
+        let table = try device.client.syncTable(Faced.self)
+        try await table.insert(Faced(id: "a", text: .whole(7)))
+        try await table.update(id: "a") { $0.text = .whole(8) }
+        #expect(try await table.read(id: "a")?.text == .whole(8))
+    }
+
     @Test func anIDIsAText() async throws {
         let device = try await Device(transport)
         let rows = try device.client.syncTable(named: "Todo")

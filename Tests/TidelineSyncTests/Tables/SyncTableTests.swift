@@ -193,14 +193,6 @@ import TidelineCore
         )
     }
 
-    @Test func mergeRulesOfAllTablesNameColumnsOfOne() async throws {
-        #expect(
-            await code { _ = try await Device(transport, conflicts: .merge(["typo": .max])) }
-                == .invalidModel
-        )
-        _ = try await Device(transport, conflicts: .merge(["rank": .max]))
-    }
-
     @Test func aBrokenStoreIsAStoreFailure() async throws {
         let broken = BrokenStore()
         #expect(await code { _ = try await Device(transport, store: broken) } == nil)

@@ -32,7 +32,8 @@ extension Value {
         switch self {
         case .number(let value): value
         case .integer(let value): Double(faithful: value)
-        case .decimal(let value): Double(faithful: value)
+        // As a column of numbers has it.
+        case .decimal(let value): Double("\(value)")
         default: nil
         }
     }

@@ -133,7 +133,8 @@ package struct PullMachine: Sendable {
     /// Whether the same question would be asked again, without an end.
     private func leadsToItself(_ page: PageSummary, _ request: Action) -> Bool {
         guard case .follow(let link) = request else { return false }
-        return page.nextLink == link
+        // An empty page ends a list, whatever its link.
+        return page.nextLink == link && (page.rowCount > 0 || isFollowingChanges)
     }
 
     private var isFollowingChanges: Bool {

@@ -5,6 +5,8 @@ import TidelineCore
 struct LocalChanges {
     let queue: QueueTransaction
     let table: String
+    /// What the columns hold, for rows that no model has made.
+    var declared: TableSchema?
 
     private var store: any LocalStoreWriter { queue.store }
 
@@ -134,8 +136,7 @@ struct LocalChanges {
         let operations = try operations(id)
         let last = operations.last
         let changes = RowMerge.changes(from: stored, to: row)
-        let schema = queue.catalog.schema(table)
-        try RowCheck.check(changes, table: table, id: id, schema: schema)
+        try RowCheck.check(changes, table: table, id: id, schema: declared)
         guard !changes.isEmptyRow || basisVersion != nil || last?.state == .parked else {
             return stored
         }

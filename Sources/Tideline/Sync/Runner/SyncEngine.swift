@@ -192,21 +192,27 @@ extension SyncEngine {
         _ row: Row,
         in table: String,
         identity: RecordIdentity,
+        declared: TableSchema? = nil,
         normalized: @escaping @Sendable (Row) -> Row?
     ) async throws -> Row {
         try await noting {
-            try LocalChanges(queue: $0, table: table)
+            try LocalChanges(queue: $0, table: table, declared: declared)
                 .update(row, identity: identity, seen: $1, normalized: normalized)
         }
     }
 
     /// Stores a change that was made to `stored`, unless the row has changed since; nil then.
-    func replace(_ stored: Row, with row: Row, in table: String) async throws -> Row? {
+    func replace(
+        _ stored: Row,
+        with row: Row,
+        in table: String,
+        declared: TableSchema? = nil
+    ) async throws -> Row? {
         try await noting { queue, seen in
             guard try queue.store.row(id: .string(stored.id), in: table) == stored else {
                 return nil
             }
-            return try LocalChanges(queue: queue, table: table)
+            return try LocalChanges(queue: queue, table: table, declared: declared)
                 .change(stored, to: row, seen: seen)
         }
     }

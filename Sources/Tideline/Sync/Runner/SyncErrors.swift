@@ -31,17 +31,6 @@ extension SyncError {
         )
     }
 
-    /// Those of the client, which are for all tables.
-    static func unknownMergeColumns(_ columns: [String]) -> SyncError {
-        SyncError(
-            .invalidModel,
-            """
-            The merge rules name columns that no table has: \(columns.joined(separator: ", ")). \
-            Name them as the tables' types do in their CodingKeys.
-            """
-        )
-    }
-
     static func tableName(_ name: String, _ fault: String) -> SyncError {
         SyncError(
             .invalidModel,

@@ -48,7 +48,8 @@ public struct SyncLimits: Sendable, Hashable {
     /// sends them.
     ///
     /// Counted as those of ``transactionRowsMax`` are. A server refuses a larger batch; the limit of a
-    /// Tideline server is its `limits.batchBytes`, with the same default.
+    /// Tideline server is its `limits.batchBytes`, with the same default. It holds for servers without
+    /// batches, too: what a transaction may be does not depend on the server.
     public var transactionBytesMax = 4 << 20
 
     /// How many bytes a batch has at least that is sent as gzip, to a server that said it takes that.
