@@ -152,7 +152,7 @@ extension ProcessTests {
             }
         }
 
-        @Test(arguments: ["--help", "-h", "help", "serve --help"])
+        @Test(arguments: ["--help", "-h", "help"])
         func help(words: String) async throws {
             try await withWorkspace { workspace in
                 let words = words.split(separator: " ").map(String.init)
