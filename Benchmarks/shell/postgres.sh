@@ -1,5 +1,5 @@
 # postgres: the workloads of wrk and a full pull on PostgreSQL, with one server process and with two on
-# one database, beside pgbench's commits of single rows and the same reads on SQLite in the same run.
+# one database, beside pgbench's commits of single rows, the same reads on SQLite, and Kinto in the same run.
 # Sourced by scripts/bench.
 #
 # PostgreSQL flushes each commit, as it does by default. Two servers share the connections of wrk: each
@@ -77,7 +77,8 @@ measure_servers() {
     before_server=$(server_ticks)
     before_own=$(own_ticks)
     for ((number = 0; number < count; number++)); do
-        SHARE=$number wrk -t1 "-c$share" "-d${seconds}s" --timeout 30s -s "$WRK_SCRIPTS/$script" \
+        # Each has rows of its own to change.
+        SHARE=$number POOL=${POOL:+$POOL-$number} wrk -t1 "-c$share" "-d${seconds}s" --timeout 30s -s "$WRK_SCRIPTS/$script" \
             "${postgres_servers[number]}$path" >"$directory/wrk-$number" &
         loaders+=($!)
     done
@@ -110,7 +111,7 @@ load_servers() {
     done
     for column in 1 2 3 4 5 6 7; do figures+=("$(figure "$directory/figures" "$column")"); done
     printf '%-34s %9.0f %8.2f %8.2f %8.0f %9.1f %9.1f %8.1f\n' "$title" "${figures[@]}"
-    rate=${figures[0]} cost=${figures[5]}
+    rate=${figures[0]} own_cost=${figures[4]} cost=${figures[5]}
 }
 
 # A figure as a multiple of another one: title, figure, of what, other figure.
@@ -153,8 +154,79 @@ measure_pgbench() {
     done
 }
 
+# Divides the first rows among the servers' files of rows to change.
+fill_pool() {
+    local number count=${#postgres_servers[@]}
+    "$bench" tags "$url" "$((rows < 10000 ? rows : 10000))" >"$directory/pool"
+    for ((number = 0; number < count; number++)); do
+        awk -v count="$count" -v number="$number" 'NR % count == number' "$directory/pool" \
+            >"$directory/pool-$number"
+    done
+}
+
+# What a row of a batch costs the servers, of the last line of `load_servers`.
+row_line() {
+    awk -v title="$1" -v cost="$own_cost" 'BEGIN { printf "%-34s %9.1f us of a server\n", title, cost / 1000 }'
+}
+
+# One transaction of somebody else with many rows: how long its INSERT and its COMMIT take, and how long
+# it is from then until the first page of them is in a device's delta.
+measure_foreign() {
+    local count=$1 link start times
+    IFS=$'\t' read -r link _ < <("$bench" delta "$url")
+    times=$(psql -q "$(postgres_address)" <<SQL | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' | tr '\n' ' '
+\\timing on
+BEGIN;
+INSERT INTO "TodoItem" ("id", "text", "complete")
+SELECT gen_random_uuid()::text, 'item ' || lpad(n::text, 8, '0') || ' abcdefghijklmnopqrstuvwxyz', n % 2 = 0
+FROM generate_series(1, $count) AS n;
+COMMIT;
+SQL
+    )
+    start=$EPOCHREALTIME
+    http GET "$url" "/tables/TodoItem?$link" >"$directory/foreign"
+    grep -q '"items":\[{' "$directory/foreign" || fail "no changes: $(head -c 500 "$directory/foreign")"
+    awk -v count="$count" -v times="$times" -v start="$start" -v end="$EPOCHREALTIME" 'BEGIN {
+        split(times, t, " ")
+        printf "%-34s %9.0f ms, COMMIT %.0f ms\n", count " rows by psql, INSERT", t[2], t[3]
+        printf "%-34s %9.0f ms\n", "their first page in a delta", (end - start) * 1000
+    }'
+}
+
+# Kinto on a PostgreSQL of its own with the same work, and Tideline's rates of one server beside.
+measure_kinto() {
+    local kinto_database created list changes pool_rows=$((rows < 10000 ? rows : 10000)) name
+    local -A theirs=()
+    if ! { install_venv && install_kinto; }; then
+        printf '\nKinto is left out: %s\n' "$reason"
+        return
+    fi
+    printf 'filling the table of Kinto\n' >&2
+    prepare_kinto
+    start_kinto
+    workloads_kinto
+    export WRAP=1
+    header
+    load 'Kinto: W2 list 50, filtered' get.lua "$list"
+    theirs[W2]=$(figure "$directory/figures" 1)
+    load 'Kinto: W2b pull page of 50' get.lua "$changes"
+    theirs[W2b]=$(figure "$directory/figures" 1)
+    load 'Kinto: W1 create' create.lua "$created"
+    theirs[W1]=$(figure "$directory/figures" 1)
+    POOL=$directory/pool load 'Kinto: W4 update with If-Match' update.lua "$url"
+    theirs[W4]=$(figure "$directory/figures" 1)
+    unset WRAP
+    stop_server
+    for name in W1 W2 W2b W4; do
+        ratio_line "$name, requests a second" "${single[$name]}" "Kinto's" "${theirs[$name]}"
+    done
+    rm -rf "$directory/kinto"
+}
+
 measure_postgres() {
-    local postgres count table link middle rate cost raw_rate sqlite_list sqlite_page idle
+    local postgres count table link middle rate cost own_cost raw_rate sqlite_list sqlite_page idle
+    # The rates of one server.
+    local -A single=()
     if ! command -v psql >/dev/null || ! find_postgres; then
         printf '\npostgres is left out: PostgreSQL is not installed; type: apt-get install postgresql\n'
         return
@@ -183,27 +255,34 @@ SQL
         middle=$(pull_page "$("$bench" middle "$url")")
         load_servers "W2 list 50 of $rows, filtered" get.lua \
             "$table?\$filter=(complete%20eq%20false)&\$top=50"
+        [[ $count != 1 ]] || single[W2]=$rate
         ratio_line 'W2, processor time' "$cost" "that on SQLite" "$sqlite_list"
         load_servers 'W2b pull page of 50, mid-table' get.lua "${middle#"$url"}"
+        [[ $count != 1 ]] || single[W2b]=$rate
         ratio_line 'W2b, processor time' "$cost" "that on SQLite" "$sqlite_page"
         IFS=$'\t' read -r link _ < <("$bench" delta "$url")
         PAGE=50 load_servers 'delta with nothing new' get.lua "$table?$link"
         client pages "$url"
         measure_pgbench raw
         load_servers 'W1 create' create.lua "$table"
+        [[ $count != 1 ]] || single[W1]=$rate
         ratio_line 'W1' "$rate" "pgbench's single rows" "$raw_rate"
         NAMED=1 load_servers 'W1 with Repeatability-Request-ID' create.lua "$table"
         connections=$count load_servers 'batch of 1000 creates' batch.lua "/\$batch"
-        if [[ $count == 1 ]]; then
-            # Two would take the same rows.
-            fill_pool() { "$bench" tags "$url" "$((rows < 10000 ? rows : 10000))" >"$directory/pool"; }
-            POOL=$directory/pool load_servers 'W4 update with If-Match' update.lua '' fill_pool
-        fi
+        row_line 'batch, a row'
+        NAMED=1 connections=$count load_servers 'batch of 1000 with names' batch.lua "/\$batch"
+        row_line 'batch with names, a row'
+        GROUP=1 connections=$count load_servers 'group of 1000 creates' batch.lua "/\$batch"
+        row_line 'group, a row'
+        POOL=$directory/pool load_servers 'W4 update with If-Match' update.lua '' fill_pool
+        [[ $count != 1 ]] || single[W4]=$rate
         idle=$(server_memory)
         measure_live 1000 "${postgres_servers[1]-}"
+        [[ $count == 1 ]] || measure_foreign 100000
         end_servers
     done
     measure_pgbench raw TodoItem
     stop_server
     rm -rf "$directory/pg"
+    measure_kinto
 }

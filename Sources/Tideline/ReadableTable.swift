@@ -10,9 +10,15 @@ public protocol ReadableTable<Record>: Sendable {
     associatedtype Record: Sendable
 
     /// The records of a query, and their total count when the query asks for it.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what the table cannot be asked, and
+    ///   `rowDoesNotFit` for a row that does not decode, unless `misfits` leaves it out. A table on
+    ///   the device adds `storeFailure`, a ``RemoteTable`` what its requests come to.
     func read(_ query: Query<Record>, misfits: Misfits) async throws -> Page<Record>
 
     /// How many records a query has, without its window.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`; then as ``read(_:misfits:)``.
     func count(_ query: Query<Record>) async throws -> Int
 }
 
@@ -25,6 +31,9 @@ extension ReadableTable {
     }
 
     /// All records, or a window of them.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a window below zero or an order
+    ///   without a column, `rowDoesNotFit`, and as ``read(_:misfits:)``.
     public func read(
         sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
@@ -36,6 +45,9 @@ extension ReadableTable {
     }
 
     /// How many records there are.
+    ///
+    /// - Throws: ``SyncError`` with code `storeFailure` on the device; what its request comes to
+    ///   for a ``RemoteTable``.
     public func count() async throws -> Int { try await count(Query<Record>()) }
 }
 
@@ -70,6 +82,9 @@ extension ReadableTable where Record: SyncRecord {
     }
 
     /// The records for which a closure over the columns holds, in the order of descriptors.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form,
+    ///   `rowDoesNotFit`, and as ``read(_:misfits:)``; what the closure throws.
     public func read(
         where condition: (Columns<Record>) throws -> Condition,
         sortedBy order: [SortDescriptor<Record>],
@@ -82,6 +97,9 @@ extension ReadableTable where Record: SyncRecord {
     }
 
     /// The records for which a predicate holds.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form,
+    ///   `rowDoesNotFit`, and as ``read(_:misfits:)``.
     public func read(
         where predicate: Predicate<Record>,
         sortedBy order: [SortTerm<Record>] = [],
@@ -98,6 +116,9 @@ extension ReadableTable where Record: SyncRecord {
     }
 
     /// The records for which a predicate holds, in the order of descriptors.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form,
+    ///   `rowDoesNotFit`, and as ``read(_:misfits:)``.
     public func read(
         where predicate: Predicate<Record>,
         sortedBy order: [SortDescriptor<Record>],
@@ -110,6 +131,9 @@ extension ReadableTable where Record: SyncRecord {
     }
 
     /// All records in the order of descriptors.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a window below zero or a descriptor
+    ///   without a column, `rowDoesNotFit`, and as ``read(_:misfits:)``.
     public func read(
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,
@@ -125,11 +149,17 @@ extension ReadableTable where Record: SyncRecord {
     /// ```swift
     /// let left = try await todos.count(where: { !$0.complete })
     /// ```
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, and as
+    ///   ``read(_:misfits:)``; what the closure throws.
     public func count(where condition: (Columns<Record>) throws -> Condition) async throws -> Int {
         try await count(Query(where: condition))
     }
 
     /// How many records a predicate describes.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, and as
+    ///   ``read(_:misfits:)``.
     public func count(where predicate: Predicate<Record>) async throws -> Int {
         try await count(Query(where: predicate))
     }
@@ -141,6 +171,9 @@ extension ReadableTable where Record == Row {
     /// ```swift
     /// let open = try await rows.read(where: { $0["complete"] == false })
     /// ```
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
+    ///   have, and as ``read(_:misfits:)``; what the closure throws.
     public func read(
         where condition: (Columns<Row>) throws -> Condition,
         sortedBy order: [SortTerm<Row>] = [],
@@ -157,6 +190,9 @@ extension ReadableTable where Record == Row {
     }
 
     /// How many rows a closure over columns by name describes.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
+    ///   have, and as ``read(_:misfits:)``; what the closure throws.
     public func count(where condition: (Columns<Row>) throws -> Condition) async throws -> Int {
         try await count(Query(where: condition))
     }

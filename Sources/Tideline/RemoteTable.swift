@@ -6,8 +6,10 @@ import TidelineCore
 /// A table on the server.
 ///
 /// Nothing goes through the local store or the queue, and every call fails offline. Errors are
-/// ``SyncError``: `offline` when no answer came, `conflict` with `serverItem` for 409 and 412,
-/// `notFound`, `unauthorized`, `forbidden`, `tooManyRequests`, `badRequest`, `serverError`.
+/// ``SyncError``. Those of every call: `offline` when no answer came, also for a certificate that is
+/// not trusted; `unauthorized`, `forbidden`, `tooManyRequests`, `serverError`, `badRequest` and
+/// `badResponse` as the answer was; `insecureEndpoint` before anything is sent; `cancelled`. After
+/// `offline` and `cancelled` the server may have acted: read before a change is repeated.
 ///
 /// ```swift
 /// let remote = client.table(TodoItem.self)
@@ -27,6 +29,10 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     }
 
     /// Stores a new record on the server; an empty id is replaced by a new lower-case UUID.
+    ///
+    /// - Throws: ``SyncError`` with code `conflict` when the server has a row with this id, which
+    ///   is the `serverItem`; `rowDoesNotFit` or `invalidID` before anything is sent; or as every
+    ///   call.
     @discardableResult
     @concurrent
     public func insert(_ record: Record) async throws -> Record {
@@ -45,6 +51,10 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     /// Every column of the record is sent as the record has it, also one that was not read: a record of
     /// ``Query/selecting(_:)`` erases the columns that it was read without. ``update(id:_:)`` sends only
     /// what differs.
+    ///
+    /// - Throws: ``SyncError`` with code `notFound`; `conflict` when the server has another
+    ///   version, which is the `serverItem`; `rowDoesNotFit` or `invalidID` before anything is
+    ///   sent; or as every call.
     @discardableResult
     @concurrent
     public func update(_ record: Record) async throws -> Record {
@@ -63,6 +73,11 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     }
 
     /// Reads a record, changes it and stores it, unless somebody changed it in between.
+    ///
+    /// - Throws: ``SyncError`` with code `notFound` when the row is not there or deleted;
+    ///   `conflict` when somebody changed it in between, which a second call may settle;
+    ///   `rowDoesNotFit`; or as every call. What `change` throws; then nothing was sent but the
+    ///   read.
     @discardableResult
     public func update(
         id: String,
@@ -104,6 +119,9 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     }
 
     /// Deletes a record on the server; its `version`, where it has one, must be the server's.
+    ///
+    /// - Throws: ``SyncError`` with code `notFound` when the row is not there or deleted already;
+    ///   `conflict` when the server has another version; `invalidID`; or as every call.
     @concurrent
     public func delete(_ record: Record) async throws {
         let row = try coder().encode(record)
@@ -111,6 +129,9 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     }
 
     /// Deletes the record with an id, whatever its version.
+    ///
+    /// - Throws: ``SyncError`` with code `notFound` when the row is not there or deleted already;
+    ///   `invalidID`; or as every call.
     @concurrent
     public func delete(id: String) async throws { try await delete(id, version: nil) }
 
@@ -128,6 +149,9 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     /// ```swift
     /// let item = try await client.table(TodoItem.self).undelete(id: milk.id)
     /// ```
+    ///
+    /// - Throws: ``SyncError`` with code `notFound` when the server never had the row, or does not
+    ///   keep deleted ones; `conflict`; `invalidID`; or as every call.
     @discardableResult
     @concurrent
     public func undelete(id: String) async throws -> Record {
@@ -151,6 +175,9 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     }
 
     /// The record with an id; nil when it is not there or deleted.
+    ///
+    /// - Throws: ``SyncError`` with code `rowDoesNotFit`, `invalidID`, or as every call; never
+    ///   `notFound`.
     @concurrent
     public func read(id: String) async throws -> Record? {
         let (coder, remote) = (try coder(), try remote())
@@ -161,6 +188,11 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     }
 
     /// The records of a query; every page is followed.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what the server has no words for;
+    ///   `rowDoesNotFit`, unless `misfits` leaves such rows out; `notFound` where the server does
+    ///   not have the table; `badResponse`, also for a link to another origin; or as every call.
+    ///   The pages that came before are lost with it.
     @concurrent
     public func read(_ query: Query<Record>, misfits: Misfits) async throws -> Page<Record> {
         try query.table.checkWindow()
@@ -185,6 +217,9 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
     }
 
     /// How many records a query has, without its window.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`; `notFound` where the server does not
+    ///   have the table; `badResponse` where it sends no count; or as every call.
     @concurrent
     public func count(_ query: Query<Record>) async throws -> Int {
         var counting = Query<Record>(TableQuery(filter: query.filter))

@@ -16,6 +16,10 @@ extension SyncClient {
     ///     tables: [TodoItem.self]
     /// )
     /// ```
+    ///
+    /// - Throws: ``SyncError`` with code `invalidModel`, `unknownTable` for conflicts of a table that is
+    ///   not given, `newerStore` or `storeFailure`. A bad `endpoint` is told by the first call that uses
+    ///   it.
     public static func open(
         endpoint: URL,
         store: any LocalStore,

@@ -50,7 +50,9 @@ public actor SyncContext {
     ///   - conflicts: Who wins a conflict.
     ///   - tableConflicts: Who wins in single tables, by table name.
     /// - Throws: ``SyncError`` with code `invalidModel` for a type whose columns cannot be found and
-    ///   for merge rules of columns that their table does not have, `newerStore` or `storeFailure` for a store that cannot be opened.
+    ///   for merge rules of columns that their table does not have, `newerStore` or `storeFailure` for a
+    ///   store that cannot be opened, `cancelled` when the task is cancelled while rows are brought into
+    ///   the columns of other models; nothing is changed then, and another call begins anew.
     public func initialize(
         store: any LocalStore,
         tables: [any SyncRecord.Type],
@@ -82,6 +84,7 @@ public actor SyncContext {
                 throw SyncError.tableName(schema.name, fault)
             }
         }
+        (store as? any CheckTeller)?.checks.add(broadcast)
         do {
             try await store.open(tables: own.map(\.held) + SystemTables.schemas)
         } catch let error as SyncError {
@@ -101,7 +104,6 @@ public actor SyncContext {
             events: broadcast,
             gate: gate
         )
-        (store as? any CheckTeller)?.checks.add(broadcast)
         await engine.takeOverRenamedTables()
         await engine.recallServer()
         opened.withLock { $0 = engine }
@@ -221,7 +223,7 @@ public actor SyncContext {
         return try await engine.explain(id, in: schema.name)
     }
 
-    /// Progress of push, pull, verification, purge and check, from now on; each use is a listener of
+    /// Progress of push, pull, verification, purge, check and long changes, from now on; each use is a listener of
     /// its own.
     ///
     /// A listener that does not keep up loses the oldest events.

@@ -3,91 +3,18 @@
 public import Foundation
 import TidelineCore
 
-extension SyncEngine {
-    /// Lets changes gather: they are joined meanwhile, and the query runs once for all of them.
-    fileprivate func restObserver() async throws {
-        try await environment.sleep(limits.observeInterval)
-    }
-}
-
 extension SyncTable {
     func observe(
         _ query: Result<TableQuery, any Error>,
         _ misfits: Misfits
     ) -> AsyncThrowingStream<[Record], any Error> {
-        let (table, current) = (name, self)
-        return AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
-            // Listening begins before the first read, so that no change falls between them.
-            let changes = engine.rowChanges()
-            let task = Task {
-                do {
-                    let query = try query.get()
-                    try query.checkWindow()
-                    var last: (rows: [Row], shown: [Row])?
-                    func bound() -> TableQuery {
-                        current.coder.meant(query.bound(now: current.engine.environment.now()))
-                    }
-                    func send() async throws {
-                        let query = bound()
-                        let rows = try await current.engine.read {
-                            try $0.store.rows(query, in: table)
-                        }
-                        guard rows != last?.rows else { return }
-                        let records = try current.hand(rows, misfits)
-                        // A push changes the version of a row, which the record may not show.
-                        let shown = try records.map(current.coder.encode)
-                        let isNews = shown != last?.shown
-                        last = (rows, shown)
-                        if isNews { continuation.yield(records) }
-                    }
-                    try await send()
-                    var ids = Self.ids(last?.rows)
-                    for await change in changes
-                    where change.reaches(bound(), of: table, shown: ids) {
-                        try await send()
-                        ids = Self.ids(last?.rows)
-                        try await current.engine.restObserver()
-                    }
-                    continuation.finish()
-                } catch {
-                    continuation.finish(throwing: error)
-                }
-            }
-            continuation.onTermination = { _ in task.cancel() }
-        }
+        engine.observe { try ObservedRows(self, try query.get(), misfits) }
     }
 
-    private static func ids(_ rows: [Row]?) -> Set<ItemKey> {
-        Set((rows ?? []).map { ItemKey($0.id) })
-    }
-
-    /// What a read gives, now and after every change of the table that changes it.
-    private func watch<Value: Sendable & Equatable>(
-        _ read: @escaping @Sendable () async throws -> Value
-    ) -> AsyncThrowingStream<Value, any Error> {
-        let (table, engine) = (name, engine)
-        return AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
-            // Listening begins before the first read, so that no change falls between them.
-            let changes = engine.store.changes()
-            let task = Task {
-                do {
-                    var last = try await read()
-                    continuation.yield(last)
-                    for await changed in changes where changed.contains(table) {
-                        let value = try await read()
-                        if value != last {
-                            last = value
-                            continuation.yield(value)
-                        }
-                        try await engine.restObserver()
-                    }
-                    continuation.finish()
-                } catch {
-                    continuation.finish(throwing: error)
-                }
-            }
-            continuation.onTermination = { _ in task.cancel() }
-        }
+    private func count(
+        _ query: Result<Query<Record>, any Error>
+    ) -> AsyncThrowingStream<Int, any Error> {
+        engine.observe { ObservedCount(self, try query.get().filter) }
     }
 
     /// The records of a query, now and after every change: what every other form comes to.
@@ -122,7 +49,7 @@ extension SyncTable {
     public func observeCount(
         _ query: Query<Record> = Query()
     ) -> some AsyncSequence<Int, any Error> {
-        watch { try await count(query) }
+        count(.success(query))
     }
 
     /// All records, now and after every change.
@@ -160,16 +87,14 @@ extension SyncTable where Record: SyncRecord {
     public func observeCount(
         where condition: (Columns<Record>) throws -> Condition
     ) -> some AsyncSequence<Int, any Error> {
-        let query = Result { try Query(where: condition) }
-        return watch { try await count(query.get()) }
+        count(Result { try Query(where: condition) })
     }
 
     /// How many records a predicate describes, now and whenever it is another number.
     public func observeCount(
         where predicate: Predicate<Record>
     ) -> some AsyncSequence<Int, any Error> {
-        let query = Result { try Query(where: predicate) }
-        return watch { try await count(query.get()) }
+        count(Result { try Query(where: predicate) })
     }
 
     /// The records for which a closure over the columns holds, now and after every change.
@@ -253,7 +178,6 @@ extension SyncTable where Record == Row {
     public func observeCount(
         where condition: (Columns<Row>) throws -> Condition
     ) -> some AsyncSequence<Int, any Error> {
-        let query = Result { try Query(where: condition) }
-        return watch { try await count(query.get()) }
+        count(Result { try Query(where: condition) })
     }
 }

@@ -44,6 +44,10 @@ extension SyncTable {
     }
 
     /// Pushes everything and brings what others changed among the records of a query.
+    ///
+    /// - Throws: ``PushError`` when an operation stayed behind, also one that is parked; then what
+    ///   the server has is here all the same, where it could be reached. Else as
+    ///   ``pull(queryID:_:)``.
     @discardableResult
     @concurrent
     public func caughtUp(queryID: String?, _ query: Query<Record>) async throws -> PullResult {
@@ -59,6 +63,10 @@ extension SyncTable {
     }
 
     /// Brings what others changed among the records of a query.
+    ///
+    /// - Throws: ``PushError``, or ``SyncError`` as ``pull(queryID:)``: `unsupportedQuery` for a query with
+    ///   fields, for one with an order or a window under a query id, and for what the server has no words
+    ///   for; what was stored stays.
     @discardableResult
     @concurrent
     public func pull(queryID: String?, _ query: Query<Record>) async throws -> PullResult {
@@ -109,7 +117,8 @@ extension SyncTable {
     /// ```
     ///
     /// - Parameter force: Drops pending operations too. Without it they are an error.
-    /// - Throws: ``SyncError`` with code `pendingOperations`; nothing is removed then.
+    /// - Throws: ``SyncError`` with code `pendingOperations`, or `cancelled` when the task is cancelled
+    ///   before all are gone; nothing is removed then.
     public func purge(force: Bool = false) async throws {
         try await engine.purge(nil, force: force, in: name)
     }
@@ -142,6 +151,9 @@ extension SyncTable {
 
 extension SyncTable where Record: SyncRecord {
     /// Brings what others changed among the records that a closure describes.
+    ///
+    /// - Throws: ``PushError``, or ``SyncError`` as ``pull(queryID:)``, or with code
+    ///   `unsupportedQuery` for what has no column form; what the closure throws.
     @discardableResult
     public func pull(
         queryID: String?,
@@ -151,6 +163,9 @@ extension SyncTable where Record: SyncRecord {
     }
 
     /// Pushes everything and brings what others changed among the records that a closure describes.
+    ///
+    /// - Throws: As ``caughtUp(queryID:)``, or ``SyncError`` with code `unsupportedQuery` for what
+    ///   has no column form; what the closure throws.
     @discardableResult
     public func caughtUp(
         queryID: String?,
@@ -160,6 +175,9 @@ extension SyncTable where Record: SyncRecord {
     }
 
     /// Brings what others changed among the records that a predicate describes.
+    ///
+    /// - Throws: ``PushError``, or ``SyncError`` as ``pull(queryID:)``, or with code
+    ///   `unsupportedQuery` for what has no column form.
     @discardableResult
     public func pull(
         queryID: String?,
@@ -169,6 +187,9 @@ extension SyncTable where Record: SyncRecord {
     }
 
     /// Pushes everything and brings what others changed among the records that a predicate describes.
+    ///
+    /// - Throws: As ``caughtUp(queryID:)``, or ``SyncError`` with code `unsupportedQuery` for what
+    ///   has no column form.
     @discardableResult
     public func caughtUp(
         queryID: String?,
@@ -178,6 +199,9 @@ extension SyncTable where Record: SyncRecord {
     }
 
     /// Removes the local records that a closure describes.
+    ///
+    /// - Throws: ``SyncError`` with code `pendingOperations`, or `unsupportedQuery` for what has no
+    ///   column form, and what the closure throws; nothing is removed then.
     public func purge(
         where condition: (Columns<Record>) throws -> Condition,
         force: Bool = false
@@ -186,6 +210,9 @@ extension SyncTable where Record: SyncRecord {
     }
 
     /// Removes the local records that a predicate describes.
+    ///
+    /// - Throws: ``SyncError`` with code `pendingOperations`, or `unsupportedQuery` for what has no
+    ///   column form; nothing is removed then.
     public func purge(where predicate: Predicate<Record>, force: Bool = false) async throws {
         try await purge(Query(where: predicate), force: force)
     }
@@ -193,6 +220,8 @@ extension SyncTable where Record: SyncRecord {
 
 extension SyncTable where Record == Row {
     /// Brings what others changed among the rows that a closure describes.
+    ///
+    /// - Throws: ``PushError``, or ``SyncError`` as ``pull(queryID:)``; what the closure throws.
     @discardableResult
     public func pull(
         queryID: String?,
@@ -202,6 +231,8 @@ extension SyncTable where Record == Row {
     }
 
     /// Pushes everything and brings what others changed among the rows that a closure describes.
+    ///
+    /// - Throws: As ``caughtUp(queryID:)``; what the closure throws.
     @discardableResult
     public func caughtUp(
         queryID: String?,
@@ -211,6 +242,9 @@ extension SyncTable where Record == Row {
     }
 
     /// Removes the local rows that a closure describes.
+    ///
+    /// - Throws: ``SyncError`` with code `pendingOperations`, or `unsupportedQuery` for a column
+    ///   that the table does not have, and what the closure throws; nothing is removed then.
     public func purge(
         where condition: (Columns<Row>) throws -> Condition,
         force: Bool = false

@@ -177,13 +177,18 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// The records of a query, and their total count when the query asks for it.
     ///
     /// Runs beside the caller: a long list must not hold up the main actor.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
+    ///   have or a window below zero; `rowDoesNotFit`, unless `misfits` leaves such rows out; or
+    ///   `storeFailure`.
     @concurrent
     public func read(_ query: Query<Record>, misfits: Misfits) async throws -> Page<Record> {
-        let (table, query) = (name, coder.meant(query.table.bound(now: engine.environment.now())))
+        let (table, coder) = (name, coder)
+        let query = coder.meant(query.table.bound(now: engine.environment.now()))
         try query.checkWindow()
         let (rows, count) = try await engine.read { reader in
             (
-                try reader.store.rows(query, in: table),
+                try coder.rows(query, of: reader.store),
                 query.includesTotalCount ? try reader.store.count(query.filter, in: table) : nil
             )
         }
@@ -191,6 +196,8 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     }
 
     /// How many records a query has, without its window.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` or `storeFailure`.
     @concurrent
     public func count(_ query: Query<Record>) async throws -> Int {
         let (table, filter) = (

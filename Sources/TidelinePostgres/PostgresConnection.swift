@@ -158,6 +158,7 @@ package final class PostgresConnection {
             if failure == nil, status != PGRES_PIPELINE_ABORTED {
                 let error = PostgresError(result)
                 failure = error.state.isEmpty ? PostgresError(connection: handle) : error
+                failure?.place = results.count
                 look(at: error, of: step)
             }
             PQclear(result)

@@ -8,6 +8,8 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
     package var state: String
     /// What happened, for the log of an operator.
     package var message: String
+    /// Which statement of a pipeline it was, counted from 0; nil where there was one alone.
+    package var place: Int?
 
     package init(state: String, _ message: String) {
         self.state = state

@@ -28,10 +28,10 @@ package final class PostgresTableStore: TableStore {
     private let readers: PostgresThreads
     private let writer: PostgresWriter
     private let watch: ClockWatch
-    private let stamps = ReportedStamps()
+    private let stamps: ReportedStamps
     private let tables = Mutex<[String: PostgresTable]>([:])
     /// When lists of a table last said that their rows are counted.
-    private let counted = Mutex<[String: UInt64]>([:])
+    private let counted = Mutex<[ClockKey: UInt64]>([:])
     private let stopped = Mutex(false)
     private let look: WritableLook
     private let limits: ServerLimits
@@ -62,7 +62,9 @@ package final class PostgresTableStore: TableStore {
         limits = options.limits
         now = options.now
         log = options.log
-        look = WritableLook(now: options.now ?? ServerEnvironment.live.now, log: options.log)
+        let wallClock = options.now ?? ServerEnvironment.live.now
+        look = WritableLook(now: wallClock, log: options.log)
+        stamps = ReportedStamps(now: wallClock)
         let keeping = StatementKeeping(trustsPoolers: options.trustsPoolers)
         readers = PostgresThreads(
             address,
@@ -116,7 +118,7 @@ package final class PostgresTableStore: TableStore {
 
     package func list(_ request: ListRequest, in table: Table) async throws -> ListPage {
         let table = derived(table)
-        if request.tie != nil { try await countRows(of: table) }
+        if request.tie != nil { try await countRows(table.clockKey(of: request.clock)) }
         let read = PostgresListRead(request, table)
         return try await self.read(of: request.caller, in: table) { try read.run($0) }
     }
@@ -133,15 +135,15 @@ package final class PostgresTableStore: TableStore {
         return try await self.read(of: request.caller, in: table) { try read.run($0) }
     }
 
-    package func clock(of table: Table) async throws -> TableClock {
+    package func clock(_ owner: ClockOwner, of table: Table) async throws -> TableClock {
         let table = derived(table)
         return try await read { read in
-            try table.clock(read.one(table.clockStatement), read.connection)
+            try table.clock(read.one(table.clockStatement(owner)), read.connection)
         }
     }
 
     package func stored(_ name: String) async throws -> TableDefinition? {
-        try await read { try PostgresSchemaChange.stored(name, $0.connection) }
+        try await read { try PostgresSchemaChange.storedSoon(name, $0.connection) }
     }
 
     package func read(
@@ -221,10 +223,9 @@ package final class PostgresTableStore: TableStore {
 
     package func watch(_ report: @escaping @Sendable ([TableStamp]) -> Void) async throws {
         let found = try await read { read in
-            let rows = try read.one(PostgresStatement(PostgresSchema.readStamps))
-            return (0..<rows.count).map { row in
-                TableStamp(table: rows.text(row, 0), stamp: rows.integer(row, 1))
-            }
+            try ClockStamp.read(
+                read.one(PostgresStatement(PostgresSchema.readStamps(OwnerClocks.lookTime)))
+            )
         }
         stamps.report(found)
         stamps.listen(report)
@@ -321,26 +322,34 @@ package final class PostgresTableStore: TableStore {
     /// How long it counts that somebody counts rows, in nanoseconds; far less than what leaves a
     /// millisecond is counted for.
     private static let countedTime: UInt64 = 3_600_000_000_000
+    /// More clocks than these are not remembered: what is forgotten is said again.
+    private static let countedMax = 10_000
 
     /// Says that a reader goes on by counting the rows of a millisecond, before he reads.
     ///
     /// From then on all servers count what leaves one: they look under the lock of the clock.
-    private func countRows(of table: PostgresTable) async throws {
+    private func countRows(_ clock: ClockKey) async throws {
         let time = Uptime.now()
         let isKnown = counted.withLock { counted in
-            counted[table.clock].map { time - $0 < Self.countedTime } ?? false
+            counted[clock].map { time - $0 < Self.countedTime } ?? false
         }
         guard !isKnown else { return }
-        try await writer.run { [now] connection in
-            let now = try now?() ?? connection.run(PostgresClock.now).integer(0, 0)
-            try connection.run(
-                """
-                UPDATE tideline.clocks SET "counted" = greatest("counted", $2) WHERE "table" = $1
-                """,
-                [.text(table.clock), .integer(now)]
-            )
+        if clock.owner == nil {
+            try await writer.run { [now] connection in
+                let now = try now?() ?? connection.run(PostgresClock.now).integer(0, 0)
+                try connection.run(PostgresStatement(OwnerClocks.count(clock, now)))
+            }
+        } else {
+            // Not by the writer: somebody may have the clock, and only this reader is to wait for it.
+            try await read { [now] read in
+                let now = try now?() ?? read.one(PostgresStatement(PostgresClock.now)).integer(0, 0)
+                _ = try read.one(PostgresStatement(OwnerClocks.count(clock, now)))
+            }
         }
-        counted.withLock { $0[table.clock] = time }
+        counted.withLock { counted in
+            if counted.count >= Self.countedMax { counted = [:] }
+            counted[clock] = time
+        }
     }
 
     package func checkWritable() async throws {

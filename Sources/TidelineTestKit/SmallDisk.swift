@@ -31,6 +31,15 @@ package enum SmallDisk {
         try await body(folder)
     }
 
+    /// Lets nobody write to a disk any more; whether that was done.
+    package static func makeReadOnly(_ folder: String) -> Bool {
+        #if os(Linux)
+        Glibc.mount(nil, folder, nil, UInt(MS_REMOUNT | MS_RDONLY), nil) == 0
+        #else
+        false
+        #endif
+    }
+
     /// It was not mounted.
     package struct Missing: Error {}
 

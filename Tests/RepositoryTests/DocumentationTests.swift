@@ -35,6 +35,103 @@ struct DocumentationTests {
         let file = SourceFile(path: "Sources/A.swift", text: code)
         #expect(undocumentedMembers(of: file).map(\.line) == lines)
     }
+
+    /// Who calls the client has to know what may come, without reading its code.
+    @Test func whatTheClientThrowsIsSaid() throws {
+        let files = try Repository.swiftFiles().filter { $0.isIn("Sources/Tideline") }
+        #expect(files.contains { $0.path.hasSuffix("/RemoteTable.swift") })
+        expectNone(files.flatMap(silentThrowers))
+    }
+
+    @Test(arguments: [
+        ("/// A.\npublic func a() throws {}", [2]),
+        ("/// A.\n///\n/// - Throws: B.\npublic func a() throws {}", []),
+        ("/// A.\n/// - Throws: B.\n@discardableResult\npublic func a() async throws -> Int {", []),
+        ("/// A.\npublic init(\n    a: Int\n) throws {", [2]),
+        ("/// A.\npublic func a(b: () throws -> Int) -> Int {", []),
+        ("/// A.\npublic func a(b: () throws -> Int) rethrows -> Int {", []),
+        ("/// A.\npublic static func a<B: C>(_ b: (B) -> Int = { _ in 1 }) async throws {", [2]),
+        ("/// A.\npublic func a() throws(B) where C: D {", [2]),
+        ("func a() throws {}\npackage func b() throws {}", []),
+        (
+            "public protocol A {\n    /// B.\n    func b(\n        c: Int\n    ) throws -> Int\n}",
+            [3]
+        ),
+        ("public protocol A {\n    /// B.\n    /// - Throws: C.\n    func b() throws\n}", []),
+        ("protocol A {\n    func b() throws\n}\nextension A {\n    func b() throws {}\n}", []),
+        ("/// A.\npublic func a() {\n    func b() throws {}\n}", []),
+        (
+            "public protocol A {\n    /// B.\n    func b()\n    /// C.\n    init(c: D) throws\n}",
+            [5]
+        ),
+    ])
+    func throwsRuleCanFail(code: String, lines: [Int]) {
+        let file = SourceFile(path: "Sources/Tideline/A.swift", text: code)
+        #expect(silentThrowers(in: file).map(\.line) == lines)
+    }
+}
+
+/// The public functions and initialisers that throw and do not say what.
+///
+/// Those with `public`, and the requirements of public protocols.
+private func silentThrowers(in file: SourceFile) -> [Finding] {
+    var findings: [Finding] = []
+    var depth = 0
+    /// The depth of the requirements of the public protocol that is open.
+    var requirements: Int?
+    var opensProtocol = false
+    for (index, line) in file.code.enumerated() {
+        let words = line.split { !$0.isLetter && $0 != "@" }
+        let isRequirement = depth == requirements
+        if words.contains("public") || isRequirement, !words.contains("protocol"),
+            words.contains("func") || words.contains("init"),
+            throwsErrors(file.code[index...], isRequirement: isRequirement),
+            !documentation(above: index, in: file.lines).contains("- Throws:")
+        {
+            let message = "'\(line.trimmingCharacters(in: .whitespaces))' says no '- Throws:'."
+            findings.append(Finding(path: file.path, line: index + 1, message: message))
+        }
+        if words.contains("public"), words.contains("protocol") { opensProtocol = true }
+        for character in line {
+            if character == "{" {
+                depth += 1
+                if opensProtocol { (requirements, opensProtocol) = (depth, false) }
+            } else if character == "}" {
+                if depth == requirements { requirements = nil }
+                depth -= 1
+            }
+        }
+    }
+    return findings
+}
+
+/// Whether the declaration that begins here throws: between its parameters and its body.
+///
+/// A requirement ends with the line of its last parenthesis.
+private func throwsErrors(_ lines: ArraySlice<Substring>, isRequirement: Bool) -> Bool {
+    var depth = 0
+    var hadParameters = false
+    var tail = ""
+    for line in lines {
+        for character in line {
+            if character == "(" { depth += 1 }
+            if depth == 0, hadParameters {
+                if character == "{" { return saysThrows(tail) }
+                tail.append(character)
+            }
+            if character == ")" {
+                depth -= 1
+                hadParameters = depth == 0 || hadParameters
+            }
+        }
+        if isRequirement, hadParameters, depth == 0 { return saysThrows(tail) }
+        tail.append(" ")
+    }
+    return saysThrows(tail)
+}
+
+private func saysThrows(_ tail: String) -> Bool {
+    tail.split { !$0.isLetter }.contains("throws")
 }
 
 private func undocumentedMembers(of file: SourceFile) -> [Finding] {
@@ -75,6 +172,13 @@ private let memberWords: [Substring: Set<Substring>] = [
 
 /// Whether the line above, attributes and conditions aside, is a doc comment.
 private func hasDocumentation(above index: Int, in lines: [Substring]) -> Bool {
-    let above = lines[..<index].reversed().lazy.map { $0.drop(while: \.isWhitespace) }
-    return above.first { !$0.hasPrefix("@") && !$0.hasPrefix("#") }?.hasPrefix("///") ?? false
+    !documentation(above: index, in: lines).isEmpty
+}
+
+/// The doc comment above a line, attributes and conditions aside.
+private func documentation(above index: Int, in lines: [Substring]) -> String {
+    lines[..<index].reversed().lazy.map { $0.drop(while: \.isWhitespace) }
+        .drop { $0.hasPrefix("@") || $0.hasPrefix("#") }
+        .prefix { $0.hasPrefix("///") }
+        .reversed().joined(separator: "\n")
 }

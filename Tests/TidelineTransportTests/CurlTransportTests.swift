@@ -46,6 +46,21 @@ extension TransportTests {
             #expect(response.headers["X-Got-Upgrade"] == nil)
         }
 
+        /// "127.1" leads to this machine, and is none of the names by which we know that.
+        @Test(.enabled(if: !usesProxy, "requests off loopback go to a proxy"))
+        func asksForCompressionElsewhere() async throws {
+            let url = try #require(URL(string: "http://127.1:\(server.port)/echo"))
+            let response = try await transport.send(TransportRequest(url: url))
+            let asked = try #require(response.headers["X-Got-Accept-Encoding"])
+            #expect(asked.contains("gzip") && !asked.contains("identity"))
+            let own = TransportRequest(url: url, headers: ["Accept-Encoding": "identity"])
+            #expect(try await transport.send(own).headers["X-Got-Accept-Encoding"] == "identity")
+        }
+
+        static let usesProxy = ["http_proxy", "all_proxy", "ALL_PROXY"].contains {
+            ProcessInfo.processInfo.environment[$0] != nil
+        }
+
         static let gzip: [UInt8] = [
             0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x03, 0xab, 0x56, 0x2a, 0x49,
             0xad,

@@ -115,6 +115,17 @@ import Tideline
         #expect(EndpointRules.sameOrigin(second, first) == same)
     }
 
+    @Test(arguments: [
+        ("https://a.example", true), ("http://10.0.0.1:8080/x", true), ("http://127.1", true),
+        ("https://localhost.a.example", true), ("https://[2001:db8::1]", true),
+        ("http://localhost:8080", false), ("https://LOCALHOST/x", false),
+        ("http://127.0.0.1:8080", false), ("http://127.3.2.1", false),
+        ("http://[::1]:8080/", false),
+    ])
+    func compressionIsForNetworks(_ text: String, _ asks: Bool) throws {
+        #expect(EndpointRules.asksForCompression(try #require(URL(string: text))) == asks)
+    }
+
     @Test func namesNothingPrivate() throws {
         let url = try #require(URL(string: "https://me:secret@[::1]:8443/tables/t?q=x#f"))
         #expect(EndpointRules.name(of: url) == "https://[::1]:8443")

@@ -12,6 +12,9 @@ import TidelineCore
         var status: Int?
 
         func send(_ request: TransportRequest) async throws -> TransportResponse {
+            // It takes time, however coarse the clock is.
+            let start = ContinuousClock.now
+            while start == .now {}
             guard let status else {
                 throw TransportError(.cannotConnect, "No network.", outcomeIsUnknown: false)
             }
@@ -19,15 +22,21 @@ import TidelineCore
         }
     }
 
+    /// What is told of a call that is answered, and of a stream, which this transport has not.
     private func told(_ inner: Answering) async throws -> [CallMetrics] {
         let told = Mutex<[CallMetrics]>([])
         let transport = MeasuredTransport(inner) { metrics in
             told.withLock { $0.append(metrics) }
         }
         let url = try #require(URL(string: "https://example.org:8443/tables/T?$filter=secret"))
+        let start = ContinuousClock.now
         _ = try? await transport.send(TransportRequest(method: "POST", url: url, body: [0, 0]))
+        let around = ContinuousClock.now - start
         _ = try? await transport.stream(TransportRequest(method: "GET", url: url))
-        return told.withLock { $0 }
+        let calls = told.withLock { $0 }
+        let duration = try #require(calls.first).duration
+        #expect(duration > .zero && duration <= around)
+        return calls
     }
 
     @Test func eachCallIsTold() async throws {

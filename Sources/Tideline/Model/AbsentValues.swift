@@ -1,7 +1,8 @@
-// AbsentValues: what a filter over records means for a column that has no value.
+// AbsentValues: what a filter or an order of records means for a column that has no value.
 //
 // A property that may not be nil is read as its default there, so a condition holds for the row when it
-// holds for that. Only on the device: a server is asked what is written.
+// holds for that, and the row stands where its record does. Only on the device: a server is asked what is
+// written.
 
 import TidelineCore
 
@@ -15,9 +16,10 @@ struct AbsentValues: Sendable {
         var defaults: [String: Value] = [:]
         for (column, given) in zip(schema.columns, schema.defaults(declared: table))
         where !column.isNullable && !SystemColumn.names.contains(column.name) {
-            if let value = given.isNull ? Self.zero(column.type) : given {
-                defaults[column.name] = value
-            }
+            let zero = schema.zeros[column.name] ?? Self.zero(column.type)
+            guard let value = given.isNull ? zero : given else { continue }
+            let type = table.column(named: column.name)?.type ?? column.type
+            defaults[column.name] = LiteralCoercion.value(value, as: ExpressionType(type)) ?? value
         }
         self.defaults = defaults
     }
@@ -30,7 +32,12 @@ struct AbsentValues: Sendable {
         }
     }
 
-    /// The query as records of the model mean it.
+    /// The default of the column that a query calls so.
+    private func value(_ name: String) -> Value? {
+        defaults[name] ?? table.column(matching: name).flatMap { defaults[$0.name] }
+    }
+
+    /// The query as records of the model mean it, but for its order.
     func meant(_ query: TableQuery) -> TableQuery {
         var result = query
         result.filter = meant(query.filter)
@@ -49,25 +56,27 @@ struct AbsentValues: Sendable {
         case .not(let part): QueryExpression(.not(meant(part)), at: expression.position)
         case .compare, .isIn, .call: atom(expression)
         // Alone it is a condition.
-        case .field(let name) where defaults[name] == .bool(true):
+        case .field(let name) where value(name) == .bool(true):
             .or(expression, .compare(.eq, QueryExpression(.field(name)), .null))
-        case .field, .value, .arithmetic, .negate, .position: expression
+        case .field, .value, .arithmetic, .negate, .position, .orElse: expression
         }
     }
 
-    /// A condition over one column: with or without the rows that have no value there.
+    /// A condition over columns as records mean it.
+    ///
+    /// Over one it is with or without the rows that have no value there, so that an index still serves;
+    /// over several, which no index answers, it has their defaults in it.
     private func atom(_ expression: QueryExpression) -> QueryExpression {
-        var names: Set<String> = []
-        var asksForNull = false
-        _ = expression.contains { kind in
-            if case .field(let name) = kind { names.insert(name) }
-            if case .value(.null) = kind { asksForNull = true }
-            return false
+        let names = Self.columns(of: expression)
+        let asksForNull = expression.contains { $0 == .value(.null) }
+        guard !asksForNull, names.contains(where: { value($0) != nil }) else { return expression }
+        guard names.count == 1, let name = names.first, let value = value(name) else {
+            return filled(expression) { _ in true }
         }
-        guard !asksForNull, names.count == 1, let name = names.first, let value = defaults[name],
-            let checked = try? FilterChecker(schema: table).filter(expression)
-        else { return expression }
-        let holds = FilterEvaluator.matches(checked) { $0 == name ? value : .null }
+        guard let checked = try? FilterChecker(schema: table).filter(expression) else {
+            return expression
+        }
+        let holds = FilterEvaluator.matches(checked) { _ in value }
         guard holds != FilterEvaluator.matches(checked, value: { _ in .null }) else {
             return expression
         }
@@ -75,5 +84,66 @@ struct AbsentValues: Sendable {
         return holds
             ? .or(expression, .compare(.eq, column, .null))
             : .and(expression, .compare(.ne, column, .null))
+    }
+
+    /// The query with the order that its records have.
+    ///
+    /// A column that no row lacks stays the key, which an index may answer. `isMissing` tells whether a
+    /// row of the result has no value in a column.
+    func ordered(
+        _ query: TableQuery,
+        isMissing: (String) throws -> Bool
+    ) rethrows -> TableQuery {
+        var columns: [String] = []
+        for key in query.order {
+            for name in Self.columns(of: key.expression)
+            where value(name) != nil && !columns.contains(name) { columns.append(name) }
+        }
+        let missing = try columns.filter(isMissing)
+        guard !missing.isEmpty else { return query }
+        var result = query
+        for index in query.order.indices {
+            result.order[index].expression = filled(query.order[index].expression) {
+                missing.contains($0)
+            }
+        }
+        return result
+    }
+
+    /// The expression with the defaults of columns where they have no value.
+    private func filled(
+        _ expression: QueryExpression,
+        _ isWanted: (String) -> Bool
+    ) -> QueryExpression {
+        expression.replacing { kind in
+            guard case .field(let name) = kind, isWanted(name), let value = value(name) else {
+                return nil
+            }
+            return .orElse(QueryExpression(kind), value)
+        }
+    }
+
+    private static func columns(of expression: QueryExpression) -> [String] {
+        var names: [String] = []
+        _ = expression.contains { kind in
+            if case .field(let name) = kind, !names.contains(name) { names.append(name) }
+            return false
+        }
+        return names
+    }
+}
+
+extension RecordCoder {
+    /// The rows of a query that is meant already, in the order that their records have.
+    func rows(_ query: TableQuery, of store: any LocalStoreReader) throws -> [Row] {
+        let ordered = try absent?.ordered(query) { column in
+            let isMissing = Filter.equal(column, .null)
+            var missing = TableQuery(filter: query.filter.map { $0 && isMissing } ?? isMissing)
+            missing.includesDeleted = query.includesDeleted
+            missing.select = [SystemColumn.id]
+            missing.limit = 1
+            return try !store.rows(missing, in: table.name).isEmpty
+        }
+        return try store.rows(ordered ?? query, in: table.name)
     }
 }

@@ -83,6 +83,8 @@ extension LocalDate: LosslessStringConvertible {
 
 extension LocalDate: Codable {
     /// Reads the ISO 8601 text.
+    ///
+    /// - Throws: `DecodingError` when the value is no text, or the text no day of the calendar.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let day = LocalDate(try container.decode(String.self)) else {
@@ -95,6 +97,8 @@ extension LocalDate: Codable {
     }
 
     /// Writes the ISO 8601 text.
+    ///
+    /// - Throws: What the encoder throws.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(description)

@@ -80,6 +80,8 @@ extension LocalTime: LosslessStringConvertible {
 
 extension LocalTime: Codable {
     /// Reads the ISO 8601 text.
+    ///
+    /// - Throws: `DecodingError` when the value is no text, or the text no time of a day.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let time = LocalTime(try container.decode(String.self)) else {
@@ -92,6 +94,8 @@ extension LocalTime: Codable {
     }
 
     /// Writes the ISO 8601 text.
+    ///
+    /// - Throws: What the encoder throws.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(description)

@@ -25,7 +25,8 @@ package struct RecordCoder<Record: Sendable>: Sendable {
     /// The columns that rows without a model are held against; nil where a model makes them.
     var declared: TableSchema? { schema == nil ? table : nil }
 
-    /// What columns without a value stand for in filters; nil for plain rows, where null is null.
+    /// What columns without a value stand for in filters and orders; nil for plain rows, where null is
+    /// null.
     let absent: AbsentValues?
 
     private let decodePage: @Sendable ([Row], Misfits) throws -> [Record]
@@ -35,7 +36,7 @@ package struct RecordCoder<Record: Sendable>: Sendable {
         try decodePage(rows, misfits)
     }
 
-    /// A query of what the store has, as this coder's records mean it.
+    /// A query of what the store has, as this coder's records mean it, but for its order; see `rows`.
     func meant(_ query: TableQuery) -> TableQuery { absent?.meant(query) ?? query }
 
     /// A condition on what the store has, as this coder's records mean it.

@@ -17,6 +17,9 @@ public final class RecordSchema: Sendable {
     /// The names of ``columns``, shared by all rows made from records.
     package let layout: RowLayout
 
+    /// What properties are read as where their columns have no value and declare none, by column.
+    let zeros: [String: Value]
+
     private let columnsByProperty: [String: String]
     private let declaredPaths: [(path: any AnyKeyPath & Sendable, column: String)]
 
@@ -47,6 +50,9 @@ public final class RecordSchema: Sendable {
         try Self.check(found, model: name)
         columns = found.map(\.definition)
         layout = RowLayout(columns.map(\.name))
+        var zeros: [String: Value] = [:]
+        for column in found { zeros[column.definition.name] = column.zero }
+        self.zeros = zeros
         systemProperties = SystemColumn.names
             .intersection(columns.map(\.name))
             .subtracting([SystemColumn.id])

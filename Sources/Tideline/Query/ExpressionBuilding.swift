@@ -79,7 +79,7 @@ extension QueryExpression {
         switch kind {
         case .compare, .all, .any, .not, .isIn: true
         case .call(let function, _): function.isCondition
-        case .field, .value, .arithmetic, .negate, .position: false
+        case .field, .value, .arithmetic, .negate, .position, .orElse: false
         }
     }
 }

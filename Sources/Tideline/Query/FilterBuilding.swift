@@ -22,6 +22,9 @@ extension Filter {
     }
 
     /// The condition of a closure over columns by name.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a key path or a value without a
+    ///   column type, and what the closure throws.
     public init(where condition: (Columns<Row>) throws -> Condition) throws {
         let columns = Columns<Row> { throw KeyPathNames.noModel($0) }
         self.init(try condition(columns).expression())

@@ -25,6 +25,8 @@ extension PredicateExpressions {
         public let other: Other
 
         /// Evaluates the node in memory.
+        ///
+        /// - Throws: What the evaluation of one of the two sides throws.
         public func evaluate(_ bindings: PredicateBindings) throws -> Bool {
             let text = String(try root.evaluate(bindings)).lowercased()
             return text.contains(String(try other.evaluate(bindings)).lowercased())

@@ -22,18 +22,27 @@ public struct Query<Record: Sendable>: Sendable {
     public init() { table = TableQuery() }
 
     /// The records that a closure over the columns describes.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a property without a column or a
+    ///   value without a column type, `invalidModel`, and what the closure throws.
     public init(where condition: (Columns<Record>) throws -> Condition) throws
     where Record: SyncRecord {
         table = TableQuery(filter: try Filter(for: Record.self, where: condition).unlessTrivial)
     }
 
     /// The rows that a closure over columns by name describes.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a value without a column type, and
+    ///   what the closure throws.
     public init(where condition: (Columns<Record>) throws -> Condition) throws
     where Record == Row {
         table = TableQuery(filter: try Filter(where: condition).unlessTrivial)
     }
 
     /// The records that a predicate describes.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` that names what has no column form, or
+    ///   `invalidModel`.
     public init(where predicate: Predicate<Record>) throws where Record: SyncRecord {
         table = TableQuery(filter: try Filter(predicate).unlessTrivial)
     }
@@ -91,6 +100,9 @@ public struct Query<Record: Sendable>: Sendable {
 
 extension Query {
     /// The query with this order instead of its own.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a key path that has no column, or
+    ///   `invalidModel`.
     public func sorted(by terms: SortTerm<Record>...) throws -> Query {
         var copy = self
         copy.order = try terms.map { try $0.sortKey() }
@@ -122,6 +134,9 @@ extension Query {
 
 extension Query where Record: SyncRecord {
     /// The query with the order of descriptors; only their key paths and directions are taken.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a descriptor without a key path, or
+    ///   with one that has no column.
     public func sorted(by descriptors: [SortDescriptor<Record>]) throws -> Query {
         var copy = self
         copy.order = try descriptors.map { try SortTerm($0).sortKey() }
@@ -133,6 +148,8 @@ extension Query where Record: SyncRecord {
     /// For records that are shown. The other properties of these records have nil or their defaults,
     /// and nothing tells that from what is so: `update` with such a record would write it. Change a row
     /// that was read like this by `update(id:_:)`.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a key path that has no column.
     public func selecting(_ paths: PartialKeyPath<Record>...) throws -> Query {
         let schema = try RecordSchema.of(Record.self)
         var names = [SystemColumn.id]

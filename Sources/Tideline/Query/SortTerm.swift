@@ -10,7 +10,8 @@ import TidelineCore
 /// ```
 ///
 /// Every column type can be ordered by: nulls come first in ascending order, false before true,
-/// texts by Unicode scalar values. Ties are broken by `id`.
+/// texts by Unicode scalar values. On the device a property that may not be nil counts as its default
+/// where a row has no value. Ties are broken by `id`.
 public struct SortTerm<Record>: Sendable {
     private let key: Result<SortKey, SyncError>
 

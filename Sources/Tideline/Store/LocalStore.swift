@@ -16,14 +16,23 @@ public protocol LocalStore: Sendable {
     /// Makes the tables and columns that are missing; called once, before anything else.
     ///
     /// Rows that are there stay. Columns that a schema no longer names stay too.
+    ///
+    /// - Throws: What keeps the store from being used. Another error than ``SyncError`` is passed
+    ///   on as one with code `storeFailure`.
     func open(tables: [TableSchema]) async throws
 
     /// Runs `body` on a consistent state.
+    ///
+    /// - Throws: What `body` throws, as it is, and what the store fails with: another error than
+    ///   ``SyncError`` is passed on as one with code `storeFailure`.
     func read<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
     ) async throws -> Result
 
     /// Runs `body` in one transaction, alone; when it throws, nothing has happened.
+    ///
+    /// - Throws: What `body` throws, as it is, and what the store fails with, as ``read(_:)``.
+    ///   Nothing has happened then.
     func write<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result
@@ -32,6 +41,8 @@ public protocol LocalStore: Sendable {
     ///
     /// It undoes the last transactions, each whole, and none from before a ``write(_:)`` that has
     /// changed something and returned. A store that makes no difference need not say it.
+    ///
+    /// - Throws: As ``write(_:)``.
     func writeRepeatable<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result
@@ -44,14 +55,20 @@ public protocol LocalStore: Sendable {
     /// Ends the use of the store; later calls throw.
     ///
     /// Calls that run come to their end first. A store that holds nothing open need not say it.
+    ///
+    /// - Throws: What keeps the store from ending what it began.
     func close() async throws
 }
 
 extension LocalStore {
     /// Does nothing.
+    ///
+    /// - Throws: Nothing.
     public func close() async throws {}
 
     /// Runs `body` in a transaction that lasts.
+    ///
+    /// - Throws: As ``write(_:)``.
     public func writeRepeatable<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result { try await write(body) }
@@ -64,12 +81,19 @@ public protocol LocalStoreReader {
     /// The rows of a query: filtered, ordered with ties by `id`, cut to its window.
     ///
     /// A row has every member that was put, and `.null` for columns of the schema without a value.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what the store cannot be asked,
+    ///   `unknownTable` for a table that was not opened, and what the store fails with.
     func rows(_ query: TableQuery, in table: String) throws -> [Row]
 
     /// The row with this key.
+    ///
+    /// - Throws: As ``rows(_:in:)``.
     func row(id: Value, in table: String) throws -> Row?
 
     /// How many rows a filter matches.
+    ///
+    /// - Throws: As ``rows(_:in:)``.
     func count(_ filter: Filter?, in table: String) throws -> Int
 }
 
@@ -80,6 +104,9 @@ public protocol LocalStoreWriter: LocalStoreReader {
     /// Stores rows whole, in place of rows with the same `id`.
     ///
     /// Members that the schema does not know are kept too.
+    ///
+    /// - Throws: ``SyncError`` with code `unknownTable`, and what the store fails with: the
+    ///   transaction ends with it.
     func put(_ rows: [Row], in table: String) throws
 
     /// Stores a row without an `id` in a table whose keys are integers, under a new key.
@@ -88,9 +115,12 @@ public protocol LocalStoreWriter: LocalStoreReader {
     /// nothing of its own for it counts in a row of the configuration.
     ///
     /// - Returns: The key.
+    /// - Throws: As ``put(_:in:)``.
     func append(_ row: Row, in table: String) throws -> Int64
 
     /// Removes rows; how many there were.
+    ///
+    /// - Throws: As ``put(_:in:)``.
     @discardableResult
     func delete(ids: [Value], in table: String) throws -> Int
 }
@@ -118,6 +148,8 @@ extension TableQuery {
 
 extension LocalStoreWriter {
     /// Stores a row under the key behind the last one, which is kept in the configuration.
+    ///
+    /// - Throws: What reading and putting throw.
     public func append(_ row: Row, in table: String) throws -> Int64 {
         let counter = Value.string("operation|last")
         let text = try self.row(id: counter, in: SystemTables.config)?["value"]?.text

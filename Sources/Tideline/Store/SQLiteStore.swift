@@ -98,6 +98,9 @@ public final class SQLiteStore: LocalStore {
     /// Changes that were begun come to their end first. Later calls throw ``SyncError`` with code
     /// `storeFailure`, and every stream of ``changes()`` ends. A second call does nothing. A file
     /// that may be copied, moved or removed is closed before.
+    ///
+    /// - Throws: Nothing that an app could handle: a log that cannot be moved stays beside the
+    ///   file, and is read when that is opened again.
     public func close() async throws {
         readers?.close()
         foreign?.end()
@@ -113,13 +116,25 @@ public final class SQLiteStore: LocalStore {
     }
 
     /// Makes the tables and columns that are missing.
+    ///
+    /// Rows are brought into the columns of a model that is another than before; where the task is
+    /// cancelled meanwhile, nothing has happened.
+    ///
+    /// - Throws: ``SyncError`` with code `storeFailure`: a disk that is full, a damaged file, one
+    ///   that is locked by another program, or a closed store. The message says which; the file is
+    ///   as it was.
     public func open(tables schemas: [TableSchema]) async throws {
         let built: (tables: [SQLiteTable], version: Int64)
         do {
-            built = try await writer.run { database in
-                try database.transaction {
-                    let tables = try SQLiteStoreSchema.makeTables(schemas, in: database)
-                    return (tables, try database.schemaVersion())
+            built = try await TransactionWatch.during("initialize") { watch in
+                try await writer.run { [checks] database in
+                    try database.transaction {
+                        let tables = try SQLiteStoreSchema.makeTables(schemas, in: database) {
+                            checks.send(.rowsMoved(table: $0, applied: $1))
+                            try watch.check()
+                        }
+                        return (tables, try database.schemaVersion())
+                    }
                 }
             }
         } catch let error as SQLiteError {
@@ -153,6 +168,9 @@ public final class SQLiteStore: LocalStore {
     }
 
     /// Runs `body` on a consistent state, on a connection of its own.
+    ///
+    /// - Throws: What `body` throws, and ``SyncError`` with code `storeFailure` for a damaged file,
+    ///   a closed store, and a column to which another program gave another type.
     public func read<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
     ) async throws -> Result {
@@ -173,6 +191,9 @@ public final class SQLiteStore: LocalStore {
     }
 
     /// Runs `body` in one transaction on the writer's thread.
+    ///
+    /// - Throws: What `body` throws, and ``SyncError`` with code `storeFailure` for a full disk, a
+    ///   read-only or damaged file, or a closed store. Nothing is changed then.
     public func write<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result { try await write(isRepeatable: false, body) }
@@ -180,6 +201,8 @@ public final class SQLiteStore: LocalStore {
     /// Runs `body` in one transaction on the writer's thread, without waiting for the disk.
     ///
     /// The next ``write(_:)`` waits for the disk, and for what was written before it.
+    ///
+    /// - Throws: As ``write(_:)``.
     public func writeRepeatable<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result { try await write(isRepeatable: true, body) }

@@ -187,14 +187,18 @@ enum SQLiteStoreSchema {
         }
     }
 
-    static func makeTables(_ schemas: [TableSchema], in database: Database) throws -> [SQLiteTable]
-    {
+    /// `moved` is told how many rows of a table were brought into other columns so far.
+    static func makeTables(
+        _ schemas: [TableSchema],
+        in database: Database,
+        moved: (_ table: String, _ rows: Int) throws -> Void
+    ) throws -> [SQLiteTable] {
         for schema in schemas {
             let table = SQLiteTable(schema)
             // First: a column that an index names cannot be moved.
             let indexes = TableIndexes(of: schema)
             try indexes.removeOthers(in: database)
-            try make(table, in: database)
+            try make(table, in: database) { try moved(schema.name, $0) }
             try indexes.make(in: database)
         }
         for schema in schemas { try ColumnMemory.keep(SQLiteTable(schema), in: database) }
@@ -228,7 +232,11 @@ enum SQLiteStoreSchema {
         return others.isEmpty ? plain : SQLiteTable(schema, others: others)
     }
 
-    static func make(_ table: SQLiteTable, in database: Database) throws {
+    static func make(
+        _ table: SQLiteTable,
+        in database: Database,
+        moved: (_ rows: Int) throws -> Void = { _ in }
+    ) throws {
         let name = Identifier(table.schema.name).quoted
         let known = try ColumnMoves.columns(of: table, in: database)
         if known.isEmpty {
@@ -269,7 +277,7 @@ enum SQLiteStoreSchema {
         }
         // The rows that are put again are read by it.
         try ColumnMemory.keep(table, in: database)
-        try moves.run(in: database)
+        try moves.run(in: database, moved)
     }
 
     static func declaration(_ column: ColumnDefinition) -> String {

@@ -81,6 +81,29 @@ package struct StoreChange: JoinedChange {
     }
 }
 
+extension StoreChange {
+    /// Whether another number of rows may fulfil a condition now; `counted` are those that did, nil where
+    /// they are not known.
+    package func changesCount(
+        _ filter: Filter?,
+        of table: String,
+        counted: Set<ItemKey>?
+    ) -> Bool {
+        switch tables[table] {
+        case nil: return false
+        case .all: return true
+        case .these(let rows):
+            guard let counted else { return !rows.isEmpty }
+            return rows.contains { changed in
+                let counts = changed.row.map { row in
+                    filter.map { FilterEvaluator(row: row).matches($0.expression) } ?? true
+                }
+                return (counts ?? false) != counted.contains(changed.id)
+            }
+        }
+    }
+}
+
 /// Notes which rows a transaction writes; used on its thread only.
 final class RowRecorder {
     private(set) var tables: [String: StoreChange.Rows] = [:]

@@ -50,7 +50,17 @@ public final class LiveQuery<Record: Sendable> {
         self.init(table, .success(query), misfits)
     }
 
-    private init(
+    /// Watches all records in an order, or the first ones of it.
+    public convenience init(
+        _ table: SyncTable<Record>,
+        sortedBy order: [SortTerm<Record>],
+        limit: Int? = nil,
+        misfits: Misfits = .fail
+    ) {
+        self.init(table, Result { try Query().window(terms: order, limit) }, misfits)
+    }
+
+    fileprivate init(
         _ table: SyncTable<Record>,
         _ query: Result<Query<Record>, any Error>,
         _ misfits: Misfits
@@ -68,7 +78,7 @@ public final class LiveQuery<Record: Sendable> {
         watch(Result { try Query().window(terms: order, limit) })
     }
 
-    private func watch(_ query: Result<Query<Record>, any Error>) {
+    fileprivate func watch(_ query: Result<Query<Record>, any Error>) {
         isLoading = true
         let results = table.observe(query.map(\.table), misfits)
         watching.replace(
@@ -121,6 +131,46 @@ extension LiveQuery where Record: SyncRecord {
         self.init(table, query, misfits)
     }
 
+    /// Watches the records for which a closure over the columns holds, in the order of descriptors.
+    public convenience init(
+        _ table: SyncTable<Record>,
+        where condition: (Columns<Record>) throws -> Condition,
+        sortedBy order: [SortDescriptor<Record>],
+        limit: Int? = nil,
+        misfits: Misfits = .fail
+    ) {
+        let query = Result { try Query(where: condition).sorted(by: order).window(nil, limit, 0) }
+        self.init(table, query, misfits)
+    }
+
+    /// Watches the records for which a predicate holds, in the order of descriptors.
+    public convenience init(
+        _ table: SyncTable<Record>,
+        where predicate: Predicate<Record>,
+        sortedBy order: [SortDescriptor<Record>],
+        limit: Int? = nil,
+        misfits: Misfits = .fail
+    ) {
+        let query = Result { try Query(where: predicate).sorted(by: order).window(nil, limit, 0) }
+        self.init(table, query, misfits)
+    }
+
+    /// Watches all records in the order of descriptors, or the first ones of it.
+    public convenience init(
+        _ table: SyncTable<Record>,
+        sortedBy order: [SortDescriptor<Record>],
+        limit: Int? = nil,
+        misfits: Misfits = .fail
+    ) {
+        let query = Result { try Query<Record>().sorted(by: order).window(nil, limit, 0) }
+        self.init(table, query, misfits)
+    }
+
+    /// Shows all records in the order of descriptors, or the first ones of it, from now on.
+    public func update(sortedBy order: [SortDescriptor<Record>], limit: Int? = nil) {
+        watch(Result { try Query<Record>().sorted(by: order).window(nil, limit, 0) })
+    }
+
     /// Shows the records for which a closure over the columns holds from now on.
     public func update(
         where condition: (Columns<Record>) throws -> Condition,
@@ -146,6 +196,38 @@ extension LiveQuery where Record: SyncRecord {
         limit: Int? = nil
     ) {
         watch(Result { try Query(where: predicate).window(terms: order, limit) })
+    }
+
+    /// Shows the records for which a predicate holds, in the order of descriptors.
+    public func update(
+        where predicate: Predicate<Record>,
+        sortedBy order: [SortDescriptor<Record>],
+        limit: Int? = nil
+    ) {
+        watch(Result { try Query(where: predicate).sorted(by: order).window(nil, limit, 0) })
+    }
+}
+
+extension LiveQuery where Record == Row {
+    /// Watches the rows for which a closure over columns by name holds.
+    public convenience init(
+        _ table: SyncTable<Row>,
+        where condition: (Columns<Row>) throws -> Condition,
+        sortedBy order: [SortTerm<Row>] = [],
+        limit: Int? = nil,
+        misfits: Misfits = .fail
+    ) {
+        let query = Result { try Query(where: condition).window(terms: order, limit) }
+        self.init(table, query, misfits)
+    }
+
+    /// Shows the rows for which a closure over columns by name holds from now on.
+    public func update(
+        where condition: (Columns<Row>) throws -> Condition,
+        sortedBy order: [SortTerm<Row>] = [],
+        limit: Int? = nil
+    ) {
+        watch(Result { try Query(where: condition).window(terms: order, limit) })
     }
 }
 

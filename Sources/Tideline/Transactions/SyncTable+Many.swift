@@ -17,6 +17,9 @@ extension SyncTable {
     /// Removes records and queues their deletes, in order: all of them or none.
     ///
     /// Those that are not here are left alone.
+    ///
+    /// - Throws: ``SyncError`` with code `otherAccount`, `storeFailure`, or `cancelled` when the
+    ///   task is cancelled before all are removed; nothing is changed then.
     @concurrent
     public func delete(_ records: [Record]) async throws {
         try await inTransaction { table in for record in records { try table.delete(record) } }
@@ -25,6 +28,9 @@ extension SyncTable {
     /// Removes the records with these ids and queues their deletes, in order: all of them or none.
     ///
     /// Unknown ids are left alone.
+    ///
+    /// - Throws: ``SyncError`` with code `otherAccount`, `storeFailure`, or `cancelled` when the
+    ///   task is cancelled before all are removed; nothing is changed then.
     @concurrent
     public func delete(ids: [String]) async throws {
         try await inTransaction { table in for id in ids { try table.delete(id: id) } }

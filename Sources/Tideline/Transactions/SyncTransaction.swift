@@ -22,6 +22,8 @@ public final class SyncTransaction {
     let engine: SyncEngine
     private var current: Work?
     private(set) var handedOut: [HandedOut] = []
+    /// What the store failed with; nothing of the transaction is done then.
+    private(set) var failure: (any Error)?
 
     init(engine: SyncEngine, _ work: Work) {
         self.engine = engine
@@ -45,10 +47,28 @@ public final class SyncTransaction {
         TransactionTable(transaction: self, coder: .untyped(table: try engine.schema(name)))
     }
 
-    /// - Throws: ``SyncError``, also where nobody waits for the transaction any more.
+    /// Works on the store.
+    ///
+    /// A store that fails ends the transaction, whatever the closure of the app does with the error: half
+    /// of a change may be done, and SQLite may have undone what was before it.
+    func working<Result>(_ body: (Work) throws -> Result) throws -> Result {
+        let work = try work()
+        do {
+            return try body(work)
+        } catch let error as SyncError where error.code != .storeFailure {
+            throw error
+        } catch {
+            failure = error
+            throw error
+        }
+    }
+
+    /// - Throws: ``SyncError``, also where nobody waits for the transaction any more, and what the store
+    ///   failed with.
     func work() throws -> Work {
         if let current {
             try current.queue.watch?.check()
+            if let failure { throw failure }
             return current
         }
         throw SyncError(
@@ -85,7 +105,7 @@ extension SyncEngine {
         isGroup: Bool = false,
         of body: @escaping @Sendable (SyncTransaction) throws -> Result
     ) async throws -> Result {
-        try await TransactionWatch.during("transaction") { watch in
+        try await TransactionWatch.during("transaction", telling: events) { watch in
             try await transaction(isGroup, watch, of: body)
         }
     }
@@ -98,7 +118,7 @@ extension SyncEngine {
         let group = isGroup ? environment.makeID() : nil
         do {
             let (result, handedOut) = try await noting { queue, seen in
-                try watch.check()
+                try watch.begin()
                 var queue = queue
                 queue.group = group
                 queue.size = GroupSize()
@@ -110,10 +130,11 @@ extension SyncEngine {
                 do {
                     result = try body(transaction)
                 } catch let error as SyncError {
-                    throw error
+                    throw transaction.failure ?? error
                 } catch {
-                    throw Thrown(error: error)
+                    throw transaction.failure ?? Thrown(error: error)
                 }
+                if let failure = transaction.failure { throw failure }
                 if let group { try self.checkSize(of: group, queue) }
                 try watch.check()
                 return (result, transaction.handedOut)

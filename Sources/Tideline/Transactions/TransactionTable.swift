@@ -6,38 +6,51 @@ import TidelineCore
 /// A table inside ``SyncContext/transaction(_:)``: the verbs of ``SyncTable``, without waiting.
 ///
 /// Reads see what the transaction has done so far.
+///
+/// Every verb throws ``SyncError`` with code `transactionEnded` after the end of the closure, `cancelled`
+/// when nobody waits for the transaction any more, and `storeFailure` where the store fails. An error
+/// that the closure lets out ends the transaction, and nothing of it is done.
 public struct TransactionTable<Record: Sendable> {
     let transaction: SyncTransaction
     let coder: RecordCoder<Record>
 
     private var name: String { coder.table.name }
 
-    private func changes() throws -> (changes: LocalChanges, seen: SeenNotes) {
-        let work = try transaction.work()
-        return (LocalChanges(queue: work.queue, table: name, declared: coder.declared), work.seen)
+    private func changing<Result>(
+        _ body: (LocalChanges, SeenNotes) throws -> Result
+    ) throws -> Result {
+        try transaction.working { work in
+            let changes = LocalChanges(queue: work.queue, table: name, declared: coder.declared)
+            return try body(changes, work.seen)
+        }
     }
 
     /// Stores a new record and queues its insert, as ``SyncTable/insert(_:)-(Record)``.
+    ///
+    /// - Throws: ``SyncError`` with code `alreadyExists`, `invalidID`, `rowDoesNotFit`,
+    ///   `otherAccount`, or as every verb.
     @discardableResult
     public func insert(_ record: Record) throws -> Record {
-        let (changes, seen) = try changes()
         let new = try NewRow(
             coder.encode(record),
             table: name,
             declared: coder.declared,
             transaction.engine.environment
         )
-        return try stored([try changes.insert(new, seen: seen)])[0]
+        return try stored([changing { try $0.insert(new, seen: $1) }])[0]
     }
 
     /// Stores new records and queues their inserts, in order.
+    ///
+    /// - Throws: As for one record; those before it are stored then, and gone when the transaction
+    ///   ends with the error.
     @discardableResult
     public func insert(_ records: [Record]) throws -> [Record] {
         guard !records.isEmpty else { return [] }
-        let (changes, seen) = try changes()
+        let watch = try transaction.work().queue.watch
         let environment = transaction.engine.environment
         let rows = try records.map {
-            try changes.queue.watch?.check()
+            try watch?.check()
             return try NewRow(
                 coder.encode($0),
                 table: name,
@@ -45,17 +58,21 @@ public struct TransactionTable<Record: Sendable> {
                 environment
             )
         }
-        return try stored(try changes.insert(rows, seen: seen))
+        return try stored(changing { try $0.insert(rows, seen: $1) })
     }
 
     /// Changes a record and queues the update, as ``SyncTable/update(_:)-(Record)``.
+    ///
+    /// - Throws: ``SyncError`` with code `notFound` when the record is not here, `invalidID`,
+    ///   `rowDoesNotFit`, `otherAccount`, or as every verb.
     @discardableResult
     public func update(_ record: Record) throws -> Record {
-        let (changes, seen) = try changes()
         let row = try coder.encode(record)
         try RowCheck.checkIsLive(row, table: name)
-        let stored = try changes.update(row, identity: coder.identity, seen: seen) {
-            try? coder.encode(try coder.decode($0))
+        let stored = try changing {
+            try $0.update(row, identity: coder.identity, seen: $1) {
+                try? coder.encode(try coder.decode($0))
+            }
         }
         return try self.stored([stored])[0]
     }
@@ -68,66 +85,104 @@ public struct TransactionTable<Record: Sendable> {
         id: String,
         _ change: (inout Record) throws -> Void
     ) throws -> Record {
-        let (changes, seen) = try changes()
-        let found = try changes.queue.store.row(id: .string(id), in: name)
-        guard let stored = found else { throw SyncError.notFound(table: name, id: id) }
+        guard let stored = try row(id) else { throw SyncError.notFound(table: name, id: id) }
         let edit = try RecordEdit(of: stored, coder, change)
-        return try self.stored([try changes.change(stored, to: edit.row, seen: seen)])[0]
+        return try self.stored([changing { try $0.change(stored, to: edit.row, seen: $1) }])[0]
     }
 
     /// Removes a record and queues the delete; one that is not here is left alone.
+    ///
+    /// - Throws: ``SyncError`` with code `otherAccount`, or as every verb.
     public func delete(_ record: Record) throws {
-        let (changes, seen) = try changes()
         let row = try coder.encode(record)
-        changes.queue.size?.add(id: row.id)
-        try changes.delete(row, identity: coder.identity, seen: seen)
+        try changing {
+            $0.queue.size?.add(id: row.id)
+            try $0.delete(row, identity: coder.identity, seen: $1)
+        }
     }
 
     /// Removes the record with an id and queues the delete; an unknown id is left alone.
+    ///
+    /// - Throws: ``SyncError`` with code `otherAccount`, or as every verb.
     public func delete(id: String) throws {
-        let (changes, _) = try changes()
-        changes.queue.size?.add(id: id)
-        try changes.delete(id)
+        try changing { changes, _ in
+            changes.queue.size?.add(id: id)
+            try changes.delete(id)
+        }
     }
 
     /// Changes records and queues their updates, in order.
+    ///
+    /// - Throws: As for one record, at the first that cannot be stored.
     @discardableResult
     public func update(_ records: [Record]) throws -> [Record] {
         try records.map { try update($0) }
     }
 
     /// Removes records and queues their deletes, in order.
+    ///
+    /// - Throws: As for one record, at the first that cannot be removed.
     public func delete(_ records: [Record]) throws {
         for record in records { try delete(record) }
     }
 
     /// Removes the records with these ids and queues their deletes, in order.
+    ///
+    /// - Throws: As for one id, at the first that cannot be removed.
     public func delete(ids: [String]) throws {
         for id in ids { try delete(id: id) }
     }
 
     /// The record with an id; nil when it is not here.
+    ///
+    /// - Throws: ``SyncError`` with code `rowDoesNotFit`, or as every verb.
     public func read(id: String) throws -> Record? {
-        let row = try transaction.work().queue.store.row(id: .string(id), in: name)
-        return try row.map { try hand([$0], .fail)[0] }
+        try row(id).map { try hand([$0], .fail)[0] }
     }
 
     /// The records of a query, and their total count when the query asks for it.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
+    ///   have or a window below zero; `rowDoesNotFit`, unless `misfits` leaves such rows out; or as
+    ///   every verb.
     public func read(
         _ query: Query<Record> = Query(),
         misfits: Misfits = .fail
     ) throws -> Page<Record> {
-        let store = try transaction.work().queue.store
         let query = coder.meant(query.table.bound(now: transaction.engine.environment.now()))
         try query.checkWindow()
-        let count = query.includesTotalCount ? try store.count(query.filter, in: name) : nil
-        return Page(items: try hand(try store.rows(query, in: name), misfits), totalCount: count)
+        let (rows, count) = try transaction.working { work in
+            let store = work.queue.store
+            let count = query.includesTotalCount ? try store.count(query.filter, in: name) : nil
+            return (try coder.rows(query, of: store), count)
+        }
+        return Page(items: try hand(rows, misfits), totalCount: count)
+    }
+
+    /// All records in an order, or a window of them.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, `rowDoesNotFit`
+    ///   unless `misfits` leaves such rows out, or as every verb.
+    public func read(
+        sortedBy order: [SortTerm<Record>],
+        limit: Int? = nil,
+        offset: Int = 0,
+        misfits: Misfits = .fail
+    ) throws -> [Record] {
+        let keys = try order.map { try $0.sortKey() }
+        return try read(Query().window(keys, limit, offset), misfits: misfits).items
     }
 
     /// How many records a query has, without its window.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`, or as every verb.
     public func count(_ query: Query<Record> = Query()) throws -> Int {
         let filter = coder.meant(query.filter?.bound(now: transaction.engine.environment.now()))
-        return try transaction.work().queue.store.count(filter, in: name)
+        return try transaction.working { try $0.queue.store.count(filter, in: name) }
+    }
+
+    private func row(_ id: String) throws -> Row? {
+        try transaction.working { try $0.queue.store.row(id: .string(id), in: name) }
     }
 
     /// Hands out what was stored.
@@ -146,6 +201,9 @@ public struct TransactionTable<Record: Sendable> {
 
 extension TransactionTable where Record: SyncRecord {
     /// The records for which a closure over the columns holds.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form,
+    ///   `rowDoesNotFit`, or as every verb; what the closure throws.
     public func read(
         where condition: (Columns<Record>) throws -> Condition,
         sortedBy order: [SortTerm<Record>] = [],
@@ -157,12 +215,62 @@ extension TransactionTable where Record: SyncRecord {
         return try read(Query(where: condition).window(keys, limit, offset), misfits: misfits).items
     }
 
+    /// The records for which a closure over the columns holds, in the order of descriptors.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, `rowDoesNotFit`
+    ///   unless `misfits` leaves such rows out, or as every verb.
+    public func read(
+        where condition: (Columns<Record>) throws -> Condition,
+        sortedBy order: [SortDescriptor<Record>],
+        limit: Int? = nil,
+        offset: Int = 0,
+        misfits: Misfits = .fail
+    ) throws -> [Record] {
+        let query = try Query(where: condition).sorted(by: order).window(nil, limit, offset)
+        return try read(query, misfits: misfits).items
+    }
+
+    /// The records for which a predicate holds, in the order of descriptors.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, `rowDoesNotFit`
+    ///   unless `misfits` leaves such rows out, or as every verb.
+    public func read(
+        where predicate: Predicate<Record>,
+        sortedBy order: [SortDescriptor<Record>],
+        limit: Int? = nil,
+        offset: Int = 0,
+        misfits: Misfits = .fail
+    ) throws -> [Record] {
+        let query = try Query(where: predicate).sorted(by: order).window(nil, limit, offset)
+        return try read(query, misfits: misfits).items
+    }
+
+    /// All records in the order of descriptors, or a window of them.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, `rowDoesNotFit`
+    ///   unless `misfits` leaves such rows out, or as every verb.
+    public func read(
+        sortedBy order: [SortDescriptor<Record>],
+        limit: Int? = nil,
+        offset: Int = 0,
+        misfits: Misfits = .fail
+    ) throws -> [Record] {
+        let query = try Query<Record>().sorted(by: order).window(nil, limit, offset)
+        return try read(query, misfits: misfits).items
+    }
+
     /// How many records a closure over the columns describes.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, or as
+    ///   every verb; what the closure throws.
     public func count(where condition: (Columns<Record>) throws -> Condition) throws -> Int {
         try count(Query(where: condition))
     }
 
     /// The records for which a predicate holds.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form,
+    ///   `rowDoesNotFit`, or as every verb.
     public func read(
         where predicate: Predicate<Record>,
         sortedBy order: [SortTerm<Record>] = [],
@@ -175,6 +283,9 @@ extension TransactionTable where Record: SyncRecord {
     }
 
     /// How many records a predicate describes.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, or as
+    ///   every verb.
     public func count(where predicate: Predicate<Record>) throws -> Int {
         try count(Query(where: predicate))
     }
@@ -182,6 +293,9 @@ extension TransactionTable where Record: SyncRecord {
 
 extension TransactionTable where Record == Row {
     /// The rows for which a closure over columns by name holds.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
+    ///   have, or as every verb; what the closure throws.
     public func read(
         where condition: (Columns<Row>) throws -> Condition,
         sortedBy order: [SortTerm<Row>] = [],
@@ -194,6 +308,9 @@ extension TransactionTable where Record == Row {
     }
 
     /// How many rows a closure over columns by name describes.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
+    ///   have, or as every verb; what the closure throws.
     public func count(where condition: (Columns<Row>) throws -> Condition) throws -> Int {
         try count(Query(where: condition))
     }

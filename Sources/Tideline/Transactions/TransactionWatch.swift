@@ -1,30 +1,58 @@
-// TransactionWatch: whether the task that waits for a transaction was cancelled. The transaction runs
-// on a thread of the store, which knows of no task.
+// TransactionWatch: whether the task that waits for a transaction was cancelled, and how far that is. The
+// transaction runs on a thread of the store, which knows of no task.
 
 import Synchronization
 
 final class TransactionWatch: Sendable {
-    private let what: String
-    private let isCancelled = Mutex(false)
+    private struct State {
+        var isCancelled = false
+        /// How many rows were changed, by table.
+        var changed: [String: Int] = [:]
+    }
 
-    private init(_ what: String) { self.what = what }
+    private let what: String
+    private let events: SyncEvents?
+    private let state = Mutex(State())
+
+    private init(_ what: String, _ events: SyncEvents?) {
+        (self.what, self.events) = (what, events)
+    }
 
     /// - Throws: ``SyncError`` with code `cancelled` once the task is cancelled.
     func check() throws {
-        guard isCancelled.withLock({ $0 }) else { return }
+        guard state.withLock({ $0.isCancelled }) else { return }
         throw SyncError.cancelledChange(what, CancellationError())
+    }
+
+    /// The transaction begins, maybe once more.
+    func begin() throws {
+        state.withLock { $0.changed = [:] }
+        try check()
+    }
+
+    /// Tells the app of every so many rows that were changed.
+    func changed(_ rows: Int, in table: String) {
+        guard let events else { return }
+        let (before, now) = state.withLock { state in
+            let before = state.changed[table, default: 0]
+            state.changed[table] = before + rows
+            return (before, before + rows)
+        }
+        guard before / SyncEvent.rowsAtOnce < now / SyncEvent.rowsAtOnce else { return }
+        events.send(.rowsChanged(table: table, applied: now))
     }
 
     /// Runs `body`, which looks at the watch between two rows and once more before it commits.
     static func during<Result>(
         _ what: String,
+        telling events: SyncEvents? = nil,
         _ body: (TransactionWatch) async throws -> Result
     ) async throws -> Result {
-        let watch = TransactionWatch(what)
+        let watch = TransactionWatch(what, events)
         return try await withTaskCancellationHandler {
             try await body(watch)
         } onCancel: {
-            watch.isCancelled.withLock { $0 = true }
+            watch.state.withLock { $0.isCancelled = true }
         }
     }
 }

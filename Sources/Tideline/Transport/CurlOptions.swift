@@ -131,9 +131,8 @@ enum CurlOptions {
         _ request: TransportRequest
     ) -> UnsafeMutablePointer<curl_slist>? {
         var list = curl_slist_append(nil, "Expect:")
-        // Compression is for networks: on this machine it only takes time.
-        if let host = request.url.host(), EndpointRules.isLoopback(host),
-            request.headers["Accept-Encoding"] == nil
+        // Takes the place of the encodings that libcurl would name.
+        if !EndpointRules.asksForCompression(request.url), request.headers["Accept-Encoding"] == nil
         {
             append("Accept-Encoding: identity", to: &list)
         }

@@ -51,6 +51,9 @@ public final class CurlTransport: Transport {
     }
 
     /// Sends a request; see ``Transport/send(_:)``.
+    ///
+    /// - Throws: ``TransportError``, with code `invalidRequest` for what cannot be sent as it is,
+    ///   or `CancellationError`.
     public func send(_ request: TransportRequest) async throws -> TransportResponse {
         try Task.checkCancellation()
         try CurlOptions.check(request)
@@ -58,6 +61,9 @@ public final class CurlTransport: Transport {
     }
 
     /// Sends a request and returns its head; see ``Transport/stream(_:)``.
+    ///
+    /// - Throws: ``TransportError``, with code `invalidRequest` for what cannot be sent as it is,
+    ///   or `CancellationError`.
     public func stream(_ request: TransportRequest) async throws -> TransportStream {
         try Task.checkCancellation()
         try CurlOptions.check(request)

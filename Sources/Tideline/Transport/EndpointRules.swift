@@ -79,6 +79,11 @@ package enum EndpointRules {
         return parts.count == 4 && parts[0] == "127" && parts.allSatisfy(isOctet)
     }
 
+    /// Whether answers from there are asked for compressed: on this machine that only takes time.
+    package static func asksForCompression(_ url: URL) -> Bool {
+        !(url.host().map(isLoopback) ?? false)
+    }
+
     /// The origin in words: scheme, host and port, nothing that could be private.
     package static func name(of url: URL) -> String {
         let port = url.port.map { ":\($0)" } ?? ""

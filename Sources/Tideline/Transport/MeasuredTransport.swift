@@ -62,6 +62,8 @@ public struct MeasuredTransport: Transport {
     }
 
     /// Sends a request; see ``Transport/send(_:)``.
+    ///
+    /// - Throws: What the measured transport throws, after it was told.
     public func send(_ request: TransportRequest) async throws -> TransportResponse {
         try await measured(request) {
             try await inner.send(request)
@@ -71,6 +73,8 @@ public struct MeasuredTransport: Transport {
     }
 
     /// Sends a request and returns its head; see ``Transport/stream(_:)``.
+    ///
+    /// - Throws: What the measured transport throws, after it was told.
     public func stream(_ request: TransportRequest) async throws -> TransportStream {
         try await measured(request) {
             try await inner.stream(request)

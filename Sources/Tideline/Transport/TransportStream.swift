@@ -32,6 +32,8 @@ public struct TransportStream: Sendable {
 
 extension Transport {
     /// Refuses: a transport without streams serves all but live updates, which are polled then.
+    ///
+    /// - Throws: ``TransportError`` with code `unsupported`, always.
     public func stream(_ request: TransportRequest) async throws -> TransportStream {
         throw TransportError(
             .unsupported,

@@ -45,6 +45,9 @@ public final class URLSessionTransport: Transport {
     }
 
     /// Sends a request; see ``Transport/send(_:)``.
+    ///
+    /// - Throws: ``TransportError``, with code `invalidRequest` for what cannot be sent as it is,
+    ///   or `CancellationError`.
     public func send(_ request: TransportRequest) async throws -> TransportResponse {
         try EndpointRules.check(request.url, allowsInsecure: true)
         try authorities?.check()
@@ -62,6 +65,9 @@ public final class URLSessionTransport: Transport {
     }
 
     /// Sends a request and returns its head; see ``Transport/stream(_:)``.
+    ///
+    /// - Throws: ``TransportError``, with code `invalidRequest` for what cannot be sent as it is,
+    ///   or `CancellationError`.
     public func stream(_ request: TransportRequest) async throws -> TransportStream {
         try EndpointRules.check(request.url, allowsInsecure: true)
         try authorities?.check()

@@ -79,7 +79,9 @@ extension Row: Hashable {
     /// Whether both rows have the same members with equal values, in any order.
     public static func == (left: Row, right: Row) -> Bool {
         guard left.count == right.count else { return false }
-        if left.layout === right.layout { return left.values == right.values }
+        if left.layout === right.layout || left.layout.names == right.layout.names {
+            return left.values == right.values
+        }
         return left.layout.names.allSatisfy { left[$0] == right[$0] }
     }
 

@@ -39,7 +39,7 @@ extension Value: Hashable {
         case (.integer(let one), .integer(let two)): one == two
         case (.number(let one), .number(let two)): one == two
         case (.decimal(let one), .decimal(let two)): one == two
-        case (.string(let one), .string(let two)): one.utf8.elementsEqual(two.utf8)
+        case (.string(let one), .string(let two)): one.hasSameBytes(as: two)
         case (.date(let one), .date(let two)): one == two
         case (.data(let one), .data(let two)): one == two
         case (.json(let one), .json(let two)): one == two
@@ -103,4 +103,17 @@ extension Value: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral,
     public init(floatLiteral value: Double) { self = .number(value) }
     /// Makes `.null`.
     public init(nilLiteral: ()) { self = .null }
+}
+
+extension String {
+    /// Whether two texts have the same UTF-8 bytes; `==` also takes other spellings of a character for
+    /// the same.
+    package func hasSameBytes(as other: String) -> Bool {
+        guard utf8.count == other.utf8.count else { return false }
+        let isSame = utf8.withContiguousStorageIfAvailable { bytes in
+            other.utf8.withContiguousStorageIfAvailable { bytes.elementsEqual($0) }
+        }
+        // Texts of another library (NSString) are read byte by byte.
+        return (isSame ?? nil) ?? utf8.elementsEqual(other.utf8)
+    }
 }

@@ -67,6 +67,8 @@ package struct ODataWriter {
         case .isIn(let operand, let elements): try isIn(operand, elements, to: &text)
         // Only orders and comparisons hold it, and there the server goes by position itself.
         case .position(let operand, _): try write(operand, to: &text)
+        // What a device's own records read is nothing that a server knows.
+        case .orElse(let operand, _): try write(operand, to: &text)
         }
     }
 
@@ -81,7 +83,7 @@ package struct ODataWriter {
             text += "("
             try write(expression, to: &text)
             text += ")"
-        case .field, .call, .negate, .position: try write(expression, to: &text)
+        case .field, .call, .negate, .position, .orElse: try write(expression, to: &text)
         case .value(let value):
             try write(value, other?.type(in: schema) ?? .any, expression, to: &text)
         default:

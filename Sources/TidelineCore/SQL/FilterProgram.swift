@@ -78,7 +78,8 @@ extension QueryExpression {
         visit(self)
         switch kind {
         case .field, .value: return 1
-        case .not(let operand), .negate(let operand), .position(let operand, _):
+        case .not(let operand), .negate(let operand), .position(let operand, _),
+            .orElse(let operand, _):
             return 1 + operand.forEachNode(visit)
         case .compare(_, let left, let right), .arithmetic(_, let left, let right):
             return 1 + left.forEachNode(visit) + right.forEachNode(visit)

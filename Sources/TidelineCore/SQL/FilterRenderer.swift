@@ -114,7 +114,7 @@ package struct FilterRenderer {
         case .call(.startswith, let arguments):
             return prefix(arguments, mode) ?? plain(expression)
         case .call(let function, _) where function.isCondition: return plain(expression)
-        case .call, .arithmetic, .negate, .position:
+        case .call, .arithmetic, .negate, .position, .orElse:
             return dialect.isTrue(plain(expression))
         }
     }
@@ -174,6 +174,8 @@ package struct FilterRenderer {
             let operands = arguments.map { function.takesDates ? instant($0) : plain($0) }
             return dialect.call(function.rawValue.lowercased(), operands)
         case .position(let operand, let members): return position(plain(operand), members)
+        case .orElse(let operand, let value):
+            return dialect.value(plain(operand), or: literal(value))
         case .compare, .all, .any, .not, .isIn: return "(\(condition(expression, .strict)))"
         }
     }
@@ -194,8 +196,9 @@ package struct FilterRenderer {
     func instant(_ expression: QueryExpression) -> SQL {
         switch expression.kind {
         case .value(.date(let date)): return "\(.integer(Timestamp(date).microseconds))"
-        case .field where type(expression) == .dateTime && dateUnit == .milliseconds:
-            return "\(plain(expression)) * 1000"
+        case .field, .orElse:
+            let isScaled = type(expression) == .dateTime && dateUnit == .milliseconds
+            return isScaled ? "\(plain(expression)) * 1000" : plain(expression)
         default: return plain(expression)
         }
     }
@@ -203,7 +206,7 @@ package struct FilterRenderer {
     /// Whether it is an instant that a function made: such are microseconds in every unit.
     func isComputedInstant(_ expression: QueryExpression) -> Bool {
         switch expression.kind {
-        case .field, .value: false
+        case .field, .value, .orElse: false
         default: type(expression) == .dateTime
         }
     }

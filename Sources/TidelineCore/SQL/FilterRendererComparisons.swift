@@ -72,7 +72,7 @@ extension FilterRenderer {
 
     private func isNeverNull(_ expression: QueryExpression) -> Bool {
         switch expression.kind {
-        case .value(let value): !value.isNull
+        case .value(let value), .orElse(_, let value): !value.isNull
         case .field(let name): schema.column(named: name)?.isNullable == false
         default: expression.isCondition
         }

@@ -74,7 +74,7 @@ extension FilterRenderer {
         case .compare(_, let left, let right): return 10 + deepest([left, right])
         case .arithmetic(_, let left, let right): return 6 + deepest([left, right])
         case .call(_, let arguments): return 8 + deepest(arguments)
-        case .position(let operand, _): return 10 + steps(operand)
+        case .position(let operand, _), .orElse(let operand, _): return 10 + steps(operand)
         case .isIn(let operand, let elements):
             guard listValues(operand, elements) == nil else { return 8 + steps(operand) }
             // The operand is repeated for each element: lists in lists would double the text.

@@ -48,6 +48,14 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         }
     }
 
+    /// The value, another one where it is null.
+    func value(_ value: SQL, or other: SQL) -> SQL {
+        switch self {
+        case .sqlite: "ifnull(\(value), \(other))"
+        case .postgres: "coalesce(\(value), \(other))"
+        }
+    }
+
     /// Whether a boolean column holds true; never null.
     func isTrue(_ value: SQL) -> SQL {
         switch self {

@@ -6,7 +6,7 @@ import TidelineServerCore
 enum TableReading {
     private static let keys = [
         "columns", "softDelete", "pageSize", "maxTop", "indexes", "permissions", "owner",
-        "conflict", "tombstoneDays", "audit",
+        "conflict", "tombstoneDays", "audit", "clock",
     ]
 
     static func tables(_ node: ConfigurationNode) -> [TableDefinition] {
@@ -36,6 +36,7 @@ enum TableReading {
             case "conflict": table.conflict = node.choice(ConflictRule.self) ?? .reject
             case "audit": table.audit = node.bool() ?? false
             case "owner": table.owner = node.string()
+            case "clock": table.clock = node.choice(ClockRule.self) ?? .table
             default: table.tombstoneDays = node.integer(1...36_500)
             }
         }

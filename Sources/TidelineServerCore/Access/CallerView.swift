@@ -41,6 +41,12 @@ struct CallerView: Sendable {
         condition = parts.count > 1 ? QueryExpression(.all(parts)) : parts.first
     }
 
+    /// Whose clock stamps what is seen; nil for the rows of all owners, where each has a clock.
+    func clock(of table: Table) -> ClockOwner? {
+        guard table.definition.clock == .owner else { return .table }
+        return owner.last.map { .user($0) }
+    }
+
     /// Another one for every other view.
     var fingerprint: Fingerprint {
         guard !owner.isEmpty || filter != nil else { return Fingerprint(bits: 0) }

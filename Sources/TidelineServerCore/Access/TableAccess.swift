@@ -37,6 +37,9 @@ extension TableDefinition {
             }
         }
         if let fault = ownerFault(hasAuthentication) { faults.append(("owner", fault)) }
+        if clock == .owner && owner == nil {
+            faults.append(("clock", "'owner' needs the column 'owner', which is not declared"))
+        }
         return faults
     }
 

@@ -16,11 +16,19 @@ package struct CopiedTable: Hashable, Sendable {
     package var clock: TableClock
     /// What its log takes.
     package var log: String?
+    /// Where owners have clocks of their own, the sum of their stamps: another one after each write.
+    package var owners: String?
 
-    package init(definition: TableDefinition, clock: TableClock, log: String?) {
+    package init(
+        definition: TableDefinition,
+        clock: TableClock,
+        log: String?,
+        owners: String? = nil
+    ) {
         self.definition = definition
         self.clock = clock
         self.log = log
+        self.owners = owners
     }
 }
 
@@ -47,7 +55,10 @@ package struct CopiedState: Hashable, Sendable {
 
     /// Another one when somebody wrote to the database.
     var fingerprint: String {
-        let clocks = tables.map { "\($0.definition.name) \($0.clock.stamp) \($0.clock.horizon)" }
+        let clocks = tables.map { table in
+            "\(table.definition.name) \(table.clock.stamp) \(table.clock.horizon)"
+                + (table.owners.map { " \($0)" } ?? "")
+        }
         let state = [epoch, ledgerHorizon.map { "\($0)" } ?? ""] + ledger.map { "\($0)" }
         return SHA256.hash((state + clocks).joined(separator: "\n").utf8).prefix(16)
             .map { String($0, radix: 16) }.joined(separator: ".")

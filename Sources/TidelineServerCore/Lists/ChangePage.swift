@@ -2,7 +2,15 @@
 
 package import TidelineCore
 
-/// How far a table has come.
+/// Whose clock is asked for.
+package enum ClockOwner: Hashable, Sendable {
+    /// The table's. Of a table whose owners have clocks of their own it has the horizon of all.
+    case table
+    /// Of a table whose owners have clocks of their own.
+    case user(String)
+}
+
+/// How far a table, or an owner's part of it, has come.
 package struct TableClock: Hashable, Sendable {
     /// The time of the last write in microseconds; 0 before the first.
     package var stamp: Int64
@@ -31,6 +39,7 @@ package struct ChangeRequest: Sendable {
     package var caller = ReadCaller.nobody
     /// What the caller may see; nil for all.
     package var view: QueryExpression?
+    package var clock = ClockOwner.table
     package var filter: QueryExpression?
     /// Places among columns and system columns; nil for all.
     package var select: [Int]?

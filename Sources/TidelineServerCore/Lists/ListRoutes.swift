@@ -40,7 +40,9 @@ extension TableService {
         }
         // Plans are kept by the text of the query, for all users.
         let view = try await callerView(of: table, for: call.user, at: call.now)
+        let owner = view.clock(of: table)
         plan.request.view = view.condition
+        plan.request.clock = owner ?? .table
         plan.request.caller = call.caller
         try await beforeRead(call, table, nil)
         var tracking: ChangeTracking?
@@ -57,7 +59,11 @@ extension TableService {
         await afterRead(call, table, nil, rows: page.rows)
         // Behind the page: what was forgotten before it was read is told.
         let clock =
-            if let known = page.clock { known } else { try await self.clock(of: table) }
+            if let known = page.clock {
+                known
+            } else {
+                try await self.clock(owner ?? .table, of: table)
+            }
         let epoch = epochs.learn(clock)
         if let tracking {
             if tracking.scope.epoch != epoch.fingerprint { throw ServerError.epochChanged }
@@ -140,15 +146,16 @@ extension TableService {
         _ plan: ListPlan,
         _ view: CallerView
     ) async throws -> ChangeTracking? {
-        let isPossible = plan.canTrackChanges && !view.dependsOnTime
+        // Commits of several owners have no common order.
+        let owner = plan.canTrackChanges && !view.dependsOnTime ? view.clock(of: table) : nil
         guard let link else {
-            guard isPossible else { return nil }
-            let stamp = try await clock(of: table).stamp
+            guard let owner else { return nil }
+            let stamp = try await clock(owner, of: table).stamp
             return ChangeTracking(scope: scope(table, view), stamp: stamp)
         }
         let scope = scope(table, view)
         if let refusal = scope.refusal(of: link.scope) { throw refusal }
-        guard isPossible else { throw ServerError.notADeltaLink }
+        guard owner != nil else { throw ServerError.notADeltaLink }
         return ChangeTracking(scope: scope, stamp: link.stamp)
     }
 
@@ -164,9 +171,9 @@ extension TableService {
         if let refusal = scope.refusal(of: link.scope) { throw refusal }
         // Before it is known whether anything is new: a wrong link does not begin to be one later.
         guard let plan = try plan(call, table, isTracked: true), plan.canTrackChanges,
-            plan.options.token == nil
+            plan.options.token == nil, let owner = view.clock(of: table)
         else { throw ServerError.notADeltaLink }
-        let known = try await clock(of: table)
+        let known = try await clock(owner, of: table)
         if epochs.current.fingerprint != scope.epoch { throw ServerError.epochChanged }
         if known.stamp == link.stamp {
             return await nothingNew(call, table, plan, known)
@@ -177,6 +184,7 @@ extension TableService {
             limits: settings.limits
         )
         request.caller = call.caller
+        request.clock = owner
         var (page, share) = try await makePage(of: request.rowsMax, in: table) { room in
             request.room = room
             return try await store.changes(request, in: table)

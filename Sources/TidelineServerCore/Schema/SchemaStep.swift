@@ -16,6 +16,8 @@ package struct SchemaStep: Sendable, Hashable {
         case convert(ColumnDefinition, to: ColumnDefinition, values: Int64, lost: Int64)
         /// `rows`: those that hold null in a column that is not to have it any more.
         case fillNulls(ColumnDefinition, rows: Int64)
+        /// Other clocks stamp its rows from now on: its own, or those of the owners in a column.
+        case changeClock(owner: String?)
         /// The table is not declared any more.
         case keepTable
     }
@@ -32,7 +34,7 @@ package struct SchemaStep: Sendable, Hashable {
     package var needsConsent: Bool {
         switch kind {
         case .createTable, .addColumn, .keepTable: false
-        case .adoptTable: true
+        case .adoptTable, .changeClock: true
         case .dropColumn(_, let values): values > 0
         case .convert(_, _, let values, _): values > 0
         case .fillNulls(_, let rows): rows > 0
@@ -44,7 +46,7 @@ package struct SchemaStep: Sendable, Hashable {
         switch kind {
         case .createTable: false
         case .addColumn(_, let rows): rows > 0
-        case .adoptTable, .dropColumn, .convert, .fillNulls, .keepTable: true
+        case .adoptTable, .dropColumn, .convert, .fillNulls, .changeClock, .keepTable: true
         }
     }
 
@@ -73,6 +75,8 @@ extension SchemaStep: CustomStringConvertible {
         case .fillNulls(let column, let rows):
             "\(place(column)): it is not nullable any more; \(count(rows, "row")) with null "
                 + "get\(rows == 1 ? "s" : "") the default."
+        case .changeClock(let owner):
+            "Table '\(table)' is stamped by \(clocks(owner)); all devices pull anew, once."
         case .keepTable:
             "Table '\(table)' is not declared. It is kept and not served."
         }
@@ -91,6 +95,8 @@ extension SchemaStep: CustomStringConvertible {
                 + "hold\(rows == 1 ? "s" : "") null."
         case .adoptTable:
             "Table '\(table)' is in the database, but no server made it."
+        case .changeClock(let owner):
+            "Table '\(table)' is declared to be stamped by \(clocks(owner)), which it is not."
         case .createTable, .addColumn, .keepTable: description
         }
     }
@@ -106,7 +112,7 @@ extension SchemaStep: CustomStringConvertible {
     /// What it is about.
     package var place: String {
         switch kind {
-        case .createTable, .adoptTable, .keepTable: "Table '\(table)'"
+        case .createTable, .adoptTable, .changeClock, .keepTable: "Table '\(table)'"
         case .addColumn(let column, _), .dropColumn(let column, _), .fillNulls(let column, _),
             .convert(let column, _, _, _):
             place(column)
@@ -115,6 +121,10 @@ extension SchemaStep: CustomStringConvertible {
 
     private func place(_ column: ColumnDefinition) -> String {
         "Table '\(table)', column '\(column.name)'"
+    }
+
+    private func clocks(_ owner: String?) -> String {
+        owner.map { "the clocks of the owners in '\($0)'" } ?? "a clock of its own"
     }
 
     private func form(_ column: ColumnDefinition) -> String {

@@ -27,6 +27,8 @@ public struct TableDefinition: Hashable, Sendable {
     public var tombstoneDays: Int?
     /// Whether it is kept who changed which columns of which row, for `limits.auditDays`.
     public var audit: Bool
+    /// Whose clock stamps its rows; `owner` is for tables with an owner.
+    public var clock: ClockRule
     /// The number of the table's form in a database whose tables other servers may change.
     package var form: Int64?
 
@@ -42,7 +44,8 @@ public struct TableDefinition: Hashable, Sendable {
         owner: String? = nil,
         conflict: ConflictRule = .reject,
         tombstoneDays: Int? = nil,
-        audit: Bool = false
+        audit: Bool = false,
+        clock: ClockRule = .table
     ) {
         schema = TableSchema(name: name, columns: columns)
         self.softDelete = softDelete
@@ -54,6 +57,7 @@ public struct TableDefinition: Hashable, Sendable {
         self.conflict = conflict
         self.tombstoneDays = tombstoneDays
         self.audit = audit
+        self.clock = clock
     }
 
     /// The name on the wire and in the database.

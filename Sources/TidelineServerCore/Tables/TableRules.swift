@@ -1,4 +1,4 @@
-// TableRules: who may do what with a table, and who wins a conflict.
+// TableRules: who may do what with a table, who wins a conflict, and whose clock stamps its rows.
 
 /// Who may do each operation on a table.
 public struct TablePermissions: Hashable, Sendable {
@@ -47,6 +47,18 @@ public enum ConflictRule: String, Hashable, Sendable, CaseIterable {
     /// Columns that only one side changed are taken from that side; where both changed one to
     /// different values, it is refused with the stored row.
     case merge
+}
+
+/// Whose clock gives the rows of a table their versions.
+///
+/// PostgreSQL only: SQLite has one writer, and one clock for each table either way.
+public enum ClockRule: String, Hashable, Sendable, CaseIterable {
+    /// The table's: writes of all callers wait for each other at its end, and everybody's changes
+    /// have one order.
+    case table
+    /// Each owner's: writes of two owners have nothing in common. Only owners are told what changed;
+    /// who sees the rows of several owners, as operators do, reads lists.
+    case owner
 }
 
 extension TablePermissions {

@@ -99,9 +99,9 @@ package struct TableService: Sendable {
     /// Sent with every list.
     package var epoch: String { epochs.current.name }
 
-    /// The table's clock; what it tells of the state of the database is remembered.
-    func clock(of table: Table) async throws -> TableClock {
-        let clock = try await store.clock(of: table)
+    /// A clock of the table; what it tells of the state of the database is remembered.
+    func clock(_ owner: ClockOwner = .table, of table: Table) async throws -> TableClock {
+        let clock = try await store.clock(owner, of: table)
         epochs.learn(clock)
         return clock
     }

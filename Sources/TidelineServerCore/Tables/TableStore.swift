@@ -34,7 +34,7 @@ package protocol TableStore: Sendable {
     /// How far the table has come: at least to every write that has returned.
     ///
     /// It costs next to nothing where the database is known not to change by others.
-    func clock(of table: Table) async throws -> TableClock
+    func clock(_ owner: ClockOwner, of table: Table) async throws -> TableClock
 
     /// What changed after a time, in the order of the commits, from one state of the database.
     ///
@@ -115,6 +115,11 @@ package struct StoreSize: Sendable, Hashable {
 }
 
 extension TableStore {
+    /// How far the table has come, where it has one clock.
+    package func clock(of table: Table) async throws -> TableClock {
+        try await clock(.table, of: table)
+    }
+
     /// The row with this id, whether there is room for an answer with it or not.
     package func read(
         _ id: String,
@@ -207,6 +212,7 @@ package struct ListRequest: Sendable {
     package var caller = ReadCaller.nobody
     /// What the caller may see; nil for all.
     package var view: QueryExpression?
+    package var clock = ClockOwner.table
     package var filter: QueryExpression?
     /// Keys of the order; nothing follows the key `id`, and it is added where it is missing.
     package var order: [SortKey] = []

@@ -14,6 +14,8 @@ package struct WritePlan: Sendable {
         /// Only these columns and the system columns differ.
         case update(RowImage, columns: [Int], from: RowImage)
         case remove(RowImage)
+
+        package var changesRow: Bool { if case .nothing = self { false } else { true } }
     }
 
     package var change: Change

@@ -34,7 +34,9 @@ package final class PostgresCopy {
 
     private func transaction(_ body: () throws -> Void) throws {
         // The triggers let it pass.
-        try connection.execute("BEGIN; SET LOCAL tideline.own = 'on'")
+        try connection.execute(
+            "BEGIN; SET LOCAL tideline.own = 'on'; SET LOCAL tideline.owners = 'on'"
+        )
         try body()
         try connection.execute("COMMIT")
     }
@@ -74,26 +76,7 @@ extension PostgresCopy: CopySource {
             if try text(of: CopyProgress.key) != nil {
                 throw DatabaseError(.unavailable, CopyProgress.refusal)
             }
-            let found = try connection.run(
-                """
-                SELECT t."relation", t."columns", c."stamp", c."horizon"
-                FROM tideline.tables AS t JOIN tideline.clocks AS c ON c."table" = t."name"
-                ORDER BY t."name"
-                """
-            )
-            let tables = try (0..<found.count).map { row in
-                CopiedTable(
-                    definition: TableDefinition(
-                        found.text(row, 0),
-                        columns: try ColumnsText.read(found.text(row, 1))
-                    ),
-                    clock: TableClock(
-                        stamp: found.integer(row, 2),
-                        horizon: found.integer(row, 3)
-                    ),
-                    log: try text(of: Self.log(found.text(row, 0)))
-                )
-            }
+            let tables = try tables()
             let ledger = try connection.run(
                 """
                 SELECT count(*), coalesce(min("received"), 0), coalesce(max("received"), 0)
@@ -105,6 +88,37 @@ extension PostgresCopy: CopySource {
                 ledgerHorizon: try text(of: "ledgerHorizon").flatMap { Int64($0) },
                 ledger: (0..<3).map { ledger.integer(0, $0) },
                 tables: tables
+            )
+        }
+    }
+
+    private func tables() throws -> [CopiedTable] {
+        // A database that no server with clocks of owners has had.
+        let clocks =
+            try OwnerClocks.isMissing(connection)
+            ? "SELECT '' AS \"table\", 0::bigint AS \"stamp\""
+            : "SELECT * FROM tideline.owner_clocks"
+        let found = try connection.run(
+            """
+            SELECT t."relation", t."columns", c."stamp", c."horizon",
+                coalesce(max(o."stamp"), 0), coalesce(sum(o."stamp" - c."stamp"), 0)::text
+            FROM tideline.tables AS t JOIN tideline.clocks AS c ON c."table" = t."name"
+            LEFT JOIN (\(clocks)) AS o ON o."table" = t."name"
+            GROUP BY t."name", t."relation", t."columns", c."stamp", c."horizon"
+            ORDER BY t."name"
+            """
+        )
+        return try (0..<found.count).map { row in
+            let definition = try OwnerClocks.table(found.text(row, 0), found.text(row, 1))
+            let isOfOwners = definition.clock == .owner
+            let last = max(found.integer(row, 2), found.integer(row, 4))
+            // Two owners may have given the same stamp: what they logged has no common order.
+            let horizon = isOfOwners ? last : found.integer(row, 3)
+            return CopiedTable(
+                definition: definition,
+                clock: TableClock(stamp: last, horizon: horizon),
+                log: try text(of: Self.log(found.text(row, 0))),
+                owners: isOfOwners ? found.text(row, 5) : nil
             )
         }
     }
@@ -128,6 +142,8 @@ extension PostgresCopy: CopySource {
                 )
                 let rows = (0..<found.count).map { form.image(found, $0) }
                 return (.rows(rows, of: table), rows.last.map { [$0.id] } ?? [])
+            case .log(let table) where table.definition.clock == .owner:
+                return (.log([], of: table), [])
             case .log(let table):
                 let form = PostgresTable(table)
                 let found = try connection.run(
@@ -345,6 +361,9 @@ extension PostgresCopy: CopyTarget {
                             .integer(table.clock.stamp),
                         ]
                     )
+                    for sql in OwnerClocks.begin(table.definition) {
+                        try connection.run(sql)
+                    }
                     if let log = table.log { try put(log, as: Self.log(table.definition.name)) }
                 }
                 if let horizon = state.ledgerHorizon {

@@ -20,6 +20,10 @@ final class ClockWatch: Sendable {
     private static let pause: Int32 = 250
     /// How soon it looks again after it was told: what is committed next may not be announced yet.
     private static let soon: Int32 = 20
+    /// How long it may look for the last changes alone, in nanoseconds.
+    private static let wholeTime: UInt64 = 1_000_000_000
+    /// After a look that finds so many clocks of owners it waits in any case: of a table one change is told.
+    private static let ownersMax = 500
 
     init(
         _ address: PostgresAddress,
@@ -38,13 +42,23 @@ final class ClockWatch: Sendable {
 
     func stop() { isStopped.store(true, ordering: .relaxed) }
 
+    /// What a look goes by.
+    private struct Looks {
+        var pause = ClockWatch.pause
+        /// When it last looked for all that may have come late.
+        var lastWholeLook: UInt64 = 0
+        /// Whether the database has a place for clocks of owners: a state of before may be put back.
+        var hasOwners = true
+    }
+
     private func serve() {
         var link = PostgresLink(address, log: .silent) { [timeline] in try timeline.greet($0) }
-        var pause = Self.pause
+        var looks = Looks()
         while !isStopped.load(ordering: .relaxed) {
             do {
-                pause = try look(link.connection(), after: pause) ? Self.soon : Self.pause
+                looks.pause = try look(link.connection(), &looks) ? Self.soon : Self.pause
             } catch {
+                if (error as? PostgresError)?.state == "42P01" { looks.hasOwners = false }
                 link.settle()
                 Uptime.sleep(seconds: Double(Self.pause) / 1000)
             }
@@ -52,20 +66,25 @@ final class ClockWatch: Sendable {
     }
 
     /// Looks at the clocks and waits; returns whether it was told to look again.
-    private func look(_ connection: PostgresConnection, after pause: Int32) throws -> Bool {
+    private func look(_ connection: PostgresConnection, _ looks: inout Looks) throws -> Bool {
+        let now = Uptime.now()
+        let isWhole = looks.pause != Self.soon || now &- looks.lastWholeLook > Self.wholeTime
+        let time = isWhole ? OwnerClocks.lookTime : OwnerClocks.soonTime
+        if !looks.hasOwners { looks.hasOwners = try !OwnerClocks.isMissing(connection) }
         // Again each time: a pooler may have given another connection of the server.
         let results = try connection.pipeline([
-            PostgresStatement("LISTEN tideline"), PostgresStatement(PostgresSchema.readStamps),
+            PostgresStatement("LISTEN tideline"),
+            PostgresStatement(PostgresSchema.readStamps(time, ofOwners: looks.hasOwners)),
         ])
-        let rows = results[1]
-        stamps.report(
-            (0..<rows.count).map { row in
-                TableStamp(table: rows.text(row, 0), stamp: rows.integer(row, 1))
-            }
-        )
+        if isWhole { looks.lastWholeLook = now }
+        let found = ClockStamp.read(results[1])
+        stamps.report(found)
+        if found.lazy.filter({ $0.key.owner != nil }).count > Self.ownersMax {
+            Uptime.sleep(seconds: Double(Self.pause) / 1000)
+        }
         if connection.takeNotifications() { return true }
         var socket = pollfd(fd: connection.socket, events: Int16(POLLIN), revents: 0)
-        let isReadable = poll(&socket, 1, pause) > 0
+        let isReadable = poll(&socket, 1, looks.pause) > 0
         return connection.takeNotifications() && isReadable
     }
 }

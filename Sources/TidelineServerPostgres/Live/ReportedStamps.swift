@@ -1,42 +1,106 @@
 // ReportedStamps: tells how far tables have come, each stamp once, whoever wrote it.
+//
+// Where owners have clocks of their own there is no stamp of the table: the time when this server heard of a
+// change stands for it. So an id of another server, or of the one before, means at worst a pull that finds
+// nothing.
 
 import Synchronization
 import TidelineServerCore
 
 final class ReportedStamps: Sendable {
     private struct State {
-        var stamps: [String: Int64] = [:]
+        var stamps: [ClockKey: Int64] = [:]
+        /// What stands for the stamps of tables with clocks of owners.
+        var listenerTimes: [String: Int64] = [:]
+        /// More stamps than these are looked through for old ones.
+        var bound = ReportedStamps.stampsMax
         var report: (@Sendable ([TableStamp]) -> Void)?
+
+        mutating func take(_ clock: ClockStamp, _ now: Int64) -> TableStamp? {
+            let key = clock.key
+            if clock.isOfOwners {
+                guard listenerTimes[key.table] == nil else { return nil }
+                return listenerTime(key.table, now)
+            }
+            guard clock.stamp > stamps[key] ?? -1 else { return nil }
+            stamps[key] = clock.stamp
+            guard key.owner == nil else { return listenerTime(key.table, now) }
+            return TableStamp(table: key.table, stamp: clock.stamp)
+        }
+
+        /// What is told for the stamp of a table with clocks of owners.
+        mutating func listenerTime(_ table: String, _ now: Int64) -> TableStamp {
+            let next = max((listenerTimes[table] ?? 0) + 1, now)
+            listenerTimes[table] = next
+            return TableStamp(table: table, stamp: next)
+        }
+
+        /// Owners' stamps that no look finds any more are forgotten.
+        mutating func forgetOld() {
+            guard stamps.count > bound else { return }
+            let newest = stamps.values.max() ?? 0
+            stamps = stamps.filter { key, stamp in
+                key.owner == nil || newest - stamp < ReportedStamps.ownersTime
+            }
+            // Not again for each one that comes where all of them are young.
+            bound = max(ReportedStamps.stampsMax, 2 * stamps.count)
+        }
     }
 
+    private static let stampsMax = 50_000
+    /// How far behind the newest one a stamp of an owner is kept then, in microseconds.
+    private static let ownersTime: Int64 = 300_000_000
+
     private let state = Mutex(State())
+    /// The time in microseconds.
+    private let now: @Sendable () -> Int64
+
+    init(now: @escaping @Sendable () -> Int64) { self.now = now }
 
     /// Hears of all that is known, and of what comes.
     func listen(_ report: @escaping @Sendable ([TableStamp]) -> Void) {
         state.withLock { state in
             state.report = report
-            report(
-                state.stamps.sorted { $0.key < $1.key }
-                    .map { TableStamp(table: $0.key, stamp: $0.value) }
-            )
+            let tables = state.stamps.filter { $0.key.owner == nil }
+                .map { TableStamp(table: $0.key.table, stamp: $0.value) }
+            let times = state.listenerTimes.map { TableStamp(table: $0.key, stamp: $0.value) }
+            report((tables + times).sorted { $0.table < $1.table })
         }
     }
 
-    /// How far what was told goes, by table.
-    var told: [String: Int64] { state.withLock { $0.stamps } }
+    /// How far what was told goes.
+    var told: [ClockKey: Int64] { state.withLock(\.stamps) }
 
     /// Forgets what was told: it is not there any more, and the next stamps may be lower.
-    func forget() { state.withLock { $0.stamps = [:] } }
+    ///
+    /// Who listens to a table with clocks of owners is told at once, for no look may find them again.
+    func forget() {
+        let now = now()
+        state.withLock { state in
+            state.stamps = [:]
+            let news = state.listenerTimes.keys.sorted().map { state.listenerTime($0, now) }
+            if !news.isEmpty { state.report?(news) }
+        }
+    }
 
     /// Tells what is newer than what was told.
     ///
     /// Under the lock, so that an older stamp never comes behind a newer one.
-    func report(_ stamps: [TableStamp]) {
+    func report(_ clocks: [ClockStamp]) {
+        let now = clocks.contains { $0.isOfOwners || $0.key.owner != nil } ? now() : 0
         state.withLock { state in
-            let news = stamps.filter { $0.stamp > state.stamps[$0.table] ?? -1 }
-            guard !news.isEmpty else { return }
-            for stamp in news { state.stamps[stamp.table] = stamp.stamp }
-            state.report?(news)
+            var news: [TableStamp] = []
+            for clock in clocks {
+                guard let change = state.take(clock, now) else { continue }
+                // Of many owners of a table the last one is enough.
+                if let place = news.firstIndex(where: { $0.table == change.table }) {
+                    news[place] = change
+                } else {
+                    news.append(change)
+                }
+            }
+            state.forgetOld()
+            if !news.isEmpty { state.report?(news) }
         }
     }
 }

@@ -35,7 +35,14 @@ final class TimelineWatch: Sendable {
                 let before = known
                 // A database that nobody has prepared has no place for it yet.
                 if before == nil { known = found }
-                try connection.run(PostgresSchema.putTimeline, [.text(found)])
+                let hasOwners = try !OwnerClocks.isMissing(connection)
+                let last =
+                    try hasOwners
+                    ? connection.run(PostgresSchema.readLastWritten).integer(0, 0) : 0
+                try connection.run(
+                    PostgresSchema.putTimeline(ofOwners: hasOwners),
+                    [.text(found), .integer(max(last - OwnerClocks.toldTime, 0))]
+                )
                 guard let before else { return }
                 try compare(before, found, connection)
                 known = found
@@ -46,6 +53,14 @@ final class TimelineWatch: Sendable {
         }
     }
 
+    /// What a clock is called in a timeline's beginning: no name of a table has a slash.
+    private static func name(of key: ClockKey) -> String {
+        guard let owner = key.owner else { return key.table }
+        let digits = SHA256.hash(owner.utf8).prefix(16)
+            .map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
+        return "\(key.table)/\(digits.joined())"
+    }
+
     private func compare(
         _ before: String,
         _ found: String,
@@ -53,8 +68,16 @@ final class TimelineWatch: Sendable {
     ) throws {
         let result = try connection.run(PostgresSchema.readTimelineStamps, [.text(found)])
         let pairs = (0..<result.count).map { (result.text($0, 0), result.integer($0, 1)) }
-        let begin = Dictionary(uniqueKeysWithValues: pairs)
-        let lost = stamps.told.filter { $0.value > begin[$0.key] ?? 0 }.keys.sorted()
+        let begin = Dictionary(pairs, uniquingKeysWith: max)
+        let window = begin["/"] ?? 0
+        let told = stamps.told.filter { key, stamp in
+            let name = Self.name(of: key)
+            guard stamp > begin[name] ?? 0 else { return false }
+            // Of owners those stand there that moved of late: what is lost is later than what is not.
+            let isKnown = key.owner == nil || begin[name] != nil
+            return isKnown || stamp > window + OwnerClocks.toldMargin
+        }
+        let lost = Set(told.keys.map(\.table)).sorted()
         guard !lost.isEmpty else {
             log.write(
                 .warning,

@@ -28,7 +28,7 @@ struct PostgresChangesRead {
 
     /// Clock, changes and their number are of one state of the table.
     func run(_ read: PostgresRead) throws -> ChangePage {
-        try read.transaction([table.clockStatement] + scanEnds) { results in
+        try read.transaction([table.clockStatement(request.clock)] + scanEnds) { results in
             let clock = try table.clock(results[0], read.connection)
             // A database that is behind the link was put back to an earlier state.
             guard request.after <= clock.stamp else { throw ServerError.epochChanged }
@@ -45,6 +45,9 @@ struct PostgresChangesRead {
         }
     }
 
+    /// Whose part of the log it is; nil for all of it.
+    private var owner: String? { table.clockKey(of: request.clock).owner }
+
     /// The last times that may be looked at; no rows for all times.
     ///
     /// Of a busy table a caller may see next to nothing, and what cannot be seen is still looked at.
@@ -55,18 +58,22 @@ struct PostgresChangesRead {
             PostgresStatement(
                 """
                 SELECT "tideline_stamp" FROM \(PostgresName.log(table.name))
-                WHERE "tideline_stamp" > $1 ORDER BY "tideline_stamp" LIMIT 1 OFFSET $2
+                WHERE "tideline_stamp" > $1\(owner == nil ? "" : " AND \"tideline_owner\" = $3")
+                ORDER BY "tideline_stamp" LIMIT 1 OFFSET $2
                 """,
-                values: [.integer(request.after), skipped]
+                values: [.integer(request.after), skipped] + (owner.map { [.text($0)] } ?? [])
             )
         ]
         // Where SQL has the whole view and an index its column, few rows are looked at.
         if view.rest != nil || table.log.takesUpdates && request.view != nil {
-            let sql: SQL = """
-                SELECT "version" FROM \(Identifier(table.name))
-                WHERE "updatedAt" > \(SQL.instant(request.after))
-                ORDER BY "updatedAt" LIMIT 1 OFFSET \(skipped)
-                """
+            var sql: SQL = "SELECT \"version\" FROM \(Identifier(table.name))"
+            sql.append(" WHERE \"updatedAt\" > \(SQL.instant(request.after))")
+            // Rows of others have times of other clocks.
+            if let owner {
+                let column = table.table.ownerPlace.map { table.table.columns[$0].name }
+                sql.append(" AND \(Identifier(column ?? SystemColumn.id)) = \(.text(owner))")
+            }
+            sql.append(" ORDER BY \"updatedAt\" LIMIT 1 OFFSET \(skipped)")
             scans.append(PostgresStatement(sql))
         }
         return scans
@@ -94,6 +101,7 @@ struct PostgresChangesRead {
             LEFT JOIN \(Identifier(table.name)) AS \(now) ON \(now)."id" = \(log)."id"
             WHERE \(log)."tideline_stamp" > \(SQLValue.integer(request.after))
             """
+        if let owner { sql.append(" AND \(log).\"tideline_owner\" = \(SQLValue.text(owner))") }
         if let end { sql.append(" AND \(log).\"tideline_stamp\" <= \(SQLValue.integer(end))") }
         if let exact = view.exact {
             sql.append(" AND (\(table.renderer(log).condition(exact)))")

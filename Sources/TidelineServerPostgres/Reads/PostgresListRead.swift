@@ -57,7 +57,7 @@ struct PostgresListRead {
             && request.rowsMax <= Self.plainRowsMax && !(request.tie != nil && request.offset > 0)
         guard isPlain else { return try scan(read) }
         let begin = try request.after.map { try Begin($0, keys) }
-        var statements = [table.clockStatement, PostgresStatement(rows(begin, request.offset))]
+        var statements = [clock, PostgresStatement(rows(begin, request.offset))]
         if request.wantsCount { statements.append(PostgresStatement(count)) }
         let results = try read.all(statements)
         let clock = try table.clock(results[0], read.connection)
@@ -67,8 +67,10 @@ struct PostgresListRead {
         return try page.finish(count, clock, read)
     }
 
+    private var clock: PostgresStatement { table.clockStatement(request.clock) }
+
     private func scan(_ read: PostgresRead) throws -> ListPage {
-        var first = [table.clockStatement]
+        var first = [clock]
         if let mark = request.mark { first.append(row(mark.id)) }
         if let tie = request.tie, request.offset > 0 { first.append(departures(from: tie)) }
         return try read.transaction(first) { results in
@@ -185,16 +187,28 @@ struct PostgresListRead {
     }
 
     /// How many rows have left a millisecond since somebody counted its rows.
+    ///
+    /// Who sees the rows of all owners, where each has a clock, takes all of the millisecond again:
+    /// it may have more rows than those of one clock.
     private func departures(from tie: Int64) -> PostgresStatement {
-        PostgresStatement(
+        let key = table.clockKey(of: request.clock)
+        if table.hasOwnerClocks, key.owner == nil {
+            return PostgresStatement(
+                "SELECT $1::bigint",
+                values: [.integer(Int64(request.offset))]
+            )
+        }
+        let (relation, owner) =
+            key.owner == nil ? ("departures", "") : ("owner_departures", " AND \"owner\" = $3")
+        return PostgresStatement(
             """
             SELECT coalesce(sum(CASE
                 WHEN "millisecond" = $2 THEN "count"
                 WHEN "count" >= $2 THEN \(PostgresClock.all)
-            END), 0)::bigint FROM tideline.departures
-            WHERE "table" = $1 AND "millisecond" IN ($2, \(PostgresClock.unknown))
+            END), 0)::bigint FROM tideline.\(relation)
+            WHERE "table" = $1 AND "millisecond" IN ($2, \(PostgresClock.unknown))\(owner)
             """,
-            values: [.text(table.clock), .integer(tie)]
+            values: [.text(table.clock), .integer(tie)] + (key.owner.map { [.text($0)] } ?? [])
         )
     }
 

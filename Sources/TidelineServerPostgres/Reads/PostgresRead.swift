@@ -122,17 +122,31 @@ private final class WatchBudget {
 }
 
 extension PostgresTable {
-    /// The clock of the table with the state of the database and the form of the table, as the first
+    /// A clock of the table with the state of the database and the form of the table, as the first
     /// cells of a read.
-    var clockStatement: PostgresStatement {
-        PostgresStatement(
+    func clockStatement(_ owner: ClockOwner) -> PostgresStatement {
+        let key = clockKey(of: owner)
+        let state = "(SELECT \"value\" FROM tideline.state WHERE \"key\" = 'epoch')"
+        guard let owner = key.owner else {
+            return PostgresStatement(
+                """
+                SELECT coalesce(c."stamp", 0), coalesce(c."horizon", 0), t."schema", \(state)
+                FROM tideline.tables AS t LEFT JOIN tideline.clocks AS c ON c."table" = t."name"
+                WHERE t."name" = $1
+                """,
+                values: [.text(clock)]
+            ).kept
+        }
+        // One that is not there yet will begin where the table's is.
+        return PostgresStatement(
             """
-            SELECT coalesce(c."stamp", 0), coalesce(c."horizon", 0), t."schema",
-                (SELECT "value" FROM tideline.state WHERE "key" = 'epoch')
+            SELECT coalesce(o."stamp", c."stamp", 0), coalesce(o."horizon", c."stamp", 0),
+                t."schema", \(state)
             FROM tideline.tables AS t LEFT JOIN tideline.clocks AS c ON c."table" = t."name"
+            LEFT JOIN tideline.owner_clocks AS o ON o."table" = t."name" AND o."owner" = $2
             WHERE t."name" = $1
             """,
-            values: [.text(clock)]
+            values: [.text(clock), .text(owner)]
         ).kept
     }
 
@@ -152,7 +166,7 @@ extension PostgresTable {
     /// Throws when the table has another form in the database.
     func check(form: Int64, _ connection: PostgresConnection) throws {
         guard let own = table.definition.form, own != form else { return }
-        if let stored = try PostgresSchemaChange.stored(clock, connection) {
+        if let stored = try PostgresSchemaChange.storedSoon(clock, connection) {
             throw OutdatedTable(stored)
         }
     }
@@ -164,7 +178,7 @@ extension PostgresTable {
     ) -> OutdatedTable? {
         guard error.state == "42P01" || error.state == "42703", let own = table.definition.form,
             connection.settle(),
-            let stored = try? PostgresSchemaChange.stored(clock, connection), stored.form != own
+            let stored = try? PostgresSchemaChange.storedSoon(clock, connection), stored.form != own
         else { return nil }
         return OutdatedTable(stored)
     }

@@ -2,12 +2,17 @@
 //
 //     mark     before a row is written: its version becomes 0, which says that it has no stamp yet
 //     keep     before a row is deleted: it becomes a tombstone, or goes into the log
-//     stamp    at the commit: takes the table's clock, as a server does, for all rows of the transaction
+//     stamp    at the commit: takes the table's clock, as a server does, for all rows of the transaction;
+//              where owners have clocks of their own, those of the owners of its rows, in their order
 //
 // So a foreign transaction holds the clock only while it commits, however long it was open, and its
 // stamps follow the order of commits too. A server's own writes have their stamps already: they say so
 // by a setting of their transaction, and the triggers let them pass. TRUNCATE tells no row, and is
 // refused.
+//
+// Where owners have clocks servers say so by a setting of its own. One that runs since before there were such
+// clocks does not, so what it writes all the same is stamped as what others write, and its purge of the
+// log does nothing.
 
 import TidelineCore
 import TidelineServerCore
@@ -38,6 +43,11 @@ struct ForeignWriters {
             RAISE EXCEPTION 'TRUNCATE would be told to no device; use DELETE'
             USING ERRCODE = 'feature_not_supported';
         END $$;
+        CREATE OR REPLACE FUNCTION tideline.keep_log() RETURNS trigger
+        LANGUAGE plpgsql AS $$
+        BEGIN
+            RETURN NULL;
+        END $$;
         """
 
     /// Functions and triggers of the table; the same text for the same table.
@@ -52,9 +62,9 @@ struct ForeignWriters {
         DROP TRIGGER IF EXISTS tideline_stamp ON \(relation);
         DROP TRIGGER IF EXISTS tideline_stamp ON \(log);
         CREATE TRIGGER tideline_mark BEFORE INSERT OR UPDATE ON \(relation) FOR EACH ROW
-        WHEN (\(Self.isForeign)) EXECUTE FUNCTION \(function("mark"))();
+        WHEN (\(isForeign)) EXECUTE FUNCTION \(function("mark"))();
         CREATE TRIGGER tideline_keep BEFORE DELETE ON \(relation) FOR EACH ROW
-        WHEN (\(Self.isForeign)) EXECUTE FUNCTION \(function("keep"))();
+        WHEN (\(isForeign)) EXECUTE FUNCTION \(function("keep"))();
         CREATE TRIGGER tideline_truncate BEFORE TRUNCATE ON \(relation) FOR EACH STATEMENT
         EXECUTE FUNCTION tideline.refuse_truncate();
         CREATE CONSTRAINT TRIGGER tideline_stamp AFTER INSERT OR UPDATE ON \(relation)
@@ -62,21 +72,30 @@ struct ForeignWriters {
         EXECUTE FUNCTION \(function("stamp"))();
         CREATE CONSTRAINT TRIGGER tideline_stamp AFTER INSERT ON \(log)
         DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW."tideline_stamp" < 0)
-        EXECUTE FUNCTION \(function("stamp"))('log');
+        EXECUTE FUNCTION \(function("stamp"))('log');\(keepsLog)
         """
     }
 
     // MARK: - Names
 
-    private var relation: String { PostgresName.quoted(table.name) }
-    private var log: String { PostgresName.log(table.name) }
-    private var clock: String { "'" + table.name.lowercased() + "'" }
+    var relation: String { PostgresName.quoted(table.name) }
+    var log: String { PostgresName.log(table.name) }
+    var clock: String { "'" + table.name.lowercased() + "'" }
+
+    /// The owner's column, where owners have clocks of their own.
+    private var ownerColumn: String? { OwnerClocks.column(table).map(PostgresName.quoted) }
+
+    /// The owner of a row, where owners have clocks of their own.
+    func owner(_ alias: String) -> String? { OwnerClocks.cell(table, alias) }
 
     private func function(_ name: String) -> String {
         "tideline." + PostgresName.quoted("\(name).\(table.name)")
     }
 
-    private static let isForeign = "current_setting('tideline.own', true) IS DISTINCT FROM 'on'"
+    /// By what setting of their transactions servers say that they stamp themselves.
+    private var setting: String { ownerColumn == nil ? "tideline.own" : "tideline.owners" }
+
+    private var isForeign: String { "current_setting('\(setting)', true) IS DISTINCT FROM 'on'" }
 
     /// The columns that the log takes of a row.
     private var logged: [String] {
@@ -93,6 +112,15 @@ struct ForeignWriters {
     /// Puts the row as it was into the log; the stamp follows.
     private func keepOld(isDeleted: String) -> String {
         let names = (["id"] + logged).map(PostgresName.quoted)
+        if let owner = owner("OLD.") {
+            return """
+                INSERT INTO \(log)
+                ("tideline_stamp", "tideline_deleted", "tideline_owner", \
+                \(names.joined(separator: ", ")))
+                VALUES (-nextval('tideline.marks'), \(isDeleted), \(owner), \
+                \(names.map { "OLD.\($0)" }.joined(separator: ", ")));
+                """
+        }
         return """
             INSERT INTO \(log) ("tideline_stamp", "tideline_deleted", \(names.joined(separator: ", ")))
             VALUES (-nextval('tideline.marks'), \(isDeleted), \
@@ -111,6 +139,16 @@ struct ForeignWriters {
         }
     }
 
+    /// Takes down that a row leaves its millisecond.
+    private var keepTime: String {
+        guard let owner = owner("OLD.") else {
+            return "INSERT INTO tideline.moved VALUES (\(clock), OLD.\"version\" / 1000);"
+        }
+        return """
+            INSERT INTO tideline.owner_moved VALUES (\(clock), \(owner), OLD."version" / 1000);
+            """
+    }
+
     // MARK: - Functions
 
     private var mark: String {
@@ -121,9 +159,9 @@ struct ForeignWriters {
                 IF NEW."id" <> OLD."id" THEN
                     RAISE EXCEPTION 'the id of a row is not changed: delete the row and insert another'
                     USING ERRCODE = 'integrity_constraint_violation';
-                END IF;
+                END IF;\(keepsOwner)
                 IF OLD."version" <> 0 THEN
-                    INSERT INTO tideline.moved VALUES (\(clock), OLD."version" / 1000);
+                    \(keepTime)
                     IF NOT OLD."deleted" AND (\(mayLeave)) THEN
                         \(keepOld(isDeleted: "NEW.\"deleted\""))
                     END IF;
@@ -135,9 +173,34 @@ struct ForeignWriters {
         """
     }
 
+    /// Where owners have clocks of their own, a row stays with the one that stamped it.
+    private var keepsOwner: String {
+        guard let ownerColumn else { return "" }
+        return """
+
+            IF NEW.\(ownerColumn) IS DISTINCT FROM OLD.\(ownerColumn) THEN
+                RAISE EXCEPTION
+                    'the owner of a row of this table is not changed: delete the row and insert another'
+                USING ERRCODE = 'integrity_constraint_violation';
+            END IF;
+            """
+    }
+
+    /// Where owners have clocks of their own, who knows nothing of them forgets nothing of the log.
+    private var keepsLog: String {
+        guard ownerColumn != nil else { return "" }
+        return """
+
+            DROP TRIGGER IF EXISTS tideline_keep ON \(log);
+            CREATE TRIGGER tideline_keep BEFORE DELETE ON \(log) FOR EACH ROW
+            WHEN (OLD."tideline_stamp" > 0 AND \(isForeign))
+            EXECUTE FUNCTION tideline.keep_log();
+            """
+    }
+
     private var keep: String {
         let goes = """
-            INSERT INTO tideline.moved VALUES (\(clock), OLD."version" / 1000);
+            \(keepTime)
             \(keepOld(isDeleted: "TRUE"))
             RETURN OLD;
             """
@@ -166,7 +229,7 @@ struct ForeignWriters {
             gone bigint;
             first bigint;
             seen bigint;
-            own text;
+            own text;\(ownersVariables)
         BEGIN
             -- Not by the schema: the tables of a user 'tideline' are in that of the same name.
             IF TG_NARGS > 0 THEN
@@ -181,61 +244,10 @@ struct ForeignWriters {
                 SELECT 1 FROM \(log) AS e WHERE e."id" = l."id"
                 AND e."tideline_stamp" < 0 AND e."tideline_stamp" > l."tideline_stamp"
             );
-            SELECT count(*) INTO rows FROM \(relation) WHERE "version" = 0;
-            SELECT count(*) INTO gone FROM \(log) AS l WHERE l."tideline_stamp" < 0
-            AND NOT EXISTS (
-                SELECT 1 FROM \(relation) AS t WHERE t."id" = l."id" AND t."version" = 0
-            );
-            UPDATE tideline.clocks SET "stamp" = \(PostgresClock.spacing) * (rows + gone - 1)
-                + CASE
-                    WHEN \(PostgresClock.isCounted) AND \(Self.next) / 1000 = "stamp" / 1000
-                    THEN ("stamp" / 1000 + 1) * 1000 ELSE \(Self.next)
-                END
-            WHERE "table" = \(clock)
-            RETURNING "stamp" - \(PostgresClock.spacing) * (rows + gone - 1) INTO STRICT first;
-            own := current_setting('tideline.own', true);
-            PERFORM set_config('tideline.own', 'on', true);
-            UPDATE \(relation) AS t
-            SET "version" = n.stamp, "updatedAt" = tideline.instant(n.stamp)
-            FROM (
-                SELECT "id", first + \(PostgresClock.spacing)
-                    * (row_number() OVER (ORDER BY "id") - 1) AS stamp
-                FROM \(relation) WHERE "version" = 0
-            ) AS n
-            WHERE t."id" = n."id";
-            UPDATE \(log) AS l
-            SET "tideline_stamp" = n.stamp, "tideline_deleted" = n.deleted
-            FROM (
-                SELECT e."tideline_stamp" AS mark, t."id" IS NULL OR t."deleted" AS deleted,
-                    CASE
-                        WHEN t."version" >= first THEN t."version"
-                        ELSE first + \(PostgresClock.spacing) * (rows - 1 + row_number() OVER (
-                            PARTITION BY coalesce(t."version" >= first, FALSE) ORDER BY e."id"
-                        ))
-                    END AS stamp
-                FROM \(log) AS e LEFT JOIN \(relation) AS t ON t."id" = e."id"
-                WHERE e."tideline_stamp" < 0
-            ) AS n
-            WHERE l."tideline_stamp" = n.mark;
-            WITH left_times AS (
-                DELETE FROM tideline.moved WHERE "table" = \(clock) RETURNING "millisecond"
-            )
-            INSERT INTO tideline.departures AS d ("table", "millisecond", "count", "last")
-            SELECT \(clock), "millisecond", count(*), first FROM left_times
-            WHERE EXISTS (
-                SELECT 1 FROM tideline.clocks WHERE "table" = \(clock) AND \(PostgresClock.isCounted)
-            )
-            GROUP BY "millisecond" ORDER BY "millisecond"
-            ON CONFLICT ("table", "millisecond") DO UPDATE
-            SET "count" = d."count" + excluded."count", "last" = excluded."last";
-            PERFORM set_config('tideline.own', coalesce(own, ''), true);
+            \(stamps)
+            PERFORM set_config('\(setting)', coalesce(own, ''), true);
             RETURN NULL;
         END $$;
         """
     }
-
-    /// The stamp behind the last one of the clock's row.
-    private static let next = """
-        greatest("stamp" + \(PostgresClock.spacing), \(PostgresClock.microseconds))
-        """
 }

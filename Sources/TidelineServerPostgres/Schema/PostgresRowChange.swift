@@ -10,6 +10,8 @@ import TidelineServerCore
 struct PostgresRowChange {
     let script: SchemaScript
     let table: String
+    /// The owner of a row as SQL, with `r.` before columns; nil where the table has one clock.
+    let owner: String?
     /// Microseconds since 1970.
     let now: () throws -> Int64
 
@@ -19,7 +21,7 @@ struct PostgresRowChange {
     func carryOut(_ steps: [SchemaStep]) throws {
         for step in steps {
             switch step.kind {
-            case .createTable, .keepTable, .adoptTable: break
+            case .createTable, .keepTable, .adoptTable, .changeClock: break
             case .addColumn(let column, let rows):
                 try script.execute(PostgresSchema.add(column, to: table))
                 if rows > 0 { try mark("TRUE") }
@@ -46,6 +48,12 @@ struct PostgresRowChange {
     /// Stamps behind every one that was given out, and before the clock where there is room, in the
     /// order that the rows had.
     private func giveNewVersions(from rows: String, count: String) throws {
+        if let owner {
+            for sql in OwnerClocks.giveNewVersions(of: table, owner, from: rows, at: try now()) {
+                try script.runOnRows(sql)
+            }
+            return
+        }
         let name = SQLValue.text(table.lowercased())
         let last = try connection.run(PostgresSchema.lockClock, [name]).integer(0, 0)
         let count =
@@ -206,7 +214,7 @@ extension SchemaStep {
         case .addColumn(_, let rows): rows > 0
         case .convert(_, _, let values, _): values > 0
         case .fillNulls: true
-        case .createTable, .adoptTable, .dropColumn, .keepTable: false
+        case .createTable, .adoptTable, .dropColumn, .changeClock, .keepTable: false
         }
     }
 }

@@ -7,8 +7,11 @@ import TidelineCore
 import TidelineServerCore
 
 enum PostgresSchema {
-    /// Raised when the form of the server's own tables changes.
+    /// The form of the server's own tables, which is raised when it changes.
     static let formatVersion: Int64 = 1
+
+    /// The form where owners have clocks: servers that know nothing of them are not to start.
+    static let ownersFormat: Int64 = 2
 
     /// The server's own tables.
     ///
@@ -32,6 +35,7 @@ enum PostgresSchema {
             "schema"   bigint NOT NULL DEFAULT 1
         );
         \(addForm)
+        \(OwnerClocks.create)
         CREATE TABLE IF NOT EXISTS tideline.clocks (
             "table"   text COLLATE "C" PRIMARY KEY,
             "stamp"   bigint NOT NULL DEFAULT 0,
@@ -93,8 +97,8 @@ enum PostgresSchema {
     ///
     /// The number means nothing; it ends with the transaction, so that a pooler keeps nothing of it.
     static let lock = """
-        SELECT set_config('tideline.own', 'on', true), set_config('lock_timeout', '10000', true),
-            pg_advisory_xact_lock(6072326741)
+        SELECT set_config('tideline.own', 'on', true), set_config('tideline.owners', 'on', true),
+            set_config('lock_timeout', '10000', true), pg_advisory_xact_lock(6072326741)
         """
 
     static let readFormat = """
@@ -124,13 +128,41 @@ enum PostgresSchema {
         SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
         """
 
-    /// Keeps how far the tables had come when the timeline began; the first one who comes says so.
-    static let putTimeline = """
-        INSERT INTO tideline.state ("key", "value")
-        SELECT 'timeline.' || $1::text, coalesce(json_object_agg("table", "stamp")::text, '{}')
-        FROM tideline.clocks
-        ON CONFLICT ("key") DO NOTHING
+    /// When a clock of an owner moved last, in microseconds; never in the future.
+    static let readLastWritten = """
+        SELECT least(coalesce(max("written"), 0), \(PostgresClock.microseconds))
+        FROM tideline.owner_clocks
         """
+
+    /// Keeps how far the tables had come when the timeline began; the first one who comes says so.
+    ///
+    /// Of owners' clocks those that moved since a time, which stands there as that of `/`; none where
+    /// the database has no place for them. A hash stands for the owner: servers of before would take
+    /// names that look the same for one. What the timelines before had is of no use any more.
+    static func putTimeline(ofOwners: Bool) -> String {
+        let owners = """
+            UNION ALL
+            SELECT "table" || '/' || left(encode(sha256(convert_to("owner", 'UTF8')), 'hex'), 32),
+                "stamp"
+            FROM tideline.owner_clocks WHERE "written" >= $2
+            """
+        return """
+            WITH first AS (
+                INSERT INTO tideline.state ("key", "value")
+                SELECT 'timeline.' || $1::text, json_object_agg("clock", "stamp")::text
+                FROM (
+                    SELECT "table" AS "clock", "stamp" FROM tideline.clocks
+                    \(ofOwners ? owners : "")
+                    UNION ALL
+                    SELECT '/', $2::bigint
+                ) AS clocks
+                ON CONFLICT ("key") DO NOTHING RETURNING 1
+            )
+            DELETE FROM tideline.state
+            WHERE "key" LIKE 'timeline.%' AND "key" <> 'timeline.' || $1::text
+            AND EXISTS (SELECT FROM first)
+            """
+    }
 
     static let readTimelineStamps = """
         SELECT s."key", s."value"::bigint FROM tideline.state AS t,
@@ -176,9 +208,20 @@ enum PostgresSchema {
         INSERT INTO tideline.clocks ("table") VALUES ($1) ON CONFLICT ("table") DO NOTHING
         """
 
-    static let readStamps = """
-        SELECT "table", "stamp" FROM tideline.clocks
-        """
+    /// The clocks of the tables, and those of owners that have moved for so many microseconds; none
+    /// where the database has no place for them.
+    static func readStamps(_ time: Int64, ofOwners: Bool = true) -> String {
+        let owners = """
+            UNION ALL
+            SELECT "table", "owner", "stamp", FALSE FROM tideline.owner_clocks
+            WHERE "written" >= \(OwnerClocks.statementTime) - \(time)
+            """
+        return """
+            SELECT c."table", NULL::text, c."stamp", \(OwnerClocks.isOfOwners("t."))
+            FROM tideline.clocks AS c JOIN tideline.tables AS t ON t."name" = c."table"
+            \(ofOwners ? owners : "")
+            """
+    }
 
     static let lockClock = """
         SELECT "stamp" FROM tideline.clocks WHERE "table" = $1 FOR UPDATE
@@ -268,20 +311,37 @@ enum PostgresSchema {
     }
 
     static func createLog(_ table: TableDefinition) -> String {
+        let log = PostgresName.log(table.name)
         let columns = table.schema.columns.map { column in
             let form = PostgresColumn(column)
             return ",\n    \(form.quoted) \(form.declaration)"
         }
-        return """
-            CREATE TABLE \(PostgresName.log(table.name)) (
-                "tideline_stamp"   bigint PRIMARY KEY,
-                "tideline_deleted" boolean NOT NULL,
-                "id"               text COLLATE "C" NOT NULL,
+        let shared = """
+            "id"               text COLLATE "C" NOT NULL,
                 "createdAt"        timestamptz,
                 "updatedAt"        timestamptz,
                 "version"          bigint,
                 "deleted"          boolean\(columns.joined())
-            )
+            """
+        guard table.clock == .owner else {
+            return """
+                CREATE TABLE \(log) (
+                    "tideline_stamp"   bigint PRIMARY KEY,
+                    "tideline_deleted" boolean NOT NULL,
+                    \(shared)
+                )
+                """
+        }
+        // The stamps of two owners may be the same.
+        return """
+            CREATE TABLE \(log) (
+                "tideline_stamp"   bigint NOT NULL,
+                "tideline_deleted" boolean NOT NULL,
+                "tideline_owner"   text COLLATE "C" NOT NULL,
+                \(shared),
+                PRIMARY KEY ("tideline_owner", "tideline_stamp")
+            );
+            CREATE INDEX ON \(log) ("tideline_stamp")
             """
     }
 }

@@ -65,7 +65,7 @@ struct PostgresSchemaChange {
             try connection.execute(PostgresSchema.open)
         }
         let format = try connection.run(PostgresSchema.readFormat).text(0, 0)
-        guard let number = Int64(format), number <= PostgresSchema.formatVersion else {
+        guard let number = Int64(format), number <= PostgresSchema.ownersFormat else {
             throw DatabaseError(
                 .newerFormat,
                 "A newer server made the tables of this database (format \(format)). "
@@ -84,6 +84,7 @@ struct PostgresSchemaChange {
         }
         var stored = try storedTables()
         try spellAsDeclared(declared, &stored)
+        let known = stored
         let adoptions = try adoptions(declared, stored)
         let adopting = adoptions.map { adoption in
             let name = adoption.definition.name
@@ -97,9 +98,10 @@ struct PostgresSchemaChange {
         let facts = PostgresFacts(connection: connection)
         let planned = try SchemaPlan(stored, in: facts)
             .steps(to: declared, isComplete: isComplete)
-        let steps = adopting + planned
+        let steps = adopting + planned + Self.changesOfClocks(known, declared)
         let refused = hasConsent ? [] : steps.filter(\.needsConsent)
         guard refused.isEmpty else { throw Self.refusal(refused) }
+        try keepWritersOut(declared, stored)
         for table in declared {
             let place = stored.firstIndex { SchemaPlan.isSame($0.name, table.name) }
             let own = steps.filter { $0.table == table.name && $0.changesDatabase }
@@ -116,6 +118,7 @@ struct PostgresSchemaChange {
             let isFiltered = filtered?.contains(table.name.lowercased())
             try beginLog(of: table, isFiltered: isFiltered)
         }
+        try putFormat(stored)
         return (stored, steps)
     }
 
@@ -160,7 +163,11 @@ struct PostgresSchemaChange {
         if let fault = PostgresName.fault(of: table.schema) { throw SchemaError(fault) }
         let stored = try Self.stored(table.name, connection)
         let begin = begin ?? stored?.form
-        if let stored, table.form != nil, table.form != begin { throw OutdatedTable(stored) }
+        if let stored,
+            table.form != nil && table.form != begin || !OwnerClocks.haveSameClocks(stored, table)
+        {
+            throw OutdatedTable(stored)
+        }
         var table = table
         if let stored { table.schema.name = stored.name }
         let facts = PostgresFacts(connection: connection)
@@ -195,11 +202,26 @@ struct PostgresSchemaChange {
         return found.count > 0 ? try table(found, 0) : nil
     }
 
+    /// The same for a request that is over otherwise: it waits for nobody who changes tables for long.
+    static func storedSoon(
+        _ name: String,
+        _ connection: PostgresConnection
+    ) throws -> TableDefinition? {
+        let found = try connection.pipeline([
+            PostgresStatement(
+                "SELECT set_config('statement_timeout', $1, true)",
+                values: [.text(String(lookMilliseconds))]
+            ),
+            PostgresStatement(PostgresSchema.readTable, values: [.text(name.lowercased())]),
+        ])[1]
+        return found.count > 0 ? try table(found, 0) : nil
+    }
+
+    /// The longest that such a look takes.
+    private static let lookMilliseconds = 2000
+
     private static func table(_ result: PostgresResult, _ row: Int) throws -> TableDefinition {
-        var table = TableDefinition(
-            result.text(row, 0),
-            columns: try ColumnsText.read(result.text(row, 1))
-        )
+        var table = try OwnerClocks.table(result.text(row, 0), result.text(row, 1))
         table.form = result.integer(row, 2)
         return table
     }
@@ -232,6 +254,7 @@ struct PostgresSchemaChange {
                 try script.execute(
                     PostgresSchema.rename(columns[same].name, to: column.name, in: table.name)
                 )
+                if stored[place].owner == columns[same].name { stored[place].owner = column.name }
                 stored[place].schema.columns[same].name = column.name
             }
         }
@@ -260,13 +283,23 @@ struct PostgresSchemaChange {
                 return dropped.name == column.name
             }
         }
-        let rows = PostgresRowChange(script: script, table: table.name, now: time)
+        let rows = PostgresRowChange(
+            script: script,
+            table: table.name,
+            owner: stored.flatMap { OwnerClocks.cell($0) },
+            now: time
+        )
         try rows.carryOut(steps)
         if isAdopted { try rows.giveFirstVersions() }
+        if let stored, !OwnerClocks.haveSameClocks(stored, table) {
+            // Nobody has links to what nobody served.
+            if !isAdopted { try endClocks(of: stored) }
+            for sql in OwnerClocks.begin(table) { try script.runOnRows(sql) }
+        }
         try indexes(table)
         let form = try script.run(
             PostgresSchema.putTable,
-            name + [.text(table.name), .text(ColumnsText.write(columns))]
+            name + [.text(table.name), .text(OwnerClocks.text(columns, of: table))]
         ).integer(0, 0)
         if table.conflict != .merge {
             try script.run("DELETE FROM tideline.bases WHERE \"table\" = $1", name)
@@ -318,7 +351,9 @@ struct PostgresSchemaChange {
         func form(_ table: TableDefinition) -> Set<String> {
             Set(table.schema.columns.map { "\($0.name) \(PostgresColumn($0).declaration)" })
         }
-        if let before, form(before) == form(table) { return }
+        if let before, form(before) == form(table), OwnerClocks.haveSameClocks(before, table) {
+            return
+        }
         if before != nil {
             let log = PostgresName.log(table.name)
             let last = try connection.run(
@@ -328,6 +363,9 @@ struct PostgresSchemaChange {
                 PostgresSchema.raiseHorizon,
                 [.text(table.name.lowercased()), .integer(last)]
             )
+            if let before, before.clock == .owner {
+                for sql in OwnerClocks.expireLog(of: table.name) { try script.runOnRows(sql) }
+            }
             try script.execute("DROP TABLE \(log)")
             // The triggers of the old one went with it.
             try put("", as: "triggers.\(table.name.lowercased())")
@@ -346,6 +384,9 @@ struct PostgresSchemaChange {
             let name = SQLValue.text(table.name.lowercased())
             let stamp = try connection.run(PostgresSchema.lockClock, [name]).integer(0, 0)
             try script.run(PostgresSchema.raiseHorizon, [name, .integer(stamp)])
+            if table.clock == .owner {
+                for sql in OwnerClocks.expire(table.name) { try script.runOnRows(sql) }
+            }
         }
         try put(scope.text, as: key)
         try stampForeignWrites(to: table, scope)
@@ -363,7 +404,7 @@ struct PostgresSchemaChange {
 
     // MARK: - The state
 
-    private func value(of key: String) throws -> String? {
+    func value(of key: String) throws -> String? {
         let found = try connection.run(
             "SELECT \"value\" FROM tideline.state WHERE \"key\" = $1",
             [.text(key)]
@@ -371,7 +412,7 @@ struct PostgresSchemaChange {
         return found.count > 0 ? found.text(0, 0) : nil
     }
 
-    private func put(_ value: String, as key: String) throws {
+    func put(_ value: String, as key: String) throws {
         try script.run(PostgresSchema.putState, [.text(key), .text(value)])
     }
 }

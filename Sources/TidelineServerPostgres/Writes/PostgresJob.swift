@@ -16,6 +16,11 @@ struct PostgresJob: Sendable {
     let groups: [[Write]]
     let answer: CheckedContinuation<[GroupOutcome], any Error>
     let place: JobPlace
+
+    /// Its outcome where nothing of it was done.
+    func refused(_ error: any Error) -> [GroupOutcome] {
+        batch.groups.map { _ in .failed(at: nil, error) }
+    }
 }
 
 /// Where a job waits, for the time when its caller leaves.

@@ -47,7 +47,7 @@ struct PostgresPurge: Sendable {
         try connection.execute(
             """
             BEGIN; SET LOCAL lock_timeout = '2s'; SET LOCAL statement_timeout = '10s';
-            SET LOCAL tideline.own = 'on'
+            SET LOCAL tideline.own = 'on'; SET LOCAL tideline.owners = 'on'
             """
         )
         var removed = Removed(count: 0)
@@ -73,7 +73,8 @@ struct PostgresPurge: Sendable {
         now - Int64(days) * 86_400_000_000
     }
 
-    private static let rows = SQLValue.integer(Int64(PurgeSchedule.rowsMax))
+    /// How many a step removes.
+    static let rows = SQLValue.integer(Int64(PurgeSchedule.rowsMax))
 
     private func removeTombstones(
         _ table: String,
@@ -81,17 +82,33 @@ struct PostgresPurge: Sendable {
         _ now: Int64,
         _ connection: PostgresConnection
     ) throws -> Int {
-        let relation = Identifier(table)
-        let sql: SQL = """
-            DELETE FROM \(relation) WHERE "id" IN (
-                SELECT "id" FROM \(relation) WHERE "deleted" AND "updatedAt" < \(SQL.instant(end))
-                ORDER BY "updatedAt" LIMIT \(Self.rows) FOR UPDATE SKIP LOCKED
-            )
-            RETURNING "id", "version"
-            """
-        let gone = try connection.run(PostgresStatement(sql))
-        guard gone.count > 0 else { return 0 }
+        let relation = PostgresName.quoted(table)
         let name = SQLValue.text(table.lowercased())
+        let owner = try owner(table, "ROW EXCLUSIVE", connection)
+        let old = "FROM \(relation) AS r WHERE \"deleted\" AND \"updatedAt\" < $1::timestamptz"
+        var bounds: [PostgresParameter] = [
+            .value(.text(Timestamp(microseconds: end).exactText)), .value(Self.rows),
+        ]
+        var isFree = ""
+        if let owner {
+            let owners = try freeOwners(table, owner, old, by: "\"updatedAt\"", bounds, connection)
+            guard !owners.isEmpty else { return 0 }
+            bounds.append(.array(owners))
+            isFree = "AND \(owner) = ANY($3::text[])"
+        }
+        let gone = try connection.run(
+            PostgresStatement(
+                """
+                DELETE FROM \(relation) AS r WHERE "id" IN (
+                    SELECT "id" \(old) \(isFree)
+                    ORDER BY "updatedAt" LIMIT $2 FOR UPDATE SKIP LOCKED
+                )
+                RETURNING "id", "version", \(owner ?? "NULL::text")
+                """,
+                bounds
+            )
+        )
+        guard gone.count > 0 else { return 0 }
         let stamps = (0..<gone.count).map { gone.integer($0, 1) }
         try connection.run(
             PostgresStatement(
@@ -120,6 +137,13 @@ struct PostgresPurge: Sendable {
         }
         // Who held these rows cannot be told any more that they are gone.
         try connection.run(PostgresSchema.raiseHorizon, [name, .integer(stamps.max() ?? 0)])
+        if owner != nil {
+            let owners = (0..<gone.count).map { SQLValue.text(gone.text($0, 2)) }
+            let stamps = stamps.map { SQLValue.integer($0) }
+            for statement in OwnerClocks.leave(table, owners, stamps, now) {
+                try connection.run(statement)
+            }
+        }
         return gone.count
     }
 
@@ -129,6 +153,10 @@ struct PostgresPurge: Sendable {
         _ connection: PostgresConnection
     ) throws -> Int {
         let log = PostgresName.log(table)
+        let name = SQLValue.text(table.lowercased())
+        if try owner(table, "ACCESS SHARE", connection) != nil {
+            return try forgetChangesOfOwners(table, upTo: end, connection)
+        }
         let gone = try connection.run(
             """
             WITH gone AS (
@@ -145,7 +173,6 @@ struct PostgresPurge: Sendable {
         )
         let count = Int(gone.integer(0, 0))
         guard count > 0 else { return 0 }
-        let name = SQLValue.text(table.lowercased())
         try connection.run(PostgresSchema.raiseHorizon, [name, .integer(gone.integer(0, 1))])
         return count
     }
@@ -179,10 +206,14 @@ struct PostgresPurge: Sendable {
             """,
             [.integer(end), Self.rows]
         )
-        try connection.run(
-            "DELETE FROM tideline.departures WHERE \"last\" < $1",
-            [.integer(now - PostgresClock.countedTime)]
-        )
+        // A state from before owners had clocks may have been put back meanwhile.
+        let hasOwners = try !OwnerClocks.isMissing(connection)
+        for relation in ["departures"] + (hasOwners ? ["owner_departures"] : []) {
+            try connection.run(
+                "DELETE FROM tideline.\(relation) WHERE \"last\" < $1",
+                [.integer(now - PostgresClock.countedTime)]
+            )
+        }
         let removed = Removed(
             count: Int(gone.integer(0, 0)),
             ledgerBytes: Int(clamping: size),

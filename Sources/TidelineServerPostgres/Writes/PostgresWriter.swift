@@ -167,13 +167,14 @@ final class PostgresWriter: Sendable {
             try timeline.greet($0)
         }
         var schedule = PurgeSchedule()
+        var held = HeldClocks()
         while true {
             _ = wake.wait(timeout: DispatchTime(uptimeNanoseconds: schedule.due))
             let (queue, isStopped, isPurgeNew) = state.withLock { state in
                 defer { state.isPurgeNew = false }
                 return (state.queue.takeAll(), state.isStopped, state.isPurgeNew)
             }
-            perform(queue, &link)
+            perform(queue, &link, &held)
             if isStopped { break }
             // What is left comes behind the writes that wait.
             if isPurgeNew { schedule.begin() }
@@ -227,7 +228,11 @@ final class PostgresWriter: Sendable {
     /// queue is answered soon.
     private static let groupMax = 1000
 
-    private func perform(_ queue: [Work], _ link: inout PostgresLink) {
+    private func perform(
+        _ queue: [Work],
+        _ link: inout PostgresLink,
+        _ held: inout HeldClocks
+    ) {
         var jobs: [PostgresJob] = []
         var count = 0
         for work in queue {
@@ -240,7 +245,7 @@ final class PostgresWriter: Sendable {
                 count += job.batch.count
                 guard count >= Self.groupMax else { continue }
             case .task(let body):
-                commit(&jobs, &link)
+                commit(&jobs, &link, &held)
                 do {
                     body(.success(try link.connection()))
                 } catch {
@@ -248,36 +253,59 @@ final class PostgresWriter: Sendable {
                 }
                 link.settle()
             }
-            commit(&jobs, &link)
+            commit(&jobs, &link, &held)
             count = 0
         }
-        commit(&jobs, &link)
+        commit(&jobs, &link, &held)
     }
 
     // MARK: - Transactions
 
-    private func commit(_ jobs: inout [PostgresJob], _ link: inout PostgresLink) {
+    private func commit(
+        _ jobs: inout [PostgresJob],
+        _ link: inout PostgresLink,
+        _ held: inout HeldClocks
+    ) {
         guard !jobs.isEmpty else { return }
         defer { jobs.removeAll(keepingCapacity: true) }
-        var retry = WriteRetry()
+        let passesHeld = held.isAny(at: Uptime.now())
+        let later = commit(jobs, &link, &held, passesHeld: passesHeld, isLast: false)
+        // Somebody has their clocks for a moment.
+        if !later.isEmpty { _ = commit(later, &link, &held, passesHeld: false, isLast: true) }
+    }
+
+    /// Returns what is to wait for clocks that somebody has, where they are passed and it is not the last
+    /// time.
+    private func commit(
+        _ jobs: [PostgresJob],
+        _ link: inout PostgresLink,
+        _ held: inout HeldClocks,
+        passesHeld: Bool,
+        isLast: Bool
+    ) -> [PostgresJob] {
+        let isOfOwners = jobs.contains { job in
+            job.groups.lazy.joined().contains { $0.table.hasOwnerClocks }
+        }
+        var retry = WriteRetry(passesHeld: isOfOwners ? passesHeld : nil)
         let start = Uptime.now()
         defer { metrics.commits.add(from: start, to: Uptime.now()) }
         while true {
             do {
-                let (results, moved) = try transact(jobs, &link, isApart: retry.isApart)
-                metrics.groups.add(jobs.reduce(0) { $0 + $1.batch.count })
-                stamps.report(moved)
-                for (job, outcomes) in zip(jobs, results) { job.answer.resume(returning: outcomes) }
-                announce(moved, &link)
+                let results = try transact(jobs, &link, retry, &held, isLast: isLast)
+                let done = zip(jobs, results.outcomes).filter { $1 != nil }
+                metrics.groups.add(done.reduce(0) { $0 + $1.0.batch.count })
+                stamps.report(results.moved)
+                for (job, outcomes) in done { job.answer.resume(returning: outcomes ?? []) }
+                announce(results.moved, &link)
                 link.settle()
-                return
+                return zip(jobs, results.outcomes).filter { $1 == nil }.map(\.0)
             } catch {
                 let isBroken =
                     (try? link.connection()).map { $0.isBroken || $0.fault != nil } ?? true
                 link.settle()
                 if let outdated = Self.outdated(error, jobs, &link) {
                     for job in jobs { job.answer.resume(throwing: outdated) }
-                    return
+                    return []
                 }
                 switch retry.failed(error, isBroken: isBroken) {
                 case .again(let pause): Uptime.sleep(seconds: pause)
@@ -288,7 +316,7 @@ final class PostgresWriter: Sendable {
                         log.write(.error, "commit failed", ["cause": "\(error)"])
                     }
                     for job in jobs { job.answer.resume(throwing: refusal) }
-                    return
+                    return []
                 }
             }
         }
@@ -297,26 +325,46 @@ final class PostgresWriter: Sendable {
     private func transact(
         _ jobs: [PostgresJob],
         _ link: inout PostgresLink,
-        isApart: Bool
-    ) throws -> ([[GroupOutcome]], [TableStamp]) {
+        _ retry: WriteRetry,
+        _ held: inout HeldClocks,
+        isLast: Bool
+    ) throws -> WriteResults {
         var round = WriteRound(try link.connection(), limits: limits, now: now)
-        try round.begin(jobs, times)
-        let results = try jobs.map { job in
+        let passesHeld = retry.passesHeld == true
+        try round.begin(jobs, times, passing: passesHeld ? held : nil)
+        var results = WriteResults()
+        var missing: [Int: Set<ClockKey>] = [:]
+        for (place, job) in jobs.enumerated() {
             if let outdated = try round.outdated(job) {
-                return job.batch.groups.map { _ in GroupOutcome.failed(at: nil, outdated) }
+                results.outcomes.append(job.refused(outdated))
+                continue
+            }
+            let clocks = passesHeld ? round.missing(job) : []
+            guard clocks.isEmpty else {
+                missing[place] = clocks
+                results.outcomes.append(nil)
+                continue
             }
             var progress = BatchProgress(job.batch)
             while let place = progress.next() {
                 let outcome = try round.apply(
                     job.groups[place],
                     within: progress.budget,
-                    isApart: isApart
+                    isApart: retry.isApart
                 )
                 progress.ended(outcome)
             }
-            return progress.outcomes
+            results.outcomes.append(progress.outcomes)
         }
-        return (results, try round.commit())
+        if retry.hasWaited {
+            let long = try round.heldForLong(Set(missing.values.joined()))
+            held.remember(long, at: Uptime.now())
+        }
+        for (place, clocks) in missing where isLast || clocks.contains(where: held.contains) {
+            results.outcomes[place] = jobs[place].refused(ServerError.writesWait)
+        }
+        results.moved = try round.commit()
+        return results
     }
 
     /// What a statement failed by, where a table has lost what it named.
@@ -336,45 +384,8 @@ final class PostgresWriter: Sendable {
     ///
     /// Only a hint: whoever misses it looks at the clocks soon. Within the transaction it would hold
     /// up every other commit of the database that tells something.
-    private func announce(_ moved: [TableStamp], _ link: inout PostgresLink) {
+    private func announce(_ moved: [ClockStamp], _ link: inout PostgresLink) {
         guard !moved.isEmpty, let connection = try? link.connection() else { return }
         _ = try? connection.run("NOTIFY tideline")
-    }
-}
-
-/// What becomes of a transaction that failed.
-///
-/// Pure: how long to wait comes out.
-struct WriteRetry {
-    enum Action {
-        /// From its beginning, after so many seconds.
-        case again(after: Double)
-        case refuse(any Error)
-    }
-
-    /// Whether each group has a savepoint, as something is wrong with one of them.
-    private(set) var isApart = false
-    private var tries = 0
-    private var lostConnections = 0
-
-    private static let triesMax = 5
-
-    mutating func failed(_ error: any Error, isBroken: Bool) -> Action {
-        guard let error = error as? PostgresError else { return .refuse(error) }
-        if error.isConnectionLost || isBroken {
-            // It may have been gone before the transaction began.
-            lostConnections += 1
-            return lostConnections > 1 ? .refuse(ServerError.databaseAway) : .again(after: 0)
-        }
-        if error.isTransient || error.isUniqueViolation {
-            tries += 1
-            if tries < Self.triesMax { return .again(after: 0.002 * Double(tries * tries)) }
-            if error.isTransient { return .refuse(ServerError.notCommitted) }
-        }
-        let refusal = PostgresRefusal.ofWrite(error)
-        let isOfARow = error.category == "22" || error.category == "23" || error.state == "54000"
-        if isApart || !(isOfARow || !(refusal is ServerError)) { return .refuse(refusal) }
-        isApart = true
-        return .again(after: 0)
     }
 }

@@ -12,16 +12,14 @@ import TidelinePostgres
 import TidelineServerCore
 
 struct WriteRound {
-    private let connection: PostgresConnection
+    let connection: PostgresConnection
     private let limits: ServerLimits
     /// Microseconds since 1970; nil for the time of the database.
     private let injectedNow: (@Sendable () -> Int64)?
     private var databaseNow: Int64 = 0
-    private(set) var state = WriteState()
+    var state = WriteState()
     /// What a write of the group under way has made: others of the group find it there.
     private var grown: Table?
-    /// The forms of the tables that it has changed, as they were before.
-    private var formsBefore: [String: Int64] = [:]
     private var isWritten = false
     /// The names whose entries were answers.
     private var repeated: Set<LedgerKey> = []
@@ -42,24 +40,19 @@ struct WriteRound {
 
     // MARK: - The beginning
 
-    /// The settings end with the transaction: a pooler keeps nothing of them.
-    private static func settings(_ times: WriteTimes) -> PostgresStatement {
-        PostgresStatement(
-            """
-            SELECT set_config('lock_timeout', $1, true),
-                set_config('idle_in_transaction_session_timeout', $2, true),
-                set_config('statement_timeout', $3, true),
-                set_config('tideline.own', 'on', true)
-            """,
-            values: [
-                .text(String(times.lock)), .text(String(times.idle)),
-                .text(String(times.statement)),
-            ]
-        ).kept
-    }
-
     /// Locks and reads what the writes are about.
-    mutating func begin(_ jobs: [PostgresJob], _ times: WriteTimes) throws {
+    ///
+    /// - Parameters:
+    ///   - jobs: The batches of the transaction.
+    ///   - times: How long it waits.
+    ///   - held: The clocks of owners that somebody had for long; where it is there, those that anybody
+    ///     else has are left out.
+    /// - Throws: ``OwnerClockTimeout`` when somebody else had such a clock for too long.
+    mutating func begin(
+        _ jobs: [PostgresJob],
+        _ times: WriteTimes,
+        passing held: HeldClocks? = nil
+    ) throws {
         var ids: [String: Set<String>] = [:]
         var tables: [String: PostgresTable] = [:]
         var names: Set<LedgerKey> = []
@@ -72,72 +65,71 @@ struct WriteRound {
             }
             if let key = write.repeatKey { names.insert(LedgerKey(key)) }
         }
-        let order = tables.keys.sorted()
-        let lists = order.map { Array(ids[$0] ?? []).sorted() }
-        var statements = [PostgresStatement("BEGIN"), Self.settings(times)]
-        for (name, list) in zip(order, lists) {
-            guard let table = tables[name] else { continue }
-            statements.append(Self.lock(list, of: table))
+        let parts = tables.values.sorted { $0.clock < $1.clock }
+            .map { (table: $0, ids: Array(ids[$0.clock] ?? []).sorted()) }
+        var statements = [PostgresStatement("BEGIN"), WriteStatements.settings(times)]
+        let rowsPlace = statements.count
+        statements += parts.map { WriteStatements.lock($0.ids, of: $0.table) }
+        statements.append(
+            WriteStatements.lockClocks(
+                parts.map(\.table).filter { !$0.hasOwnerClocks }.map(\.clock)
+            )
+        )
+        let owners = NamedOwnerClocks(jobs, tables, ids, passing: held)
+        var results: [PostgresResult] = []
+        if let owners, held != nil {
+            results = try connection.pipeline(statements)
+            try makeClocks(owners, times)
+            statements = []
+        } else if let owners {
+            statements.append(owners.make)
         }
-        let clocksPlace = statements.count
-        statements.append(Self.lockClocks(order))
+        if let owners { statements.append(owners.lock) }
+        let formsPlace = results.count + statements.count
+        statements.append(WriteStatements.forms(parts.map(\.table.clock)))
+        let placeBehind = formsPlace + 1
         statements.append(PostgresStatement(PostgresClock.now).kept)
         statements.append(PostgresStatement(LedgerKey.readHorizon).kept)
         statements.append(LedgerKey.read(Array(names)))
-        for (name, list) in zip(order, lists) {
-            guard let table = tables[name] else { continue }
-            statements.append(Self.read(list, of: table))
+        statements += parts.map { WriteStatements.read($0.ids, of: $0.table) }
+        do {
+            results += try connection.pipeline(statements)
+        } catch let error as PostgresError where error.isLockTimeout {
+            // In one pipeline the clocks of owners are made and locked behind those of tables.
+            let clocks = rowsPlace + parts.count + 1
+            guard owners != nil, held == nil, let place = error.place,
+                place == clocks || place == clocks + 1
+            else { throw error }
+            throw OwnerClockTimeout()
         }
-        let results = try connection.pipeline(statements)
-        takeClocks(results[clocksPlace])
-        databaseNow = results[clocksPlace + 1].integer(0, 0)
-        let horizon = results[clocksPlace + 2]
+        takeClocks(results[rowsPlace + parts.count])
+        if owners != nil { takeOwnerClocks(results[formsPlace - 1]) }
+        takeForms(results[formsPlace])
+        databaseNow = results[placeBehind].integer(0, 0)
+        let horizon = results[placeBehind + 1]
         state.ledgerHorizon = horizon.count > 0 ? horizon.integer(0, 0) : nil
-        takeLedger(results[clocksPlace + 3], names)
-        for (place, (name, list)) in zip(order, lists).enumerated() {
-            guard let table = tables[name] else { continue }
-            take(results[clocksPlace + 4 + place], list, table)
+        takeLedger(results[placeBehind + 2], names)
+        for (place, part) in parts.enumerated() {
+            take(results[placeBehind + 3 + place], part.ids, part.table)
+            if part.table.hasOwnerClocks {
+                markLate(part.ids, part.table, locked: results[rowsPlace + place])
+            }
         }
-    }
-
-    private static func lock(_ ids: [String], of table: PostgresTable) -> PostgresStatement {
-        PostgresStatement(
-            """
-            SELECT count(*) FROM (
-                SELECT 1 FROM \(table.quoted) WHERE "id" = ANY($1::text[])
-                ORDER BY "id" FOR UPDATE
-            ) AS locked
-            """,
-            [.array(ids.map { .text($0) })]
-        ).kept
-    }
-
-    private static func lockClocks(_ names: [String]) -> PostgresStatement {
-        PostgresStatement(
-            """
-            SELECT c."table", c."stamp", c."counted", t."schema"
-            FROM tideline.clocks AS c JOIN tideline.tables AS t ON t."name" = c."table"
-            WHERE c."table" = ANY($1::text[]) ORDER BY c."table" FOR UPDATE OF c
-            """,
-            [.array(names.map { .text($0) })]
-        ).kept
-    }
-
-    private static func read(_ ids: [String], of table: PostgresTable) -> PostgresStatement {
-        PostgresStatement(
-            "SELECT \(table.cells()) FROM \(table.quoted) WHERE \"id\" = ANY($1::text[])",
-            [.array(ids.map { .text($0) })]
-        ).kept
     }
 
     private mutating func takeClocks(_ result: PostgresResult) {
         for row in 0..<result.count {
-            state.clocks[result.text(row, 0)] = WriteState.Clock(
+            let key = ClockKey(table: result.text(row, 0), owner: nil)
+            state.clocks[key] = WriteState.Clock(
                 stamp: result.integer(row, 1),
-                counted: result.integer(row, 2),
-                form: result.integer(row, 3)
+                counted: result.integer(row, 2)
             )
         }
+    }
+
+    /// Takes the numbers of the tables' forms.
+    mutating func takeForms(_ result: PostgresResult) {
+        for row in 0..<result.count { state.forms[result.text(row, 0)] = result.integer(row, 1) }
     }
 
     private mutating func takeLedger(_ result: PostgresResult, _ names: Set<LedgerKey>) {
@@ -159,14 +151,17 @@ struct WriteRound {
     /// Why a batch cannot be done with the tables that it came with; nil when it can.
     func outdated(_ job: PostgresJob) throws -> OutdatedTable? {
         for write in job.groups.lazy.joined() {
-            let (table, name) = (write.table.table, write.table.clock)
-            guard !table.needsGrowth, let own = table.definition.form,
-                let found = state.clocks[name]?.form, found != own,
-                let stored = try PostgresSchemaChange.stored(name, connection)
-            else { continue }
-            return OutdatedTable(stored)
+            if let outdated = try outdated(write.table) { return outdated }
         }
         return nil
+    }
+
+    func outdated(_ table: PostgresTable) throws -> OutdatedTable? {
+        guard !table.table.needsGrowth, let own = table.table.definition.form,
+            let found = state.forms[table.clock], found != own,
+            let stored = try PostgresSchemaChange.stored(table.clock, connection)
+        else { return nil }
+        return OutdatedTable(stored)
     }
 
     // MARK: - Groups
@@ -196,6 +191,8 @@ struct WriteRound {
             if outcome.isDone {
                 try flush()
                 try connection.run("RELEASE tideline_group")
+                // Rows that were read in the form from before are of no use to others.
+                if grows { state.forgetRows() }
                 return outcome
             }
             try undo(to: before)
@@ -289,10 +286,14 @@ struct WriteRound {
             let (made, formBefore) = try change.grow(
                 table.definition,
                 isFiltered: write.table.log.takesUpdates,
-                begin: formsBefore[write.table.clock]
+                begin: state.formsBefore[write.table.clock]
             )
-            formsBefore[write.table.clock] = formBefore
-            takeClocks(try connection.run(Self.lockClocks([write.table.clock])))
+            state.formsBefore[write.table.clock] = formBefore
+            // Who comes behind it with the form from before has to begin anew.
+            state.forms[write.table.clock] = made.form
+            if !write.table.hasOwnerClocks {
+                takeClocks(try connection.run(WriteStatements.lockClocks([write.table.clock])))
+            }
             var outcome = try perform(write.operation, in: write.table)
             guard outcome.decision.changesRow else {
                 try undoGrowth(to: before)
@@ -327,14 +328,43 @@ struct WriteRound {
         in table: PostgresTable
     ) throws -> WriteOutcome {
         let now = now()
-        let clock = state.clocks[table.clock] ?? WriteState.Clock(stamp: 0, counted: 0, form: 0)
+        let stored = try image(operation.id, table)
+        var key = stored.map { table.clockKey(of: $0) } ?? table.clockKey(of: operation)
+        var (stamp, plan) = try plan(operation, on: stored, in: table, key, now)
+        if case .insert(let image) = plan.change, table.clockKey(of: image) != key {
+            key = table.clockKey(of: image)
+            (stamp, plan) = try self.plan(operation, on: stored, in: table, key, now)
+        }
+        if plan.change.changesRow { try refuseLate(operation.id, table) }
+        if state.clocks[key] == nil, plan.change.changesRow {
+            // An owner whom nothing of the transaction named.
+            try lockClock(key, of: table)
+            (stamp, plan) = try self.plan(operation, on: stored, in: table, key, now)
+        }
+        guard budget.hasRoom(for: plan.outcome) else { return .refused(.noRoomInBatch) }
+        if case .update(let image, _, _) = plan.change, table.clockKey(of: image) != key {
+            return .refused(.badRequest("A row of this table cannot get another owner."))
+        }
+        state.take(plan.change, stamp: stamp, by: key, of: table, now: now)
+        let entry = AuditEntry(plan.change, by: operation, in: table.table, stamp: stamp)
+        if let entry { state.audits.append(entry) }
+        return plan.outcome
+    }
+
+    private func plan(
+        _ operation: WriteOperation,
+        on stored: RowImage?,
+        in table: PostgresTable,
+        _ key: ClockKey,
+        _ now: Int64
+    ) throws -> (stamp: Int64, plan: WritePlan) {
+        let clock = state.clocks[key] ?? WriteState.Clock(stamp: 0, counted: 0)
         let stamp = PostgresClock.next(
             after: clock.stamp,
             now: now,
-            isCounted: !clock.hasMoved && state.isCounted(table.clock, now)
+            isCounted: !clock.hasMoved && state.isCounted(key, now)
         )
         let planner = WritePlanner(table.table, limits: limits)
-        let stored = try image(operation.id, table)
         var step = planner.plan(operation, on: stored, stamp: stamp)
         if case .readBase(let version) = step {
             let base = try base(operation.id, version, of: table)
@@ -343,11 +373,7 @@ struct WriteRound {
         guard case .plan(let plan) = step else {
             throw PostgresError(state: "XX000", "a planned write asks for its base twice")
         }
-        guard budget.hasRoom(for: plan.outcome) else { return .refused(.noRoomInBatch) }
-        state.take(plan.change, stamp: stamp, of: table, now: now)
-        let entry = AuditEntry(plan.change, by: operation, in: table.table, stamp: stamp)
-        if let entry { state.audits.append(entry) }
-        return plan.outcome
+        return (stamp, plan)
     }
 
     /// The row as it will be after what was planned.
@@ -355,8 +381,8 @@ struct WriteRound {
         let key = RowKey(table: table.clock, id: id)
         if let known = state.rows[key] { return known.planned }
         let ids = [id]
-        _ = try connection.run(Self.lock(ids, of: table))
-        take(try connection.run(Self.read(ids, of: table)), ids, table)
+        _ = try connection.run(WriteStatements.lock(ids, of: table))
+        take(try connection.run(WriteStatements.read(ids, of: table)), ids, table)
         return state.rows[key]?.planned
     }
 
@@ -397,7 +423,7 @@ struct WriteRound {
     /// Sends the rest and commits.
     ///
     /// - Returns: The clocks that have moved.
-    mutating func commit() throws -> [TableStamp] {
+    mutating func commit() throws -> [ClockStamp] {
         guard isWritten || !state.isEmpty || !repeated.isEmpty else {
             try connection.run("ROLLBACK")
             return []
@@ -413,16 +439,6 @@ struct WriteRound {
             throw error
         }
         return state.clocks.filter(\.value.hasMoved).sorted { $0.key < $1.key }
-            .map { TableStamp(table: $0.key, stamp: $0.value.stamp) }
+            .map { ClockStamp(key: $0.key, stamp: $0.value.stamp) }
     }
-}
-
-/// How long a transaction waits, in milliseconds.
-package struct WriteTimes: Sendable {
-    /// For a lock.
-    var lock = 2000
-    /// For its server, before it is undone: a server that was stopped holds up nobody for longer.
-    var idle = 5000
-    /// For a statement but COMMIT; more than for a lock, which is told apart from it.
-    package var statement = 10_000
 }

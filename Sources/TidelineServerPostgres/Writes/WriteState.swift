@@ -17,6 +17,8 @@ struct WriteState {
     struct Cell {
         var stored: RowImage?
         var planned: RowImage?
+        /// Whether it came when rows were locked, so that others may change it meanwhile.
+        var isLate = false
     }
 
     struct Clock {
@@ -24,20 +26,22 @@ struct WriteState {
         var stamp: Int64
         /// When a list last ended in a millisecond whose rows its reader counts.
         var counted: Int64
-        /// The number of the table's form.
-        var form: Int64
         /// Whether a stamp was given in this transaction.
         var hasMoved = false
     }
 
     struct Departure: Hashable {
-        var table: String
+        var clock: ClockKey
         var millisecond: Int64
     }
 
     /// The rows that are known; those that are not there have no image.
     var rows: [RowKey: Cell] = [:]
-    var clocks: [String: Clock] = [:]
+    var clocks: [ClockKey: Clock] = [:]
+    /// The numbers of the tables' forms, as far as they are known.
+    var forms: [String: Int64] = [:]
+    /// The same of those that the transaction has changed, as they were before.
+    var formsBefore: [String: Int64] = [:]
     /// What the ledger has of the names of this transaction; nil for a name that it does not have.
     var ledger: [LedgerKey: LedgerEntry?] = [:]
     var ledgerHorizon: Int64?
@@ -52,8 +56,8 @@ struct WriteState {
     var departures: [Departure: Int64] = [:]
     /// Who changed what; never without something that moves a clock.
     var audits: [AuditEntry] = []
-    /// The tables whose clocks have moved since the last flush.
-    var moved: Set<String> = []
+    /// The clocks that have moved since the last flush.
+    var moved: Set<ClockKey> = []
 
     /// Whether something is to be written.
     var isEmpty: Bool {
@@ -80,10 +84,11 @@ struct WriteState {
     /// Rows of tables whose form changes are to be read anew.
     mutating func forgetRows() { rows = [:] }
 
-    /// Takes what was planned for a row.
+    /// Takes what was planned for a row, stamped by a clock.
     mutating func take(
         _ change: WritePlan.Change,
         stamp: Int64,
+        by clock: ClockKey,
         of table: PostgresTable,
         now: Int64
     ) {
@@ -91,14 +96,14 @@ struct WriteState {
         case .nothing: return
         case .insert(let image): put(image, image.id, of: table)
         case .update(let image, _, let old):
-            leaves(old, table, now)
+            leaves(old, clock, now)
             if table.keepsBases { bases.append((table, old)) }
             if table.log.isNeeded(for: old, image) {
                 logged.append((table, stamp, image.isDeleted, table.log.kept(old)))
             }
             put(image, old.id, of: table)
         case .remove(let old):
-            leaves(old, table, now)
+            leaves(old, clock, now)
             logged.append((table, stamp, true, table.log.kept(old)))
             put(nil, old.id, of: table)
             if table.keepsBases {
@@ -106,9 +111,9 @@ struct WriteState {
                 droppedBases.append(RowKey(table: table.clock, id: old.id))
             }
         }
-        clocks[table.clock]?.stamp = stamp
-        clocks[table.clock]?.hasMoved = true
-        moved.insert(table.clock)
+        clocks[clock]?.stamp = stamp
+        clocks[clock]?.hasMoved = true
+        moved.insert(clock)
     }
 
     private mutating func put(_ image: RowImage?, _ id: String, of table: PostgresTable) {
@@ -119,14 +124,14 @@ struct WriteState {
     }
 
     /// A row is about to get another time, or to go.
-    private mutating func leaves(_ old: RowImage, _ table: PostgresTable, _ now: Int64) {
-        guard isCounted(table.clock, now) else { return }
-        let place = Departure(table: table.clock, millisecond: old.updatedAt / 1000)
+    private mutating func leaves(_ old: RowImage, _ clock: ClockKey, _ now: Int64) {
+        guard isCounted(clock, now) else { return }
+        let place = Departure(clock: clock, millisecond: old.updatedAt / 1000)
         departures[place, default: 0] += 1
     }
 
-    func isCounted(_ table: String, _ now: Int64) -> Bool {
-        guard let counted = clocks[table]?.counted, counted > 0 else { return false }
+    func isCounted(_ clock: ClockKey, _ now: Int64) -> Bool {
+        guard let counted = clocks[clock]?.counted, counted > 0 else { return false }
         return now - counted < PostgresClock.countedTime
     }
 }

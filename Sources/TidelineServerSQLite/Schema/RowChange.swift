@@ -21,7 +21,7 @@ struct RowChange {
 
     func carryOut(_ step: SchemaStep.Kind) throws {
         switch step {
-        case .createTable, .adoptTable, .keepTable: break
+        case .createTable, .adoptTable, .changeClock, .keepTable: break
         case .addColumn(let column, let rows):
             try database.execute(ServerSchema.add(column, to: table))
             if rows > 0 { try mark("1") }

@@ -203,7 +203,9 @@ extension QueryExpression {
         case .field, .value: []
         case .compare(_, let left, let right), .arithmetic(_, let left, let right): [left, right]
         case .all(let parts), .any(let parts), .call(_, let parts): parts
-        case .not(let operand), .negate(let operand), .position(let operand, _): [operand]
+        case .not(let operand), .negate(let operand), .position(let operand, _),
+            .orElse(let operand, _):
+            [operand]
         case .isIn(let operand, let elements): [operand] + elements
         }
     }

@@ -4,23 +4,28 @@
 import Foundation
 import Testing
 import Tideline
+import TidelinePostgres
 import TidelineTestKit
 
 extension ProcessTests {
     struct ClientKillTests {
         private static let killsWanted = 15
 
-        @Test func pushSurvivesKills() async throws {
+        /// Each kill at another server, where there are two.
+        @Test(arguments: databases) func pushSurvivesKills(database: String) async throws {
             try await withWorkspace { workspace in
-                let server = try await ServerProcess.start(in: workspace)
-                let proxy = try SlowProxy(to: server.port)
-                defer { proxy.stop() }
+                let (servers, place) = try await Self.servers(database, in: workspace)
+                let server = servers[0]
+                let proxies = try servers.map { try SlowProxy(to: $0.port) }
+                defer { for proxy in proxies { proxy.stop() } }
                 let probe = Probe(workspace, server.url)
                 var expected = RequestCounts()
                 try await probe.run("fill", "400", "first")
                 expected.add(try probe.file.queue())
-                var (kills, inFlight, round) = (0, 0, 0)
+                var (kills, inFlight, round, tries) = (0, 0, 0, 0)
                 while kills < Self.killsWanted {
+                    let proxy = proxies[tries % proxies.count]
+                    tries += 1
                     kills += try await probe.killed("push", at: proxy, bytes: 1...40_000)
                     inFlight += try probe.file.hasOperationInFlight() ? 1 : 0
                     guard try probe.file.queue().isEmpty else { continue }
@@ -30,39 +35,57 @@ extension ProcessTests {
                 }
                 #expect(inFlight > 0, "no kill met a request under way")
                 try await probe.run("push")
-                try await expectSame(probe, server)
-                #expect(try RequestCounts(workspace.path("server.db")) == expected)
+                for server in servers { try await expectSame(probe, server) }
+                #expect(try RequestCounts(place) == expected)
             }
         }
 
-        @Test func pullSurvivesKills() async throws {
+        @Test(arguments: databases) func pullSurvivesKills(database: String) async throws {
             try await withWorkspace { workspace in
-                let server = try await ServerProcess.start(in: workspace)
+                let (servers, _) = try await Self.servers(database, in: workspace)
+                let server = servers[0]
                 let writer = Probe(workspace, server.url, store: "writer.sqlite")
                 try await writer.run("fill", "700", "row")
                 try await writer.run("push")
-                let proxy = try SlowProxy(to: server.port)
-                defer { proxy.stop() }
+                let proxies = try servers.map { try SlowProxy(to: $0.port) }
+                defer { for proxy in proxies { proxy.stop() } }
                 var kills = 0
                 for round in 0..<3 {
                     let probe = Probe(workspace, server.url, store: "round\(round)")
-                    for _ in 0..<4 {
+                    for number in 0..<4 {
+                        let proxy = proxies[number % proxies.count]
                         kills += try await probe.killed("pull", at: proxy, bytes: 1...30_000)
                     }
                     try await writer.run("edit", "40", "round\(round)")
                     try await writer.run("push")
-                    for _ in 0..<2 {
+                    for proxy in [proxies[0], proxies[proxies.count - 1]] {
                         kills += try await probe.killed("pull", at: proxy, bytes: 1...10_000)
                     }
                     try await probe.run("pull")
-                    try await expectSame(probe, server)
+                    for server in servers { try await expectSame(probe, server) }
                 }
                 #expect(kills >= 1, "only \(kills) kills found a pull at work")
             }
         }
 
-        /// What the server has its tables in; the second of two servers on one PostgreSQL serves a
-        /// device that comes later.
+        /// The server of a file, or two servers on one PostgreSQL, and where their tables are.
+        private static func servers(
+            _ database: String,
+            in workspace: Workspace
+        ) async throws -> (servers: [ServerProcess], place: String) {
+            guard database == "two" else {
+                let server = try await ServerProcess.start(in: workspace, database: database)
+                return ([server], workspace.path(database))
+            }
+            let url = try PostgresCluster.shared().database()
+            var servers: [ServerProcess] = []
+            for _ in 0..<2 {
+                servers.append(try await ServerProcess.start(in: workspace, database: url))
+            }
+            return (servers, url)
+        }
+
+        /// What the server has its tables in; with "two" there are two of them on one PostgreSQL.
         static let databases = ["server.db"] + (PostgresCluster.reasonToSkip == nil ? ["two"] : [])
 
         @Test(arguments: databases)
@@ -148,10 +171,11 @@ struct RequestCounts: Equatable {
     init() {}
 
     /// The named requests that a server's database has taken in: each is there once, under its name.
-    init(_ path: String) throws {
-        let ledger = try DatabaseFile(path).rows(
-            #"SELECT "outcome", coalesce("deleted", 1), "id" FROM "tideline_ledger""#
-        )
+    ///
+    /// - Parameter place: The path of a file or the address of a database.
+    /// - Throws: When it cannot be read.
+    init(_ place: String) throws {
+        let ledger = try Self.ledger(place)
         for entry in ledger {
             switch (entry[0], entry[1]) {
             case ("insert", _): inserts += 1
@@ -160,6 +184,20 @@ struct RequestCounts: Equatable {
             default: updates[entry[2], default: 0] += 1
             }
         }
+    }
+
+    private static func ledger(_ place: String) throws -> [[String]] {
+        guard place.hasPrefix("postgres:") else {
+            return try DatabaseFile(place).rows(
+                #"SELECT "outcome", coalesce("deleted", 1), "id" FROM "tideline_ledger""#
+            )
+        }
+        let found = try PostgresConnection(PostgresAddress(place)).run(
+            """
+            SELECT "outcome", coalesce("deleted"::int, 1)::text, "id" FROM tideline.ledger
+            """
+        )
+        return (0..<found.count).map { row in (0..<3).map { found.text(row, $0) } }
     }
 
     /// Operations of which each has to take effect once.

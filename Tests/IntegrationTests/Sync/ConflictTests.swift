@@ -179,12 +179,71 @@ struct ConflictTests {
         }
     }
 
+    /// A server whose tables settle conflicts by a rule, and what devices reach it by.
+    private func backend(settling rule: ConflictRule) async throws -> Backend {
+        var tables = try ServerConfiguration(json: Array(ServerProcess.configuration.utf8)).tables
+        for place in tables.indices { tables[place].conflict = rule }
+        let server = try await InProcessServer(tables: tables)
+        return Backend(endpoint: server.endpoint, transport: server.transport)
+    }
+
+    /// The device whose edit was late takes what the server made of it, without a conflict of its own.
+    @Test(arguments: [ConflictRule.serverWins, .clientWins])
+    func theServerSettles(by rule: ConflictRule) async throws {
+        let backend = try await backend(settling: rule)
+        let (one, two) = (try await backend.device(), try await backend.device())
+        try await one.notes.insert(Note(id: "a", text: "base", rank: 1))
+        try await one.sync()
+        try await two.sync()
+        try await one.notes.update(id: "a") { $0.text = "one" }
+        try await one.context.push()
+        try await two.notes.update(id: "a") {
+            $0.text = "two"
+            $0.rank = 2
+        }
+        try await two.context.push()
+        // Already before the next pull.
+        let settled = try #require(try await two.notes.read(id: "a"))
+        let wins = rule == .clientWins
+        #expect(settled.text == (wins ? "two" : "one") && settled.rank == (wins ? 2 : 1))
+        #expect(try await two.context.pendingOperationCount == 0)
+        #expect(try await two.rows() == two.serverRows())
+        // It stands on the state that it took: the next edit meets nothing.
+        try await two.notes.update(id: "a") { $0.text = "later" }
+        try await two.context.push()
+        try await one.sync()
+        try await two.sync()
+        #expect(try await one.text("a") == "later")
+        try await expectAgreement(one, two)
+    }
+
+    /// A delete that is late is refused where the server wins: its row is not the one that was seen.
+    @Test(arguments: [ConflictRule.serverWins, .clientWins])
+    func theServerSettlesDeletes(by rule: ConflictRule) async throws {
+        let backend = try await backend(settling: rule)
+        let (one, two) = (try await backend.device(), try await backend.device())
+        try await one.notes.insert(Note(id: "a", text: "base", rank: 1))
+        try await one.sync()
+        try await two.sync()
+        try await one.notes.update(id: "a") { $0.text = "one" }
+        try await one.context.push()
+        try await two.notes.delete(id: "a")
+        if rule == .clientWins {
+            try await two.context.push()
+        } else {
+            let error = try await rejection(two)
+            #expect(error.statusCode == 412 && error.serverItem?["text"] == "one")
+            try await error.cancelOperationAndDiscardItem()
+        }
+        try await one.sync()
+        try await two.sync()
+        #expect(try await two.text("a") == (rule == .clientWins ? nil : "one"))
+        try await expectAgreement(one, two)
+    }
+
     /// A server whose table merges settles what one side alone changed; the device sees no conflict.
     @Test func theServerMerges() async throws {
-        var tables = try ServerConfiguration(json: Array(ServerProcess.configuration.utf8)).tables
-        for place in tables.indices { tables[place].conflict = .merge }
-        let server = try await InProcessServer(tables: tables)
-        let backend = Backend(endpoint: server.endpoint, transport: server.transport)
+        let backend = try await backend(settling: .merge)
         let (one, two) = (try await backend.device(), try await backend.device())
         try await one.notes.insert(Note(id: "a", text: "base", rank: 1))
         try await one.sync()

@@ -57,6 +57,62 @@ import TidelineSQLite
         return evaluated.count
     }
 
+    /// A column with a value where it is null: in memory and in SQL, in filters and in orders.
+    @Test(arguments: seeds)
+    func columnsWithADefaultAgree(seed: UInt64) throws {
+        for unit in FilterRenderer.DateUnit.allCases {
+            var generator = FilterGenerator(
+                random: SeededGenerator(seed: seed),
+                dialect: .v4,
+                unit: unit
+            )
+            let rows = (10..<34).map { generator.row($0) }
+            let table = try TestTable(FilterGenerator.schema, rows, unit: unit)
+            let checker = FilterChecker(schema: table.schema, now: Self.now)
+            let values = table.schema.columns.compactMap { column -> (String, Value)? in
+                let value = rows.compactMap { $0[column.name] }.first { !$0.isNull }
+                return value.map { (column.name, $0) }
+            }
+            let defaults = Dictionary(uniqueKeysWithValues: values)
+            func filled(_ expression: QueryExpression) -> QueryExpression {
+                expression.replacing { kind in
+                    guard case .field(let name) = kind, let value = defaults[name] else {
+                        return nil
+                    }
+                    return .orElse(QueryExpression(kind), value)
+                }
+            }
+            let whole = rows.map { row in
+                var row = row
+                for (name, value) in defaults where row[name]?.isNull != false {
+                    row[name] = value
+                }
+                return row
+            }
+            for _ in 0..<200 {
+                let filter = try checker.filter(generator.condition(3))
+                let evaluated = whole.filter(Filter(filter).matches).map(\.id)
+                let asked = try checker.filter(filled(filter))
+                #expect(rows.filter(Filter(asked).matches).map(\.id) == evaluated)
+                let condition = table.renderer.condition(asked)
+                #expect(try table.ids(condition) == evaluated, "\(condition.text(for: .sqlite))")
+                let strict = table.renderer.strictCondition(asked)
+                #expect(try table.ids(strict) == evaluated, "\(strict.text(for: .sqlite))")
+                let keys = generator.order()
+                let sorted = RowOrder(try checker.order(keys)).sorted(whole).map(\.id)
+                let filledKeys = try checker.order(
+                    keys.map { SortKey(filled($0.expression), ascending: $0.isAscending) }
+                )
+                #expect(RowOrder(filledKeys).sorted(rows).map(\.id) == sorted)
+                let order = table.renderer.orderBy(filledKeys)
+                #expect(
+                    try table.ids("1", orderBy: order) == sorted,
+                    "\(order.text(for: .sqlite))"
+                )
+            }
+        }
+    }
+
     @Test(arguments: seeds)
     func ordersAndKeysetsAgree(seed: UInt64) throws {
         for unit in FilterRenderer.DateUnit.allCases {

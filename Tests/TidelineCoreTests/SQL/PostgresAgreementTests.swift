@@ -2,7 +2,7 @@
 // Method: random filters over random rows; what PostgreSQL does not answer exactly is evaluated, as
 // the server does it. The seed is the whole run.
 
-#if canImport(TidelinePostgres)
+#if !ONLY_CLIENT
 import Foundation
 import Testing
 import TidelineCore

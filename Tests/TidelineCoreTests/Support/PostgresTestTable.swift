@@ -1,7 +1,7 @@
 // PostgresTestTable: rows in a PostgreSQL table, asked as the server asks: SQL for what is exact, the
 // evaluator for the rest.
 
-#if canImport(TidelinePostgres)
+#if !ONLY_CLIENT
 import Foundation
 import TidelineCore
 import TidelinePostgres

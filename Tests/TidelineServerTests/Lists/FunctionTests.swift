@@ -5,6 +5,7 @@ import Testing
 import TidelineCore
 import TidelineServerCore
 import TidelineServerSQLite
+import TidelineTestKit
 
 @Suite struct FunctionTests {
     private static let tasks = TableDefinition(
@@ -131,11 +132,17 @@ import TidelineServerSQLite
     }
 
     /// One row is one step of the database: patterns and deep expressions look at the clock.
-    @Test func slowFunctionsAreEnded() async throws {
+    @Test(arguments: [false] + (PostgresCluster.reasonToSkip == nil ? [true] : []))
+    func slowFunctionsAreEnded(onPostgres: Bool) async throws {
         try await withTemporaryDirectory { directory in
             var limits = ServerLimits()
             limits.queryTime = .milliseconds(100)
-            let door = try await Door([Self.tasks], path: directory + "/a.db", limits: limits)
+            let door = try await Door(
+                [Self.tasks],
+                path: onPostgres ? nil : directory + "/a.db",
+                onPostgres: onPostgres,
+                limits: limits
+            )
             let text = String(repeating: "a", count: 200_000)
             _ = await door.send("POST", "/tables/Task", #"{"text":"\#(text)"}"#)
             let lengths = "length(replace(text,'a','bbbb')) eq 7"

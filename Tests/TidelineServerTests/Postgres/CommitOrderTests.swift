@@ -20,8 +20,9 @@ struct CommitOrderTests {
         return 0..<(UInt64(text) ?? 2)
     }()
 
-    @Test(arguments: seeds) func nobodyMissesARow(seed: UInt64) async throws {
-        let outcome = try await Overlap(seed: seed, isNaive: false).run()
+    @Test(arguments: seeds, [ClockRule.table, .owner])
+    func nobodyMissesARow(seed: UInt64, clock: ClockRule) async throws {
+        let outcome = try await Overlap(seed: seed, isNaive: false, clock: clock).run()
         #expect(outcome.rows > 100)
         #expect(outcome.missed == [:])
         #expect(outcome.repeatedStamps == 0)
@@ -35,7 +36,7 @@ struct CommitOrderTests {
         for seed in UInt64(0)..<10 {
             let outcome: Overlap.Outcome
             do {
-                outcome = try await Overlap(seed: seed, isNaive: true).run()
+                outcome = try await Overlap(seed: seed, isNaive: true, clock: .table).run()
             } catch let error as ServerError where error.code == ServerError.epochChanged.code {
                 // A reader had come further than the clock, and was told so before it missed a row.
                 continue
@@ -55,7 +56,7 @@ private struct Overlap {
         var rows = 0
         /// The rows that a reader has otherwise than the table, by the reader.
         var missed: [String: Set<String>] = [:]
-        /// How many rows share a stamp with another.
+        /// How many rows share a stamp with another of the same clock.
         var repeatedStamps = 0
         /// How many transactions the log has, and how many of them were committed behind one with a
         /// later stamp.
@@ -63,12 +64,27 @@ private struct Overlap {
         var disorder = 0
     }
 
-    let seed: UInt64
-    let isNaive: Bool
+    private let seed: UInt64
+    private let isNaive: Bool
+    private let definition: TableDefinition
+    private let table: Table
 
+    private static let owners = ["ann", "bob"]
     private static let writes = 60
     private let slot = "tideline_\(UInt64.random(in: 0..<UInt64.max))"
-    private static let table = Table(Door.todo)
+
+    init(seed: UInt64, isNaive: Bool, clock: ClockRule) {
+        self.seed = seed
+        self.isNaive = isNaive
+        var definition = Door.todo
+        definition.schema.columns.append(ColumnDefinition("userId", .string))
+        definition.owner = "userId"
+        definition.clock = clock
+        self.definition = definition
+        table = Table(definition)
+    }
+
+    private var hasOwnerClocks: Bool { definition.clock == .owner }
 
     func run() async throws -> Outcome {
         let cluster = try PostgresCluster.shared()
@@ -80,7 +96,7 @@ private struct Overlap {
             PostgresTableStore(url: url, options: options),
         ]
         for store in stores {
-            _ = try await store.prepare([Door.todo], filtered: [], isComplete: true)
+            _ = try await store.prepare([definition], filtered: [], isComplete: true)
         }
         let foreign = try PostgresConnection(PostgresAddress(url))
         if isNaive {
@@ -108,14 +124,16 @@ private struct Overlap {
                     return nil
                 }
                 for kind in Reader.Kind.allCases {
-                    group.addTask {
-                        var reader = Reader(kind, store, "\(kind) on \(number)")
-                        var isLast = false
-                        while !isLast {
-                            isLast = writing.isOver
-                            try await reader.readOn()
+                    for owner in hasOwnerClocks ? Self.owners.map(Optional.some) : [nil] {
+                        group.addTask {
+                            var reader = Reader(kind, store, table, of: owner, number)
+                            var isLast = false
+                            while !isLast {
+                                isLast = writing.isOver
+                                try await reader.readOn()
+                            }
+                            return reader
                         }
-                        return reader
                     }
                 }
             }
@@ -131,13 +149,20 @@ private struct Overlap {
         _ foreign: PostgresConnection,
         _ stores: [PostgresTableStore]
     ) async throws -> Outcome {
-        let result = try foreign.run("SELECT \"id\", \"version\" FROM \"TodoItem\"")
+        let result = try foreign.run("SELECT \"id\", \"version\", \"userId\" FROM \"TodoItem\"")
         var truth: [String: Int64] = [:]
-        for row in 0..<result.count { truth[result.text(row, 0)] = result.integer(row, 1) }
+        var owners: [String: String] = [:]
+        for row in 0..<result.count {
+            truth[result.text(row, 0)] = result.integer(row, 1)
+            owners[result.text(row, 0)] = result.text(row, 2)
+        }
         var outcome = Outcome(rows: truth.count)
-        outcome.repeatedStamps = truth.count - Set(truth.values).count
+        let stamps = Set(truth.map { "\(hasOwnerClocks ? owners[$0.key] ?? "" : "") \($0.value)" })
+        outcome.repeatedStamps = truth.count - stamps.count
         for reader in readers {
-            let wrong = truth.filter { reader.seen[$0.key] != $0.value }.map(\.key)
+            let own = truth.filter { reader.owner == nil || reader.owner == owners[$0.key] }
+            #expect(!own.isEmpty)
+            let wrong = own.filter { reader.seen[$0.key] != $0.value }.map(\.key)
             if !wrong.isEmpty { outcome.missed[reader.name] = Set(wrong) }
         }
         try witness(foreign, &outcome)
@@ -152,21 +177,25 @@ private struct Overlap {
             [.text(slot)]
         )
         try foreign.run("SELECT pg_drop_replication_slot($1)", [.text(slot)])
-        var last: Int64 = 0
-        var stamps: [Int64] = []
+        var last: [String: Int64] = [:]
+        var stamps: [String: [Int64]] = [:]
         for row in 0..<log.count {
             let line = log.text(row, 0)
             if line.hasPrefix("COMMIT") {
-                guard let first = stamps.min(), let end = stamps.max() else { continue }
+                guard !stamps.isEmpty else { continue }
                 outcome.transactions += 1
-                if first <= last { outcome.disorder += 1 }
-                last = max(last, end)
-                stamps = []
+                for (clock, stamps) in stamps {
+                    guard let first = stamps.min(), let end = stamps.max() else { continue }
+                    if first <= last[clock] ?? 0 { outcome.disorder += 1 }
+                    last[clock] = max(last[clock] ?? 0, end)
+                }
+                stamps = [:]
             } else if line.hasPrefix("table public.\"TodoItem\":"),
                 let place = line.range(of: " version[bigint]:"),
                 let stamp = Int64(line[place.upperBound...].prefix { $0.isNumber }), stamp > 0
             {
-                stamps.append(stamp)
+                let isAnns = line.contains(" \"userId\"[text]:'ann'")
+                stamps[hasOwnerClocks && isAnns ? "ann" : "", default: []].append(stamp)
             }
         }
     }
@@ -178,16 +207,22 @@ private struct Overlap {
         var random = SeededGenerator(seed: seed &* 31 &+ UInt64(number))
         for write in 0..<Self.writes {
             let isNew = random.next() % 2 == 0
-            let id = isNew ? "s\(number)-\(write)" : "shared-\(random.next() % 5)"
+            let owner = owner(&random)
+            let id = isNew ? "s\(number)-\(write)" : "shared-\(owner)-\(random.next() % 5)"
             var operation = WriteOperation(.insert, id: id)
-            if !isNew, try await store.image(id, view: nil, in: Self.table) != nil {
-                operation = WriteOperation(.merge, id: id)
+            operation.values = [.text("\(number) \(write)"), .integer(0), nil, .text(owner)]
+            if !isNew, try await store.image(id, view: nil, in: table) != nil {
+                operation.kind = .merge
+                operation.values[3] = nil
             }
-            operation.values = [.text("\(number) \(write)"), .integer(0), nil]
             _ = try await store.write(
-                WriteBatch([WriteBatch.Group([WriteBatch.Write(operation, in: Self.table)])])
+                WriteBatch([WriteBatch.Group([WriteBatch.Write(operation, in: table)])])
             )
         }
+    }
+
+    private func owner(_ random: inout SeededGenerator) -> String {
+        Self.owners[Int(random.next() % UInt64(Self.owners.count))]
     }
 
     /// Beside the servers: several rows in a transaction, with a wait before the commit.
@@ -196,7 +231,7 @@ private struct Overlap {
         var random = SeededGenerator(seed: seed &* 37 &+ 1000 &+ UInt64(number))
         let time = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
         let put = """
-            INSERT INTO "TodoItem" ("id", "text", "complete") VALUES ($1, $2, FALSE)
+            INSERT INTO "TodoItem" ("id", "text", "complete", "userId") VALUES ($1, $2, FALSE, $3)
             ON CONFLICT ("id") DO UPDATE SET "text" = excluded."text"
             """
         let stamp = """
@@ -204,18 +239,19 @@ private struct Overlap {
             WHERE "id" = $1
             """
         for write in 0..<Self.writes / 2 {
-            var ids: [String] = []
+            var ids: [String: String] = [:]
             for place in 0...random.next() % 3 {
                 let isNew = random.next() % 3 != 0
-                ids.append(
-                    isNew ? "f\(number)-\(write)-\(place)" : "shared-\(random.next() % 5)"
-                )
+                let owner = owner(&random)
+                let shared = "shared-\(owner)-\(random.next() % 5)"
+                ids[isNew ? "f\(number)-\(write)-\(place)" : shared] = owner
             }
             // In one order everywhere: they wait for each other, and not in a circle.
             try retrying(connection) {
                 try connection.run("BEGIN")
-                for id in Set(ids).sorted() {
-                    try connection.run(put, [.text(id), .text("f\(number) \(write)")])
+                for (id, owner) in ids.sorted(by: { $0.key < $1.key }) {
+                    let text = "f\(number) \(write)"
+                    try connection.run(put, [.text(id), .text(text), .text(owner)])
                     if isNaive { try connection.run(stamp, [.text(id)]) }
                 }
                 let wait = Double(random.next() % 30) / 1000
@@ -257,21 +293,45 @@ private struct Reader: Sendable {
     }
 
     let name: String
+    /// Whose rows it reads; nil for all.
+    let owner: String?
     private let kind: Kind
     private let store: PostgresTableStore
+    private let table: Table
     /// The version of each row.
     private(set) var seen: [String: Int64] = [:]
     private var after: Int64 = 0
     private var afterID = ""
     private var skip = 0
 
-    init(_ kind: Kind, _ store: PostgresTableStore, _ name: String) {
+    init(
+        _ kind: Kind,
+        _ store: PostgresTableStore,
+        _ table: Table,
+        of owner: String?,
+        _ number: Int
+    ) {
         self.kind = kind
         self.store = store
-        self.name = name
+        self.table = table
+        self.owner = owner
+        name = "\(kind) of \(owner ?? "all") on \(number)"
     }
 
-    private static let table = Table(Door.todo)
+    private var view: QueryExpression? {
+        owner.map { owner in
+            QueryExpression(
+                .compare(
+                    .eq,
+                    QueryExpression(.field("userId")),
+                    QueryExpression(.value(.string(owner)))
+                )
+            )
+        }
+    }
+
+    private var clock: ClockOwner { owner.map { .user($0) } ?? .table }
+
     private static let rowsMax = 45
 
     /// Reads until nothing more comes.
@@ -284,7 +344,9 @@ private struct Reader: Sendable {
         case .changes:
             var request = ChangeRequest(after: after, rowsMax: Self.rowsMax, bytesMax: 1 << 20)
             request.opening = [UInt8(ascii: "[")]
-            let page = try await store.changes(request, in: Self.table)
+            request.view = view
+            request.clock = clock
+            let page = try await store.changes(request, in: table)
             take(page.bytes)
             after = page.next ?? page.clock.stamp
             return page.next != nil
@@ -317,7 +379,9 @@ private struct Reader: Sendable {
         request.includesDeleted = true
         request.opening = [UInt8(ascii: "[")]
         request.rowsMax = Self.rowsMax
-        let page = try await store.list(request, in: Self.table)
+        request.view = view
+        request.clock = clock
+        let page = try await store.list(request, in: table)
         let rows = take(page.bytes)
         for (id, stamp) in rows {
             skip = stamp / 1000 == after / 1000 ? skip + 1 : 1

@@ -79,7 +79,9 @@ struct Door: Sendable {
     )
 
     /// Whether tests that name no file have PostgreSQL below them.
-    static let usesPostgres = usesTwoServers || storeName == "postgres"
+    static let usesPostgres = usesTwoServers || usesOwnerClocks || storeName == "postgres"
+    /// Whether owners have clocks of their own there, in all tables that have owners.
+    private static let usesOwnerClocks = storeName == "owner-clocks"
     /// Whether each of their requests goes to another of two servers on one PostgreSQL.
     private static let usesTwoServers = storeName == "two-servers"
     private static let storeName = ProcessInfo.processInfo.environment["TIDELINE_STORE"]
@@ -153,7 +155,12 @@ struct Door: Sendable {
         let made = try Self.store(options, path, onPostgres: onPostgres, database)
         store = relay?(made) ?? made
         life = place.map { [store] in StoreLife(store, $0) }
-        var settings = ServerSettings(tables: tables, dynamicSchema: dynamic)
+        let declared = tables.map { table in
+            var table = table
+            if Self.usesOwnerClocks, table.owner != nil { table.clock = .owner }
+            return table
+        }
+        var settings = ServerSettings(tables: declared, dynamicSchema: dynamic)
         settings.limits = limits
         settings.hooks = hooks
         settings.endpoints = endpoints

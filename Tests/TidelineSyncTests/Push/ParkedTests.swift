@@ -48,6 +48,24 @@ import TidelineCore
         #expect(transport.sent.count == 1)
     }
 
+    /// Offline, the push tells of the network and of what was rejected before.
+    @Test func aPushWithoutNetworkHasTheEarlierErrorsToo() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a"))
+        transport.add(.status(400))
+        #expect(try await device.push()?.status == .operationErrors)
+        try await device.todos().insert(Todo(id: "b"))
+        transport.add(
+            .run { _ in
+                throw TransportError(.cannotConnect, "No network.", outcomeIsUnknown: false)
+            }
+        )
+        let error = try await device.push()
+        #expect(error?.status == .networkFailure)
+        #expect(error?.errors.map(\.itemID) == ["a"])
+        #expect(try await device.context.pendingOperationCount == 2)
+    }
+
     @Test func aNewEditReleasesIt() async throws {
         let device = try await device()
         try await device.todos().insert(Todo(id: "a", text: "bad"))
@@ -243,5 +261,25 @@ import TidelineCore
         #expect(await code { try await old.updateOperationAndRetry(with: Row()) } == .notFound)
         try await new.cancelOperationAndDiscardItem()
         #expect(await code { try await new.cancelOperationAndDiscardItem() } == .notFound)
+    }
+
+    /// What an app makes of errors can be tried without a conflict.
+    @Test func anErrorIsMadeForATest() async throws {
+        let conflict = TableOperationError(
+            table: "Todo",
+            itemID: "a",
+            kind: .update,
+            statusCode: 412,
+            message: "Somebody else changed it.",
+            item: localRow("a", 1, text: "mine", rank: 1),
+            serverItem: localRow("a", 2, text: "theirs", rank: 1)
+        )
+        let error = PushError(status: .operationErrors, errors: [conflict])
+        #expect(error.errors.first?.differingColumns == ["text"])
+        #expect(error.errors.first?.code == .conflict)
+        #expect(error.description.contains("Somebody else changed it."))
+        #expect(conflict.serverCopy == .row(localRow("a", 2, text: "theirs", rank: 1)))
+        #expect(await code { try await conflict.cancelOperationAndDiscardItem() } == .notFound)
+        #expect(await code { try await conflict.updateOperationAndRetry(with: Row()) } == .notFound)
     }
 }

@@ -175,6 +175,49 @@ import TidelineTestKit
         }
     }
 
+    /// What looks like a number is a text, in a column that held numbers before.
+    @Test func aTextThatLooksLikeANumberStaysAText() async throws {
+        try await withTemporaryFile { path in
+            let transport = ScriptedTransport()
+            let first = try await Device(
+                transport,
+                store: SQLiteStore(path: path),
+                tables: [Whole.self]
+            )
+            try await first.client.syncTable(Whole.self)
+                .insert([Whole(id: "a", value: 7), Whole(id: "b", value: 8)])
+            try await first.store.close()
+            func open() async throws -> (Device, SyncTable<Text>) {
+                let device = try await Device(
+                    transport,
+                    store: SQLiteStore(path: path),
+                    tables: [Text.self]
+                )
+                return (device, try device.client.syncTable(Text.self))
+            }
+            let (second, texts) = try await open()
+            try await texts.update(id: "a") { $0.value = "007" }
+            try await texts.insert(Text(id: "c", value: "1e3"))
+            #expect(try await texts.read(where: { $0.value == "007" }).map(\.id) == ["a"])
+            #expect(try await texts.count(where: { $0.value == "7" }) == 0)
+            try await second.store.close()
+            let (device, again) = try await open()
+            let values = try await again.read(sortedBy: [.ascending(\.id)]).map(\.value)
+            #expect(values == ["007", "8", "1e3"])
+            for id in ["a", "b", "c"] {
+                transport.add(.json(201, #"{"id":"\#(id)","value":"x","version":"v1"}"#))
+            }
+            #expect(try await device.push() == nil)
+            let sent = transport.sent.compactMap(\.body)
+            #expect(
+                sent == [
+                    #"{"id":"a","value":"007"}"#, #"{"id":"b","value":"8"}"#,
+                    #"{"id":"c","value":"1e3"}"#,
+                ]
+            )
+        }
+    }
+
     /// Two stores on one file must agree, also about what SQLite stores in one way.
     @Test func anotherKindIsAClearErrorForWhoHasTheFormer() async throws {
         try await withTemporaryFile { path in

@@ -77,6 +77,99 @@ struct FullDiskTests {
         }
     }
 
+    /// The transaction of a page and its position does not fit: what came before it is here, and the
+    /// next pull goes on behind that.
+    @Test(arguments: [false, true])
+    func aPullGoesOnBehindTheLastWholePage(afterRestart: Bool) async throws {
+        try await SmallDisk.with(size: "12m") { folder in
+            let (path, ballast) = (folder + "/store.sqlite", folder + "/ballast")
+            let isMade = FileManager.default
+                .createFile(atPath: ballast, contents: Data(count: 9 << 20))
+            #expect(isMade)
+            let (count, page) = (1500, 50)
+            let server = try await makeServer()
+            let writer = try await Device(server.transport)
+            let text = String(repeating: "x", count: 2000)
+            try await writer.todos().insert((0..<count).map { Todo(id: "r\($0)", text: text) })
+            #expect(try await writer.push() == nil)
+            var limits = SyncLimits()
+            (limits.pageRowsFirst, limits.pageRowsMax) = (page, page)
+            // Each page is a transaction of its own.
+            limits.storedRowsMax = 1
+            var device = try await Device(
+                server.transport,
+                store: SQLiteStore(path: path),
+                limits: limits
+            )
+            for _ in 0..<2 {
+                let error = await #expect(throws: SyncError.self) {
+                    try await device.todos().pull(queryID: "all")
+                }
+                #expect(error?.code == .storeFailure)
+                #expect(error?.message.contains("There is no space left for the store at") == true)
+            }
+            let kept = try await device.todos().read()
+            #expect(kept.count > 0 && kept.count < count && kept.count % page == 0, "\(kept.count)")
+            #expect(kept.allSatisfy { $0.text == text && $0.version != nil })
+            try FileManager.default.removeItem(atPath: ballast)
+            if afterRestart {
+                try await device.store.close()
+                device = try await Device(server.transport, store: SQLiteStore(path: path))
+            }
+            let result = try await device.todos().pull(queryID: "all")
+            #expect(result.applied == count - kept.count)
+            #expect(try await device.todos().count() == count)
+            let found = try await device.todos().verify(queryID: "all")
+            #expect(found.isEqual)
+            try await device.store.close()
+        }
+    }
+
+    enum Change: CaseIterable { case array, closure, closureThatGoesOn }
+
+    /// The error is the client's whatever the closure does with it, and nothing of it is done: SQLite may
+    /// have ended the transaction long before the closure ends.
+    @Test(arguments: Change.allCases)
+    func aTransactionThatDoesNotFitIsAClearError(_ change: Change) async throws {
+        try await SmallDisk.with { folder in
+            let path = folder + "/store.sqlite"
+            var limits = SyncLimits()
+            limits.transactionBytesMax = 1 << 30
+            let device = try await Device(
+                ScriptedTransport(),
+                store: SQLiteStore(path: path),
+                limits: limits
+            )
+            // More than SQLite keeps in memory until the end of a transaction.
+            let text = String(repeating: "x", count: 50_000)
+            try await device.todos().insert((0..<300).map { Todo(id: "r\($0)", text: "short") })
+            let all = try await device.todos().read()
+            let error = await #expect(throws: SyncError.self) {
+                guard change != .array else {
+                    let long = all.map { Todo(id: $0.id, text: text) }
+                    try await device.todos().update(long)
+                    return
+                }
+                try await device.context.transaction { transaction in
+                    let todos = try transaction.table(Todo.self)
+                    for number in 0..<300 {
+                        do {
+                            try todos.insert(Todo(id: "n\(number)", text: text))
+                        } catch {
+                            guard change == .closureThatGoesOn else { throw error }
+                        }
+                    }
+                    _ = try? todos.insert(Todo(id: "last"))
+                }
+            }
+            #expect(error?.code == .storeFailure)
+            #expect(error?.message.contains("There is no space left") == true)
+            #expect(try await device.todos().read() == all)
+            #expect(try await device.context.pendingOperationCount == 300)
+            try await device.store.close()
+        }
+    }
+
     /// A slice is no larger than the disk has room for, however large the changes are.
     @Test(arguments: [1, 2, 5], [false, true])
     func aPushTakesWhatThereIsRoomFor(freed: Int, afterRestart: Bool) async throws {

@@ -5,6 +5,7 @@ import Testing
 import Tideline
 import TidelineCore
 import TidelineSQLite
+import TidelineTestKit
 
 @Suite struct SQLiteFileTests {
     @Test func aNewerFileIsRefusedAndUntouched() async throws {
@@ -135,13 +136,43 @@ import TidelineSQLite
         }
     }
 
-    @Test(.enabled(if: geteuid() != 0)) func aReadOnlyFileIsAClearError() async throws {
+    @Test(arguments: [(0o400, 0o700), (0o600, 0o500), (0o400, 0o500)])
+    func aReadOnlyFileIsAClearError(file: Int, folder: Int) async throws {
         try await withTemporaryFile { path in
-            _ = try SQLiteStore(path: path)
-            try FileManager.default.setAttributes([.posixPermissions: 0o400], ofItemAtPath: path)
+            try await SQLiteStore(path: path).close()
+            let files = FileManager.default
+            let parent = URL(filePath: path).deletingLastPathComponent().path()
+            try files.setAttributes([.posixPermissions: file], ofItemAtPath: path)
+            try files.setAttributes([.posixPermissions: folder], ofItemAtPath: parent)
+            defer { try? files.setAttributes([.posixPermissions: 0o700], ofItemAtPath: parent) }
+            let before = try Data(contentsOf: URL(filePath: path))
+            let error = await #expect(throws: SyncError.self) {
+                // A file that may be read is opened, and refused by the first write.
+                let store = try OrdinaryUser.owning([path, parent]) { try SQLiteStore(path: path) }
+                _ = try await Device(ScriptedTransport(), store: store)
+            }
+            #expect(error?.code == .storeFailure)
+            let message = try #require(error?.message)
+            #expect(message.contains(path) && message.contains("the file or its folder"))
+            #expect(message.contains("read-only") && message.contains("right to write both"))
+            #expect(try Data(contentsOf: URL(filePath: path)) == before)
+        }
+    }
+
+    /// As a store on a disk that was mounted so after an error.
+    @Test(.enabled(if: SmallDisk.mayMount, "mounting a small disk needs rights"))
+    func aReadOnlyDiskIsAClearError() async throws {
+        try await SmallDisk.with { folder in
+            let path = folder + "/store.sqlite"
+            let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
+            try await device.todos().insert(Todo(id: "a", text: "milk"))
+            try await device.store.close()
+            try #require(SmallDisk.makeReadOnly(folder))
             let error = #expect(throws: SyncError.self) { try SQLiteStore(path: path) }
             #expect(error?.code == .storeFailure)
-            #expect(error?.message.contains("read-only") == true)
+            let message = try #require(error?.message)
+            #expect(message.contains("The store at \(path) cannot be"))
+            #expect(message.contains("right to read and write the file and its folder"))
         }
     }
 

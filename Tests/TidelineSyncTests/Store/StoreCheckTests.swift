@@ -42,21 +42,87 @@ import TidelineSQLite
         }
     }
 
-    @Test func damagedPagesAreTold() async throws {
-        try await withTemporaryFile { path in
-            try await store(path).close()
-            let file = try FileHandle(forUpdating: URL(filePath: path))
-            let end = try file.seekToEnd()
-            // The pages in the middle, without the first one, which opening reads.
-            for page in stride(from: UInt64(8 * 4096), to: end / 2, by: 4096) {
+    /// What happens to a file.
+    enum Damage: CaseIterable {
+        /// Pages in the middle, without the first ones, which opening reads.
+        case middle
+        /// The second half of the pages.
+        case end
+        /// The second half is not there.
+        case cut
+    }
+
+    private func damage(_ path: String, _ damage: Damage) throws {
+        let file = try FileHandle(forUpdating: URL(filePath: path))
+        let end = try file.seekToEnd()
+        let half = end / 2 / 4096 * 4096
+        switch damage {
+        case .middle:
+            for page in stride(from: UInt64(8 * 4096), to: half, by: 4096) {
                 try file.seek(toOffset: page)
                 try file.write(contentsOf: Data(repeating: 0xA5, count: 512))
             }
-            try file.close()
-            let report = try? await SQLiteStore(path: path).check()
-            // A file that cannot even be read is refused with a text; else it is told.
-            #expect(report?.isSound != true)
-            if let report { #expect(report.problems[0].hasPrefix("The file is damaged")) }
+        case .end:
+            for page in stride(from: half, to: end, by: 4096) {
+                try file.seek(toOffset: page)
+                try file.write(contentsOf: Data(repeating: 0xA5, count: 4096))
+            }
+        case .cut:
+            try file.truncate(atOffset: half)
+        }
+        try file.close()
+    }
+
+    /// That a file is damaged, and what to do.
+    private func expectClear(_ error: any Error, _ path: String) {
+        let error = error as? SyncError
+        #expect(error?.code == .storeFailure)
+        let message = error?.message ?? ""
+        #expect(message.contains("The store at \(path) is damaged"))
+        #expect(message.contains("Put a copy of it back, or give another path and pull anew"))
+    }
+
+    @Test(arguments: Damage.allCases) func damagedPagesAreTold(_ damage: Damage) async throws {
+        try await withTemporaryFile { path in
+            try await store(path).close()
+            try self.damage(path, damage)
+            do {
+                let report = try await SQLiteStore(path: path).check()
+                #expect(!report.problems.isEmpty)
+                #expect(report.problems.allSatisfy { $0.hasPrefix("The file is damaged: ") })
+            } catch {
+                expectClear(error, path)
+            }
+        }
+    }
+
+    /// A read gives the row as it was stored, or tells of the damage.
+    @Test(arguments: Damage.allCases) func damagedRowsAreNotGiven(_ damage: Damage) async throws {
+        try await withTemporaryFile { path in
+            try await store(path).close()
+            try self.damage(path, damage)
+            let todos: SyncTable<Todo>
+            do {
+                let store = try SQLiteStore(path: path)
+                todos = try await Device(ScriptedTransport(), store: store).todos()
+            } catch {
+                return expectClear(error, path)
+            }
+            let text = String(repeating: "x", count: 200)
+            let error = await #expect(throws: SyncError.self) { try await todos.read() }
+            if let error { expectClear(error, path) }
+            var (whole, damaged) = (0, 0)
+            for number in 0..<300 {
+                do {
+                    let row = try #require(try await todos.read(id: "r\(number)"))
+                    #expect(row == Todo(id: "r\(number)", text: text))
+                    whole += 1
+                } catch let error as SyncError {
+                    expectClear(error, path)
+                    damaged += 1
+                }
+            }
+            #expect(damaged > 0, "\(whole) rows are whole")
         }
     }
 }

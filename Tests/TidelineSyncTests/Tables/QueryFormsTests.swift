@@ -84,6 +84,56 @@ import TidelineTestKit
         #expect(try await lists.next()?.map(\.id) == ["b"])
     }
 
+    /// What a transaction reads and what a view shows takes each kind of order in each form.
+    @Test func everyFormTakesEveryOrder() async throws {
+        let device = try await Device(transport)
+        let todos = try device.todos()
+        let rows = try device.client.syncTable(named: "Todo")
+        try await todos.insert([
+            Todo(id: "a", text: "x", rank: 1), Todo(id: "b", text: "y", rank: 2),
+            Todo(id: "c", text: "z", rank: 3),
+        ])
+        let read = try await device.context.transaction { transaction in
+            let todos = try transaction.table(Todo.self)
+            let rows = try transaction.table(named: "Todo")
+            let down = [SortDescriptor(\Todo.text, order: .reverse)]
+            return [
+                try todos.read(sortedBy: [.descending(\.rank)], limit: 2).map(\.id),
+                try todos.read(sortedBy: down, limit: 2).map(\.id),
+                try todos.read(where: { $0.rank > 1 }, sortedBy: [.descending(\.rank)]).map(\.id),
+                try todos.read(where: { $0.rank > 1 }, sortedBy: down).map(\.id),
+                try todos.read(where: #Predicate { $0.id != "a" }, sortedBy: down).map(\.id),
+                try todos.read(sortedBy: down, limit: 2).map(\.id),
+                try rows.read(sortedBy: [.descending("rank")], limit: 2).map(\.id),
+            ]
+        }
+        #expect(read.allSatisfy { $0 == ["c", "b"] }, "\(read)")
+        try await expectShown(todos, rows)
+    }
+
+    @MainActor
+    private func expectShown(_ todos: SyncTable<Todo>, _ rows: SyncTable<Row>) async throws {
+        func expect<Record>(_ live: LiveQuery<Record>, _ id: (Record) -> String) async {
+            while live.isLoading { await Task.yield() }
+            #expect(live.items.map(id) == ["c", "b"])
+        }
+        let down = [SortDescriptor(\Todo.text, order: .reverse)]
+        await expect(LiveQuery(todos, sortedBy: [.descending(\.rank)], limit: 2), \.id)
+        await expect(LiveQuery(todos, sortedBy: down, limit: 2), \.id)
+        await expect(LiveQuery(todos, where: { $0.rank > 1 }, sortedBy: down), \.id)
+        await expect(LiveQuery(todos, where: #Predicate { $0.id != "a" }, sortedBy: down), \.id)
+        let order: [SortTerm<Row>] = [.descending("rank")]
+        await expect(LiveQuery(rows, where: { $0["rank"] > 1 }, sortedBy: order), \.id)
+        let live = LiveQuery(todos)
+        live.update(sortedBy: down, limit: 2)
+        await expect(live, \.id)
+        live.update(where: #Predicate { $0.id != "a" }, sortedBy: down)
+        await expect(live, \.id)
+        let untyped = LiveQuery(rows)
+        untyped.update(where: { $0["rank"] > 1 }, sortedBy: order)
+        await expect(untyped, \.id)
+    }
+
     @Test func aQueryIsPurged() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()

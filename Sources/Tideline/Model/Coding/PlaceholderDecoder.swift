@@ -17,6 +17,15 @@ struct Placeholder<T> {
 }
 
 extension Placeholder where T: Decodable {
+    /// What a property of the type is read as where its column has no value, as that column has it.
+    var zero: Value? {
+        guard let special = SpecialType(T.self), let zero = special.zero(as: T.self) else {
+            guard let scalar else { return Optional.none }
+            return .some(scalar.zero)
+        }
+        return special.write(zero)
+    }
+
     /// Nil when no value of the type can be found.
     static func make(_ type: T.Type) -> Placeholder? {
         if let special = SpecialType(type) {

@@ -11,6 +11,8 @@ final class SchemaProbe: Decoder {
         var definition: ColumnDefinition
         /// The name of the property: the name of the coding key's case.
         var property: String
+        /// What the property is read as where the column has no value; nil where nothing says.
+        var zero: Value?
     }
 
     /// A property of whose type no value can be made.
@@ -43,12 +45,21 @@ final class SchemaProbe: Decoder {
         throw Misfit(expected: "a keyed container")
     }
 
-    fileprivate func note(_ key: some CodingKey, _ type: ColumnType, nullable: Bool) {
+    fileprivate func note(
+        _ key: some CodingKey,
+        _ type: ColumnType,
+        nullable: Bool,
+        zero: Value? = nil
+    ) {
         let name = key.stringValue
         guard !columns.contains(where: { $0.definition.name == name }) else { return }
         let found = ColumnDefinition(name, type, nullable: nullable || askedForNil == name)
         columns.append(
-            Column(definition: declared[name] ?? found, property: caseName(of: key) ?? name)
+            Column(
+                definition: declared[name] ?? found,
+                property: caseName(of: key) ?? name,
+                zero: zero
+            )
         )
     }
 }
@@ -73,7 +84,12 @@ private struct ProbeContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
                 type: "\(type)"
             )
         }
-        probe.note(key, placeholder.columnType, nullable: placeholder.isNullable)
+        probe.note(
+            key,
+            placeholder.columnType,
+            nullable: placeholder.isNullable,
+            zero: placeholder.zero
+        )
         return placeholder.value
     }
 

@@ -42,7 +42,8 @@ struct ColumnMoves {
         return known
     }
 
-    func run(in database: Database) throws {
+    /// `moved` is told how many rows were put again so far.
+    func run(in database: Database, _ moved: (Int) throws -> Void) throws {
         guard table.hasExtra, hasGained || !changed.isEmpty else { return }
         let indexes = changed.isEmpty ? [] : try self.indexes(in: database)
         for index in indexes {
@@ -56,7 +57,7 @@ struct ColumnMoves {
             let declaration = SQLiteStoreSchema.declaration(change.column)
             try database.execute("ALTER TABLE \(name) ADD COLUMN \(declaration)")
         }
-        try putAgain(in: database)
+        try putAgain(in: database, moved)
         try drop(changed.map(\.formerName), database)
         for index in indexes { try database.execute(index.sql) }
     }
@@ -117,7 +118,7 @@ struct ColumnMoves {
     }
 
     /// Puts every row again that has unknown members, or a value in a column of another type.
-    private func putAgain(in database: Database) throws {
+    private func putAgain(in database: Database, _ told: (Int) throws -> Void) throws {
         let now = try SQLiteStoreSchema.table(table.schema, in: database)
         let rows = SQLiteTransaction(database, [table.schema.name: now])
         let moved = changed.map { Identifier($0.formerName).quoted }
@@ -126,9 +127,9 @@ struct ColumnMoves {
         let select = """
             SELECT \(columns.joined(separator: ", ")) FROM \(name)
             WHERE "id" > ?1 AND (\(conditions.map { $0 + " IS NOT NULL" }.joined(separator: " OR ")))
-            ORDER BY "id" LIMIT \(Self.rowsAtOnce)
+            ORDER BY "id" LIMIT \(SyncEvent.rowsAtOnce)
             """
-        var last = ""
+        var (last, count) = ("", 0)
         while true {
             var found: [(id: String, values: [Value])] = []
             let statement = try database.prepare(select)
@@ -152,10 +153,10 @@ struct ColumnMoves {
                 }
                 try rows.put([row], in: table.schema.name)
             }
-            guard found.count == Self.rowsAtOnce, let end = found.last else { return }
+            guard found.count == SyncEvent.rowsAtOnce, let end = found.last else { return }
             last = end.id
+            count += found.count
+            try told(count)
         }
     }
-
-    private static let rowsAtOnce = 500
 }

@@ -37,16 +37,21 @@ extension SyncEngine {
     /// that no other account's query holds.
     func purge(account: String, force: Bool) async throws {
         let removed = try await inTurn(.purge, "purge") {
-            try await noting { queue, seen in
-                let operations = try queue.reader.operations(of: account)
-                guard force || operations.isEmpty else { throw SyncError.pendingOfAccount() }
-                try queue.drop(operations, seen: seen)
-                var removed = 0
-                for table in queue.catalog.schemas.keys.sorted() {
-                    removed += try queue.release(.signedIn(account), table)
-                    seen.note(.purged(table: table))
+            try await TransactionWatch.during("purge") { watch in
+                try await noting { [events] queue, seen in
+                    var queue = queue
+                    queue.watch = watch
+                    let operations = try queue.reader.operations(of: account)
+                    guard force || operations.isEmpty else { throw SyncError.pendingOfAccount() }
+                    try queue.drop(operations, seen: seen)
+                    var removed = 0
+                    for table in queue.catalog.schemas.keys.sorted() {
+                        removed += try queue.release(.signedIn(account), table, events)
+                        seen.note(.purged(table: table))
+                    }
+                    try watch.check()
+                    return removed
                 }
-                return removed
             }
         }
         events.send(.purgeFinished(table: nil, removed: removed))
@@ -93,6 +98,7 @@ extension QueueTransaction {
     fileprivate func drop(_ operations: [QueuedOperation], seen: SeenNotes) throws {
         var rows: Set<RowKey> = []
         for operation in operations {
+            try watch?.check()
             // The first of a row knows the server's row.
             guard rows.insert(operation.row).inserted else {
                 try remove(operation)
@@ -107,13 +113,18 @@ extension QueueTransaction {
     /// holds.
     ///
     /// - Returns: How many rows are gone.
-    fileprivate func release(_ account: AccountView, _ table: String) throws -> Int {
+    fileprivate func release(
+        _ account: AccountView,
+        _ table: String,
+        _ events: SyncEvents? = nil
+    ) throws -> Int {
         var removed = 0
         let own = try reader.bits(of: account, table, isOwn: true)
         let others = try reader.bits(of: account, table, isOwn: false)
         let pending = try reader.pendingIDs(table)
         var last: Value?
         while true {
+            try watch?.check()
             var query = TableQuery()
             query.filter = last.map { Filter.greater(SystemColumn.id, $0) }
             query.order = [SortKey(column: SystemColumn.id)]
@@ -130,6 +141,7 @@ extension QueueTransaction {
                 }
             }
             guard ids.count == Self.rowsAtOnce else { break }
+            events?.send(.rowsRemoved(table: table, removed: removed))
             last = ids.last
         }
         try held.setTaken(try held.taken(table) & (others | 1), table)
@@ -137,7 +149,7 @@ extension QueueTransaction {
         return removed
     }
 
-    private static var rowsAtOnce: Int { 1000 }
+    private static var rowsAtOnce: Int { SyncEvent.rowsAtOnce }
 
     private func forgetQueries(of account: AccountView, _ table: String) throws {
         var types = Set(PullCursor.Part.allCases.map { Int64($0.rawValue) })

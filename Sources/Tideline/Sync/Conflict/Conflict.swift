@@ -51,7 +51,7 @@ public struct Conflict: Sendable, Hashable {
     ///
     /// None where one side deleted the row.
     public var columns: [String] {
-        if case .contested(let columns) = joined([:]) { columns } else { [] }
+        if case .contested(let columns, _) = joined([:]) { columns } else { [] }
     }
 
     /// The row that both changes make, as under ``ConflictPolicy/merge(_:)``.

@@ -22,8 +22,9 @@ package enum ConflictOutcome: Sendable, Hashable {
     case merged(Row, onto: Row)
     /// The app's handler decides.
     case ask(ServerState)
-    /// The operation is parked: both sides changed these columns, to different values.
-    case contested([String])
+    /// The operation is parked: both sides changed these columns, to different values; `faults` tells by
+    /// column why the value of its rule cannot be held.
+    case contested([String], faults: [String: String])
     /// The operation is parked.
     case park
 }
@@ -103,7 +104,7 @@ package enum ConflictRules {
             rules: rules,
             schema: schema
         ) {
-        case .contested(let columns): return .contested(columns)
+        case .contested(let columns, let faults): return .contested(columns, faults: faults)
         case .joined(let row, isTheirs: true): return .alreadyApplied(.row(row))
         case .joined(let row, isTheirs: false):
             return isCertain ? .merged(row, onto: server) : .park

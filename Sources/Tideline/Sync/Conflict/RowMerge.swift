@@ -55,8 +55,9 @@ package enum RowMerge {
     package enum Joined: Sendable, Hashable {
         /// The server's row with this device's changes; `isTheirs`: there are none.
         case joined(Row, isTheirs: Bool)
-        /// Both sides changed these columns, to different values.
-        case contested([String])
+        /// Both sides changed these columns, to different values; `faults` tells by column why the value
+        /// of its rule cannot be held.
+        case contested([String], faults: [String: String])
     }
 
     /// Joins two changes of a row, column by column; `base` is nil where both inserted it.
@@ -70,6 +71,7 @@ package enum RowMerge {
         schema: TableSchema? = nil
     ) -> Joined {
         let names = columns(of: [theirs, mine, base ?? Row()])
+        var faults: [String: String] = [:]
         let outcome = ThreeWayMerge.merge(
             mine: names.map { mine[$0] ?? .null },
             base: names.map { name in base.map { $0[name] ?? .null } },
@@ -81,11 +83,13 @@ package enum RowMerge {
                 else { return nil }
                 if isSame(value, mine) || isSame(value, theirs) { return value }
                 let type = schema?.column(named: names[place])?.type
-                return RowCheck.fault(of: value, in: type) == nil ? value : Optional.none
+                guard let fault = RowCheck.fault(of: value, in: type) else { return value }
+                faults[names[place]] = fault
+                return Optional.none
             }
         )
         guard outcome.contested.isEmpty else {
-            return .contested(outcome.contested.map { names[$0] })
+            return .contested(outcome.contested.map { names[$0] }, faults: faults)
         }
         var row = theirs
         var isTheirs = true

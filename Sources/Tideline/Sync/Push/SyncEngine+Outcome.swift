@@ -35,8 +35,10 @@ extension SyncEngine {
             case .rebase(let row): return .rebase(row)
             case .merged(let merged, let row): return .merge(merged, onto: row)
             case .ask(let state): return .ask(state)
-            case .contested(let columns):
-                return .park(server, parkText(operation, server, settling.answer, columns))
+            case .contested(let columns, let faults):
+                var text = parkText(operation, server, settling.answer, columns)
+                if let message = SyncError.failedRules(operation, faults) { text.message = message }
+                return .park(server, text)
             case .park: return .park(server, parkText(operation, server, settling.answer))
             }
         }

@@ -9,7 +9,7 @@ package struct ItemKey: Hashable, Sendable {
     package init(_ id: String) { self.id = id }
 
     package static func == (left: ItemKey, right: ItemKey) -> Bool {
-        left.id.utf8.elementsEqual(right.id.utf8)
+        left.id.hasSameBytes(as: right.id)
     }
 
     package func hash(into hasher: inout Hasher) { hasher.combine(id) }

@@ -44,6 +44,7 @@ struct LocalChanges {
             throw SyncError.alreadyExists(table: table, id: id)
         }
         try store.put([new], in: table)
+        queue.watch?.changed(1, in: table)
         seen.note(.inserted(RowKey(table, id), new))
         return new
     }
@@ -91,6 +92,7 @@ struct LocalChanges {
             try queue.watch?.check()
             let part = new[start..<min(new.count, start + Self.idsAtOnce)]
             try queue.held.putNew(Array(part), in: table)
+            queue.watch?.changed(part.count, in: table)
         }
         return new
     }
@@ -162,6 +164,7 @@ struct LocalChanges {
             throw SyncError.notFound(table: table, id: id)
         }
         try store.put([row], in: table)
+        queue.watch?.changed(1, in: table)
         seen.edited(stored, to: row, table: table)
         return row
     }
@@ -173,6 +176,7 @@ struct LocalChanges {
         let stored = try store.row(id: .string(id), in: table)
         let operations = try operations(id)
         let older = stored.flatMap(basisVersion)
+        queue.watch?.changed(1, in: table)
         switch QueueRules.effect(of: .delete, rowExists: stored != nil, last: operations.last) {
         case .append(let kind):
             var operation = QueuedOperation(table: table, itemID: id, kind: kind)

@@ -172,12 +172,13 @@ extension SyncEngine {
         declared: TableSchema? = nil
     ) async throws -> [Row] {
         guard !rows.isEmpty else { return [] }
-        return try await TransactionWatch.during("insert") { watch in
+        return try await TransactionWatch.during("insert", telling: events) { watch in
             let rows = try rows.map { row in
                 try watch.check()
                 return try NewRow(row, table: table, declared: declared, environment)
             }
             return try await noting { queue, seen in
+                try watch.begin()
                 var queue = queue
                 queue.watch = watch
                 let new = try LocalChanges(queue: queue, table: table).insert(rows, seen: seen)

@@ -28,6 +28,30 @@ extension SyncEvent {
         return event
     }
 
+    /// How many rows are told of by one event of a long change.
+    static let rowsAtOnce = 500
+
+    /// A purge goes on; so many rows are gone so far.
+    public static func rowsRemoved(table: String, removed: Int) -> SyncEvent {
+        var event = SyncEvent(.rowsRemoved, table: table)
+        event.removed = removed
+        return event
+    }
+
+    /// A list of changes or a transaction goes on; so many rows are changed so far.
+    public static func rowsChanged(table: String, applied: Int) -> SyncEvent {
+        var event = SyncEvent(.rowsChanged, table: table)
+        event.applied = applied
+        return event
+    }
+
+    /// Rows are brought into the columns of another model; so many so far.
+    public static func rowsMoved(table: String, applied: Int) -> SyncEvent {
+        var event = SyncEvent(.rowsMoved, table: table)
+        event.applied = applied
+        return event
+    }
+
     /// A check of the store began.
     public static let checkStarted = SyncEvent(.checkStarted)
 

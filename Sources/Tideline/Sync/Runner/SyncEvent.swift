@@ -49,6 +49,20 @@ public struct SyncEvent: Sendable, Hashable {
         /// A purge ended: `removed` rows of `table` left the device; without a table, those of an
         /// account.
         public static let purgeFinished = Self("purgeFinished")
+        /// A purge, or the purge of an account, goes on: `removed` rows of `table` so far.
+        ///
+        /// Told for every five hundred rows, before the purge counts.
+        public static let rowsRemoved = Self("rowsRemoved")
+        /// A list of changes or a transaction of the app goes on: `applied` rows of `table` are changed
+        /// so far.
+        ///
+        /// Told for every five hundred rows, before any of them counts.
+        public static let rowsChanged = Self("rowsChanged")
+        /// `initialize` brings the rows of `table` into the columns of a model that is another than
+        /// before: `applied` ones so far.
+        ///
+        /// Told for every five hundred rows, before it counts.
+        public static let rowsMoved = Self("rowsMoved")
         /// A check of the store began.
         public static let checkStarted = Self("checkStarted")
         /// The rows of `table` were looked at.

@@ -90,6 +90,9 @@ extension SyncEvent {
             return SyncLogEntry(isEqual ? .debug : .notice, "A verification ended.", metadata)
         case .verifyFailed: return failure("A verification failed.", metadata)
         case .purgeFinished: return SyncLogEntry(.debug, "A purge ended.", metadata)
+        case .rowsRemoved: return SyncLogEntry(.trace, "Rows were removed.", metadata)
+        case .rowsChanged: return SyncLogEntry(.trace, "Rows were changed.", metadata)
+        case .rowsMoved: return SyncLogEntry(.trace, "Rows were moved.", metadata)
         case .checkStarted: return SyncLogEntry(.debug, "A check of the store begins.", metadata)
         case .tableChecked: return SyncLogEntry(.trace, "A table was checked.", metadata)
         case .checkFinished:

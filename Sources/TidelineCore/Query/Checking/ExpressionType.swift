@@ -87,7 +87,7 @@ extension QueryExpression {
         case .compare, .all, .any, .not, .isIn: .boolean
         case .arithmetic(let operation, let left, let right):
             Self.result(operation, left.type(in: schema), right.type(in: schema))
-        case .negate(let operand): operand.type(in: schema)
+        case .negate(let operand), .orElse(let operand, _): operand.type(in: schema)
         case .call(.cast, let arguments): arguments.edmType?.type ?? .any
         case .call(let function, let arguments):
             function.resultType ?? arguments.first?.type(in: schema) ?? .any

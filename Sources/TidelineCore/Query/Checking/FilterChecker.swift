@@ -129,6 +129,10 @@ package struct FilterChecker {
             return (try isIn(operand, elements, expression), .boolean)
         case .position(let operand, let members):
             return (expression.with(.position(try check(operand).expression, members)), .integer)
+        case .orElse(let operand, let value):
+            let (checked, type) = try check(operand)
+            let other = LiteralCoercion.value(value, as: type) ?? value
+            return (expression.with(.orElse(checked, other)), type)
         }
     }
 

@@ -42,7 +42,7 @@ package struct FilterEvaluator {
         case .compare(let comparison, let left, let right):
             compare(comparison, evaluate(left), evaluate(right))
         case .isIn(let operand, let elements): isIn(evaluate(operand), elements)
-        case .field, .value, .arithmetic, .negate, .call, .position:
+        case .field, .value, .arithmetic, .negate, .call, .position, .orElse:
             if case .bool(true) = evaluate(expression) { true } else { false }
         }
     }
@@ -57,6 +57,7 @@ package struct FilterEvaluator {
         case .negate(let operand): ScalarNumbers.negate(evaluate(operand))
         case .call(let function, let arguments): call(function, arguments)
         case .position(let operand, let members): position(evaluate(operand), members)
+        case .orElse(let operand, let other): Self.value(evaluate(operand), or: other)
         case .compare, .all, .any, .not, .isIn: .bool(matches(expression))
         }
     }
@@ -84,6 +85,10 @@ package struct FilterEvaluator {
 
     private func isIn(_ value: Value, _ elements: [QueryExpression]) -> Bool {
         elements.contains { ValueOrder.equal(value, evaluate($0)) }
+    }
+
+    private static func value(_ value: Value, or other: Value) -> Value {
+        value.isNull ? other : value
     }
 
     private func position(_ value: Value, _ members: [String]) -> Value {

@@ -39,6 +39,10 @@ package struct QueryExpression: Sendable {
         /// The place of a text among the members of an enumeration; their count for any other
         /// text. Only FilterChecker makes it. OData: as `a`. SQL: `CASE "a" WHEN … END`.
         case position(QueryExpression, [String])
+
+        /// An operand, or a value where that is null. Only a device makes it, for a column that its
+        /// records read as that value. OData: as `a`. SQL: `ifnull("a", 0)`.
+        case orElse(QueryExpression, Value)
     }
 
     package var kind: Kind
@@ -140,9 +144,34 @@ extension QueryExpression {
             return operand.contains(isWanted) || parts.contains { $0.contains(isWanted) }
         case .compare(_, let left, let right), .arithmetic(_, let left, let right):
             return left.contains(isWanted) || right.contains(isWanted)
-        case .not(let operand), .negate(let operand), .position(let operand, _):
+        case .not(let operand), .negate(let operand), .position(let operand, _),
+            .orElse(let operand, _):
             return operand.contains(isWanted)
         case .field, .value: return false
+        }
+    }
+
+    /// The expression with other parts in it, at any depth; `change` gives nil for a part that stays.
+    package func replacing(_ change: (Kind) -> Kind?) -> QueryExpression {
+        if let changed = change(kind) { return with(changed) }
+        switch kind {
+        case .call(let function, let parts):
+            return with(.call(function, parts.map { $0.replacing(change) }))
+        case .all(let parts): return with(.all(parts.map { $0.replacing(change) }))
+        case .any(let parts): return with(.any(parts.map { $0.replacing(change) }))
+        case .not(let operand): return with(.not(operand.replacing(change)))
+        case .negate(let operand): return with(.negate(operand.replacing(change)))
+        case .position(let operand, let members):
+            return with(.position(operand.replacing(change), members))
+        case .orElse(let operand, let value):
+            return with(.orElse(operand.replacing(change), value))
+        case .compare(let comparison, let left, let right):
+            return with(.compare(comparison, left.replacing(change), right.replacing(change)))
+        case .arithmetic(let operation, let left, let right):
+            return with(.arithmetic(operation, left.replacing(change), right.replacing(change)))
+        case .isIn(let operand, let parts):
+            return with(.isIn(operand.replacing(change), parts.map { $0.replacing(change) }))
+        case .field, .value: return self
         }
     }
 }

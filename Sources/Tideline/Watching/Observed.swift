@@ -1,0 +1,120 @@
+// Observed: a query that is watched: it runs now, and again after the changes that can touch what it gives.
+// Lists, single records and counts are watched by this one loop.
+
+import TidelineCore
+
+/// What a watched query gave, and what can change that.
+protocol Observed: Sendable {
+    associatedtype Value: Sendable
+
+    /// Runs the query; nil where it gives what it gave before.
+    mutating func run() async throws -> Value?
+
+    /// Whether the query may give something else after a change.
+    func isReached(by change: StoreChange) -> Bool
+}
+
+extension SyncEngine {
+    /// What a query gives, now and after every change that changes it.
+    func observe<Subject: Observed>(
+        _ make: @escaping @Sendable () throws -> Subject
+    ) -> AsyncThrowingStream<Subject.Value, any Error> {
+        AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
+            // Listening begins before the first read, so that no change falls between them.
+            let changes = rowChanges()
+            let task = Task {
+                do {
+                    var subject = try make()
+                    if let first = try await subject.run() { continuation.yield(first) }
+                    for await change in changes where subject.isReached(by: change) {
+                        if let next = try await subject.run() { continuation.yield(next) }
+                        // Changes gather meanwhile: they are joined, and the query runs once for all.
+                        try await environment.sleep(limits.observeInterval)
+                    }
+                    continuation.finish()
+                } catch {
+                    continuation.finish(throwing: error)
+                }
+            }
+            continuation.onTermination = { _ in task.cancel() }
+        }
+    }
+}
+
+extension SyncTable {
+    /// A condition as a change is held against it: as records mean it now, in the words of the table.
+    fileprivate func reach(_ filter: Filter?) -> Filter? {
+        guard let filter = coder.meant(filter?.bound(now: engine.environment.now())) else {
+            return nil
+        }
+        let checked = try? FilterChecker(schema: coder.table).filter(filter.expression)
+        return checked.map { Filter($0) } ?? filter
+    }
+}
+
+/// The records of a query.
+struct ObservedRows<Record: Sendable>: Observed {
+    private let table: SyncTable<Record>
+    private let query: TableQuery
+    private let misfits: Misfits
+    private var records = ObservedRecords<Record>()
+
+    init(_ table: SyncTable<Record>, _ query: TableQuery, _ misfits: Misfits) throws {
+        try query.checkWindow()
+        (self.table, self.query, self.misfits) = (table, query, misfits)
+    }
+
+    mutating func run() async throws -> [Record]? {
+        let coder = table.coder
+        let query = coder.meant(query.bound(now: table.engine.environment.now()))
+        let rows = try await table.engine.read { try coder.rows(query, of: $0.store) }
+        return try records.update(
+            rows,
+            decode: { [table, misfits] in try table.hand([$0], misfits).first },
+            encode: coder.encode
+        )
+    }
+
+    func isReached(by change: StoreChange) -> Bool {
+        guard change.tables[table.name] != nil else { return false }
+        var query = query
+        query.filter = table.reach(query.filter)
+        return change.reaches(query, of: table.name, shown: records.ids)
+    }
+}
+
+/// How many records a condition has.
+struct ObservedCount<Record: Sendable>: Observed {
+    private let table: SyncTable<Record>
+    private let filter: Filter?
+    private var last: Int?
+    /// The rows that are counted; nil where they are too many to be remembered.
+    private var counted: Set<ItemKey>?
+
+    /// How many ids are remembered; of more rows every change of the table is counted again.
+    private static var idsMax: Int { 1000 }
+
+    init(_ table: SyncTable<Record>, _ filter: Filter?) {
+        (self.table, self.filter) = (table, filter)
+    }
+
+    mutating func run() async throws -> Int? {
+        let (name, idsMax) = (table.name, Self.idsMax)
+        let filter = table.coder.meant(filter?.bound(now: table.engine.environment.now()))
+        let (count, ids) = try await table.engine.read { reader -> (Int, [String]?) in
+            let count = try reader.store.count(filter, in: name)
+            guard count <= idsMax else { return (count, nil) }
+            var query = TableQuery(filter: filter)
+            query.select = [SystemColumn.id]
+            return (count, try reader.store.rows(query, in: name).map(\.id))
+        }
+        counted = ids.map { Set($0.map { ItemKey($0) }) }
+        defer { last = count }
+        return count == last ? nil : count
+    }
+
+    func isReached(by change: StoreChange) -> Bool {
+        guard change.tables[table.name] != nil else { return false }
+        return change.changesCount(table.reach(filter), of: table.name, counted: counted)
+    }
+}

@@ -1,0 +1,124 @@
+// WriteRound: what a transaction does with the clocks of owners.
+//
+//     normally           waits for each of them, and fails when it waits for too long
+//     passing others'    leaves out those that somebody else has: what needs them is missing
+
+import TidelinePostgres
+import TidelineServerCore
+
+/// Somebody else had the clock of an owner for longer than a transaction waits.
+struct OwnerClockTimeout: Error {}
+
+extension WriteRound {
+    /// How long it waits, in milliseconds, for somebody who makes a clock, where it passes others'.
+    private static let makingTime = 50
+    /// For how many of them.
+    private static let makingWaitsMax = 10
+    /// How long after the first look a second one tells who has a clock for long, in seconds.
+    private static let secondLook = 0.005
+
+    /// Makes the clocks that are not there, all but those that somebody else makes.
+    func makeClocks(_ owners: NamedOwnerClocks, _ times: WriteTimes) throws {
+        guard try !makes(owners.make, times) else { return }
+        let unmade = try connection.run(owners.findUnmade)
+        var waits = 0
+        for row in 0..<unmade.count where waits < Self.makingWaitsMax {
+            let key = ClockKey(table: unmade.text(row, 0), owner: unmade.text(row, 1))
+            if try !makes(NamedOwnerClocks.make([key]), times) { waits += 1 }
+        }
+    }
+
+    /// False where somebody else makes one of them.
+    private func makes(_ make: PostgresStatement, _ times: WriteTimes) throws -> Bool {
+        do {
+            _ = try connection.pipeline([
+                PostgresStatement("SAVEPOINT tideline_clocks"),
+                WriteStatements.lockTimeout(Self.makingTime),
+                make,
+                WriteStatements.lockTimeout(times.lock),
+                PostgresStatement("RELEASE tideline_clocks"),
+            ])
+            return true
+        } catch let error as PostgresError where error.isLockTimeout {
+            // The time that a lock may take is what it was before, too.
+            try connection.execute("ROLLBACK TO tideline_clocks; RELEASE tideline_clocks")
+            return false
+        }
+    }
+
+    /// Takes what ``NamedOwnerClocks`` has locked.
+    mutating func takeOwnerClocks(_ clocks: PostgresResult) {
+        for row in 0..<clocks.count {
+            let key = ClockKey(table: clocks.text(row, 0), owner: clocks.text(row, 1))
+            state.clocks[key] = WriteState.Clock(
+                stamp: clocks.integer(row, 2),
+                counted: clocks.integer(row, 3)
+            )
+        }
+    }
+
+    // MARK: - Rows that come late
+
+    /// Marks the rows that came when the locks on rows were taken, of owners whose clocks others may have.
+    ///
+    /// With a clock the others wait for it: what is read behind it stays as it is.
+    mutating func markLate(_ ids: [String], _ table: PostgresTable, locked: PostgresResult) {
+        let locked = Set((0..<locked.count).map { locked.text($0, 0) })
+        for id in ids where !locked.contains(id) {
+            let key = RowKey(table: table.clock, id: id)
+            guard let image = state.rows[key]?.stored else { continue }
+            if state.clocks[table.clockKey(of: image)] == nil { state.rows[key]?.isLate = true }
+        }
+    }
+
+    /// Begins anew where somebody else may change the row meanwhile.
+    ///
+    /// To lock it here would be out of order. A transaction that begins anew finds it.
+    func refuseLate(_ id: String, _ table: PostgresTable) throws {
+        guard state.rows[RowKey(table: table.clock, id: id)]?.isLate == true else { return }
+        throw PostgresError(state: "40001", "a row came behind the locks on rows")
+    }
+
+    /// Locks a clock that nothing of the transaction named.
+    ///
+    /// - Throws: ``OutdatedTable`` when others have changed the table before.
+    mutating func lockClock(_ key: ClockKey, of table: PostgresTable) throws {
+        guard key.owner != nil else { return }
+        let owners = NamedOwnerClocks([key])
+        let forms = WriteStatements.forms([table.clock])
+        let results = try connection.pipeline([owners.make, owners.lock, forms])
+        takeOwnerClocks(results[1])
+        takeForms(results[2])
+        // What a write of this transaction has made of the table is no other server's doing.
+        if state.formsBefore[table.clock] == nil, let outdated = try outdated(table) {
+            throw outdated
+        }
+    }
+
+    // MARK: - Clocks that somebody else has
+
+    /// The clocks of owners that a batch needs and that somebody else has.
+    func missing(_ job: PostgresJob) -> Set<ClockKey> {
+        var keys: Set<ClockKey> = []
+        for write in job.groups.lazy.joined()
+        where write.table.hasOwnerClocks && !write.table.table.needsGrowth {
+            let row = state.rows[RowKey(table: write.table.clock, id: write.operation.id)]?.stored
+            let key =
+                row.map { write.table.clockKey(of: $0) }
+                ?? write.table.clockKey(of: write.operation)
+            // Who names no owner and finds no row has nothing to stamp.
+            if state.clocks[key] == nil, row != nil || key.owner != "" { keys.insert(key) }
+        }
+        return keys
+    }
+
+    /// Those of the missing clocks that somebody has for more than a moment.
+    func heldForLong(_ missing: Set<ClockKey>) throws -> Set<ClockKey> {
+        guard !missing.isEmpty else { return [] }
+        Uptime.sleep(seconds: Self.secondLook)
+        let free = try connection.run(NamedOwnerClocks.findFree(missing.sorted()))
+        return missing.subtracting(
+            (0..<free.count).map { ClockKey(table: free.text($0, 0), owner: free.text($0, 1)) }
+        )
+    }
+}

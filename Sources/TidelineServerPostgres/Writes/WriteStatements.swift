@@ -1,0 +1,82 @@
+// WriteStatements: what a transaction begins with: its times, the locks on rows and clocks, the rows.
+
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+
+enum WriteStatements {
+    /// The settings end with the transaction: a pooler keeps nothing of them.
+    static func settings(_ times: WriteTimes) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT set_config('lock_timeout', $1, true),
+                set_config('idle_in_transaction_session_timeout', $2, true),
+                set_config('statement_timeout', $3, true),
+                set_config('tideline.own', 'on', true), set_config('tideline.owners', 'on', true)
+            """,
+            values: [
+                .text(String(times.lock)), .text(String(times.idle)),
+                .text(String(times.statement)),
+            ]
+        ).kept
+    }
+
+    /// How long a lock may take from here on, in milliseconds.
+    static func lockTimeout(_ time: Int) -> PostgresStatement {
+        PostgresStatement(
+            "SELECT set_config('lock_timeout', $1, true)",
+            values: [.text(String(time))]
+        ).kept
+    }
+
+    /// Locks rows; says which, where a row has the clock of its owner.
+    static func lock(_ ids: [String], of table: PostgresTable) -> PostgresStatement {
+        let ids = PostgresParameter.array(ids.map { .text($0) })
+        if table.hasOwnerClocks {
+            return PostgresStatement(
+                """
+                SELECT "id" FROM \(table.quoted) WHERE "id" = ANY($1::text[])
+                ORDER BY "id" FOR UPDATE
+                """,
+                [ids]
+            ).kept
+        }
+        return PostgresStatement(
+            """
+            SELECT count(*) FROM (
+                SELECT 1 FROM \(table.quoted) WHERE "id" = ANY($1::text[])
+                ORDER BY "id" FOR UPDATE
+            ) AS locked
+            """,
+            [ids]
+        ).kept
+    }
+
+    static func lockClocks(_ names: [String]) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT "table", "stamp", "counted" FROM tideline.clocks
+            WHERE "table" = ANY($1::text[]) ORDER BY "table" FOR UPDATE
+            """,
+            [.array(names.map { .text($0) })]
+        ).kept
+    }
+
+    /// The numbers of tables' forms.
+    ///
+    /// Behind the clocks: a statement that waits for one sees all else as it was when it began, and
+    /// whoever had the clock may have changed the form.
+    static func forms(_ names: [String]) -> PostgresStatement {
+        PostgresStatement(
+            "SELECT \"name\", \"schema\" FROM tideline.tables WHERE \"name\" = ANY($1::text[])",
+            [.array(names.map { .text($0) })]
+        ).kept
+    }
+
+    static func read(_ ids: [String], of table: PostgresTable) -> PostgresStatement {
+        PostgresStatement(
+            "SELECT \(table.cells()) FROM \(table.quoted) WHERE \"id\" = ANY($1::text[])",
+            [.array(ids.map { .text($0) })]
+        ).kept
+    }
+}

@@ -1,0 +1,252 @@
+// Goal: who writes to a table beside the servers, by psql or a job of his own, is seen by every device,
+// holds up no server while his transaction is open, and is refused what no device could be told.
+// Method: two servers on one database and a connection beside them; devices of all generations at both.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+import TidelineServerPostgres
+import TidelineTestKit
+
+@Suite(.serialized, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is missing"))
+struct ForeignWriterTests {
+    /// Two servers with the rows 'a' to 'c', and who writes beside them.
+    private struct Beside {
+        let doors: [Door]
+        let url: String
+        let psql: PostgresConnection
+
+        init(_ table: TableDefinition = Door.todo) async throws {
+            url = try PostgresCluster.shared().database()
+            let clock = TestClock()
+            var doors: [Door] = []
+            for _ in 0..<2 {
+                doors.append(
+                    try await Door([table], onPostgres: true, database: url, clock: clock)
+                )
+            }
+            self.doors = doors
+            psql = try PostgresConnection(PostgresAddress(url))
+            for id in ["a", "b", "c"] { try await insert(id, at: doors[0]) }
+        }
+
+        func insert(_ id: String, at door: Door) async throws {
+            let body = #"{"id":"\#(id)","text":"by a server"}"#
+            let answer = await door.send("POST", "/tables/TodoItem", body)
+            try #require(answer.status == 201, "\(answer.text)")
+        }
+
+        /// The texts by id, tombstones too.
+        func rows() throws -> [String: (text: String, isDeleted: Bool, version: Int64)] {
+            let found = try psql.run(
+                "SELECT \"id\", \"text\", \"deleted\", \"version\" FROM \"TodoItem\""
+            )
+            var rows: [String: (text: String, isDeleted: Bool, version: Int64)] = [:]
+            for row in 0..<found.count {
+                rows[found.text(row, 0)] = (
+                    found.isNull(row, 1) ? "" : found.text(row, 1), found.boolean(row, 2),
+                    found.integer(row, 3)
+                )
+            }
+            return rows
+        }
+    }
+
+    /// What a refusal says to who writes, as psql shows it.
+    private static func words(of script: String, in url: String) -> String {
+        do {
+            try PostgresCluster.shared().psql(script, in: PostgresCluster.name(in: url))
+            return ""
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    @Test(arguments: [
+        "TRUNCATE \"TodoItem\"", "TRUNCATE \"TodoItem\" CASCADE",
+        "BEGIN; INSERT INTO tideline.moved VALUES ('x', 1); TRUNCATE \"TodoItem\"; COMMIT",
+    ])
+    func truncateIsRefused(script: String) async throws {
+        let beside = try await Beside()
+        let before = try beside.rows()
+        let words = Self.words(of: script, in: beside.url)
+        #expect(words.contains("TRUNCATE would be told to no device; use DELETE"), "\(words)")
+        let after = try beside.rows()
+        #expect(after.mapValues(\.version) == before.mapValues(\.version))
+        #expect(after.count == 3 && after.values.allSatisfy { !$0.isDeleted })
+        #expect(await beside.doors[1].send("GET", "/tables/TodoItem").ids == ["a", "b", "c"])
+    }
+
+    @Test(arguments: [true, false])
+    func aChangeOfAnIDIsRefused(softDelete: Bool) async throws {
+        var table = Door.todo
+        table.softDelete = softDelete
+        let beside = try await Beside(table)
+        let before = try beside.rows().mapValues(\.version)
+        let words = Self.words(
+            of: "UPDATE \"TodoItem\" SET \"id\" = 'z', \"text\" = 'moved' WHERE \"id\" = 'a'",
+            in: beside.url
+        )
+        #expect(words.contains("the id of a row is not changed"), "\(words)")
+        #expect(words.contains("delete the row and insert another"), "\(words)")
+        #expect(try beside.rows().mapValues(\.version) == before)
+        // What names it, and leaves it as it was, is a change as any other.
+        try beside.psql.execute(
+            "UPDATE \"TodoItem\" SET \"id\" = 'a', \"text\" = 'same' WHERE \"id\" = 'a'"
+        )
+        let row = try #require(try beside.rows()["a"])
+        #expect(row.text == "same" && row.version > before.values.max() ?? .max)
+    }
+
+    // MARK: - Deletes
+
+    private static let tracking: HTTPFields = ["Prefer": "odata.track-changes"]
+
+    /// Reads to the end; the link from which on changes are asked for.
+    private static func link(of door: Door) async throws -> String {
+        var page = await door.send("GET", "/tables/TodoItem", headers: tracking)
+        while let next = page.row["nextLink"] as? String {
+            page = await door.send("GET", "/tables/TodoItem?" + next)
+        }
+        return "/tables/TodoItem?" + (try #require(page.row["@odata.deltaLink"] as? String))
+    }
+
+    /// The ids of the changes behind a link; those that are gone begin with a minus.
+    private static func changes(_ link: String, at door: Door) async throws -> [String] {
+        let page = await door.send("GET", link)
+        try #require(page.status == 200, "\(page.text)")
+        return page.rows.map { row in
+            let isGone = row["@removed"] != nil || row["deleted"] as? Bool == true
+            return (isGone ? "-" : "") + (row["id"] as? String ?? "?")
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func aDeleteReachesTheDeltaOfADevice(softDelete: Bool) async throws {
+        var table = Door.todo
+        table.softDelete = softDelete
+        let beside = try await Beside(table)
+        var links: [String] = []
+        for door in beside.doors { links.append(try await Self.link(of: door)) }
+        let before = try #require(try beside.rows()["b"])
+        let last = try #require(try beside.rows()["c"]).version
+        try beside.psql.execute("DELETE FROM \"TodoItem\" WHERE \"id\" = 'b'")
+        let row = try beside.rows()["b"]
+        if softDelete {
+            let row = try #require(row)
+            #expect(row.isDeleted && row.version > last && row.version > before.version)
+            #expect(row.text == before.text)
+        } else {
+            #expect(row == nil)
+        }
+        for (door, link) in zip(beside.doors, links) {
+            #expect(try await Self.changes(link, at: door) == ["-b"])
+            #expect(await door.send("GET", "/tables/TodoItem").ids == ["a", "c"])
+            let status = await door.send("GET", "/tables/TodoItem/b").status
+            #expect(status == (softDelete ? 410 : 404))
+        }
+        // A second one finds nothing; who inserts the row again has it again.
+        if !softDelete {
+            try beside.psql.execute(
+                "INSERT INTO \"TodoItem\" (\"id\", \"complete\") VALUES ('b', FALSE)"
+            )
+            for (door, link) in zip(beside.doors, links) {
+                #expect(try await Self.changes(link, at: door).contains("b"))
+            }
+        }
+    }
+
+    @Test(arguments: Device.Algorithm.allCases)
+    func aDeleteReachesThePullsOfOriginalClients(algorithm: Device.Algorithm) async throws {
+        let beside = try await Beside()
+        var devices = beside.doors.map { Device(algorithm, $0, size: 2) }
+        for place in devices.indices {
+            try await devices[place].pull()
+            #expect(Set(devices[place].rows.keys) == ["a", "b", "c"])
+        }
+        try beside.psql.execute("DELETE FROM \"TodoItem\" WHERE \"id\" IN ('a', 'b')")
+        for place in devices.indices {
+            try await devices[place].pull()
+            #expect(Set(devices[place].rows.keys) == ["c"])
+        }
+    }
+
+    // MARK: - Open transactions
+
+    /// Neither of its own writes nor for its readers does a server wait for who has not committed.
+    @Test func anOpenTransactionHoldsUpNoServer() async throws {
+        let beside = try await Beside()
+        var links: [String] = []
+        for door in beside.doors { links.append(try await Self.link(of: door)) }
+        var devices = beside.doors.map { Device(.javaScript, $0, size: 2) }
+        for place in devices.indices { try await devices[place].pull() }
+        try beside.psql.execute(
+            """
+            BEGIN; SET LOCAL idle_in_transaction_session_timeout = '60s';
+            INSERT INTO "TodoItem" ("id", "text", "complete")
+            SELECT 'f' || n, 'beside', FALSE FROM generate_series(1, 200) AS n;
+            UPDATE "TodoItem" SET "text" = 'beside' WHERE "id" = 'a';
+            DELETE FROM "TodoItem" WHERE "id" = 'b'
+            """
+        )
+        for number in 0..<20 {
+            try await beside.insert("s\(number)", at: beside.doors[number % 2])
+        }
+        #expect(beside.psql.isInTransaction)
+        // Nobody sees what is not committed; everybody goes on behind what is.
+        for (place, door) in beside.doors.enumerated() {
+            let told = try await Self.changes(links[place], at: door)
+            #expect(Set(told) == Set((0..<20).map { "s\($0)" }))
+            links[place] = try await Self.link(of: door)
+            try await devices[place].pull()
+            #expect(devices[place].rows.count == 23)
+        }
+        // A row that it has written is its own for so long: the write is refused, and its server and
+        // the other go on.
+        let refused = await beside.doors[0].send(
+            "PATCH",
+            "/tables/TodoItem/a",
+            #"{"text":"by a server"}"#
+        )
+        #expect(refused.status == 503 && refused.headers["Retry-After"] != nil)
+        for number in 20..<24 {
+            try await beside.insert("s\(number)", at: beside.doors[number % 2])
+        }
+        #expect(beside.psql.isInTransaction)
+        try beside.psql.execute("COMMIT")
+        let truth = try beside.rows()
+        #expect(truth.count == 3 + 24 + 200)
+        let own = Set((1...200).map { "f\($0)" })
+        let late = try #require(truth.filter { own.contains($0.key) }.map(\.value.version).min())
+        let early = try #require(truth.filter { $0.key.hasPrefix("s") }.map(\.value.version).max())
+        #expect(late > early, "its stamps are those of its commit")
+        for (place, door) in beside.doors.enumerated() {
+            let told = try await Self.allChanges(links[place], at: door)
+            #expect(Set(told) == own.union(["a", "-b"]).union((20..<24).map { "s\($0)" }))
+            try await devices[place].pull()
+            let live = truth.filter { !$0.value.isDeleted }.mapValues {
+                RowVersion.text($0.version)
+            }
+            #expect(devices[place].rows == live)
+        }
+        let answer = await beside.doors[0].send(
+            "PATCH",
+            "/tables/TodoItem/a",
+            #"{"text":"by a server"}"#
+        )
+        #expect(answer.status == 200)
+    }
+
+    private static func allChanges(_ link: String, at door: Door) async throws -> [String] {
+        var told: [String] = []
+        var target: String? = link
+        while let current = target {
+            told += try await changes(current, at: door)
+            let next = await door.send("GET", current).row["nextLink"] as? String
+            target = next.map { "/tables/TodoItem?" + $0 }
+        }
+        return told
+    }
+}

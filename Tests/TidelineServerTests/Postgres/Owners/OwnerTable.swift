@@ -1,0 +1,147 @@
+// OwnerTable: a table whose owners have clocks of their own, and what tests do with it.
+
+import Foundation
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+import TidelineServerPostgres
+import TidelineTestKit
+
+enum OwnerTable {
+    static func definition(
+        _ clock: ClockRule = .owner,
+        _ change: (inout TableDefinition) -> Void = { _ in }
+    ) -> TableDefinition {
+        var table = Door.todo
+        table.schema.columns.append(ColumnDefinition("userId", .string))
+        table.owner = "userId"
+        table.clock = clock
+        change(&table)
+        return table
+    }
+
+    static func store(
+        _ url: String,
+        _ table: TableDefinition = definition(),
+        prepares: Bool = true,
+        _ change: (inout PostgresTableStore.Options) -> Void = { _ in }
+    ) async throws -> PostgresTableStore {
+        var options = PostgresTableStore.Options()
+        options.readers = 2
+        change(&options)
+        let store = try PostgresTableStore(url: url, options: options)
+        if prepares { _ = try await store.prepare([table], filtered: [], isComplete: true) }
+        return store
+    }
+
+    static func put(
+        _ id: String,
+        of owner: String,
+        by kind: WriteOperation.Kind = .insert,
+        _ store: PostgresTableStore,
+        _ table: TableDefinition = definition()
+    ) async throws -> WriteOutcome {
+        let write = write(id, of: owner, by: kind, table)
+        switch try await store.write(WriteBatch([WriteBatch.Group([write])])).first {
+        case .done(let outcomes)?: return outcomes[0]
+        case .refused(_, let outcome)?: return outcome
+        case .failed(_, let error)?: throw error
+        case let other: throw PostgresCluster.Missing(description: "\(String(describing: other))")
+        }
+    }
+
+    static func changes(
+        of owner: String,
+        after stamp: Int64,
+        _ store: PostgresTableStore,
+        _ table: TableDefinition = definition()
+    ) async throws -> (text: String, clock: TableClock) {
+        var request = ChangeRequest(after: stamp, rowsMax: 100, bytesMax: 1 << 20)
+        request.clock = .user(owner)
+        request.view = QueryExpression(
+            .compare(
+                .eq,
+                QueryExpression(.field("userId")),
+                QueryExpression(.value(.string(owner)))
+            )
+        )
+        let page = try await store.changes(request, in: Table(table))
+        return (String(decoding: page.bytes, as: UTF8.self), page.clock)
+    }
+
+    static func stamp(of owner: String, _ store: PostgresTableStore) async throws -> Int64 {
+        try await store.clock(.user(owner), of: Table(definition())).stamp
+    }
+
+    /// A write of one column, as a batch has it.
+    static func write(
+        _ id: String,
+        of owner: String,
+        by kind: WriteOperation.Kind = .insert,
+        _ table: TableDefinition = definition()
+    ) -> WriteBatch.Write {
+        var operation = WriteOperation(kind, id: id)
+        operation.softDelete = table.softDelete
+        if kind != .delete {
+            operation.values = [.text(id), .integer(0), nil, kind == .insert ? .text(owner) : nil]
+        }
+        return WriteBatch.Write(operation, in: Table(table))
+    }
+
+    /// A change of others that is not committed before `body` is through.
+    static func holding<Result>(
+        _ url: String,
+        _ sql: String,
+        _ body: (PostgresConnection) async throws -> Result
+    ) async throws -> Result {
+        let holder = try PostgresConnection(PostgresAddress(url))
+        try holder.execute("BEGIN; " + sql)
+        let result = try await body(holder)
+        try holder.execute("COMMIT")
+        return result
+    }
+
+    /// Somebody who has the clock of an owner and does nothing with it.
+    static func hold(_ owner: String) -> String {
+        "SELECT 1 FROM tideline.owner_clocks WHERE \"owner\" = '\(owner)' FOR UPDATE"
+    }
+
+    /// The number of a connection, to be asked who waits for it.
+    static func number(of connection: PostgresConnection) throws -> Int64 {
+        try connection.run("SELECT pg_backend_pid()").integer(0, 0)
+    }
+
+    /// When the transactions began that wait for a connection.
+    static func waits(_ url: String, for number: Int64) throws -> [String] {
+        let found = try PostgresConnection(PostgresAddress(url)).run(
+            """
+            SELECT "xact_start"::text FROM pg_stat_activity
+            WHERE datname = current_database() AND $1::int = ANY(pg_blocking_pids(pid))
+            """,
+            [.integer(number)]
+        )
+        return (0..<found.count).map { found.text($0, 0) }
+    }
+
+    /// Returns when somebody waits for a connection.
+    static func waiting(_ url: String, for number: Int64) async throws {
+        try await PostgresWrites.soon { try !waits(url, for: number).isEmpty }
+    }
+
+    /// Returns when so many writes wait for the writer.
+    static func queued(_ count: Int, _ store: PostgresTableStore) async throws {
+        try await PostgresWrites.soon { store.writeQueueLength == count }
+    }
+
+    /// Returns when so many connections of the database wait for locks.
+    static func waiting(_ url: String, count: Int64 = 1) async throws {
+        try await PostgresWrites.soon {
+            try PostgresConnection(PostgresAddress(url)).run(
+                """
+                SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+                AND wait_event_type = 'Lock'
+                """
+            ).integer(0, 0) >= count
+        }
+    }
+}
