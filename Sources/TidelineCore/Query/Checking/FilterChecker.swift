@@ -107,38 +107,57 @@ package struct FilterChecker {
         return false
     }
 
+    /// What a part becomes, and its type.
+    ///
+    /// Calls itself for each level of the tree: it keeps nothing of its own on the stack.
     func check(_ expression: QueryExpression) throws(ODataError) -> Checked {
         switch expression.kind {
-        case .field(let name): return try field(name, expression)
-        case .value(let value): return (expression, ExpressionType(of: value))
+        case .field(let name): try field(name, expression)
+        case .value(let value): (expression, ExpressionType(of: value))
         case .compare(let comparison, let left, let right):
-            return (try compare(comparison, left, right, expression), .boolean)
-        case .all(let parts):
-            return (expression.with(.all(try conditions(parts))), .boolean)
-        case .any(let parts):
-            return (expression.with(.any(try conditions(parts))), .boolean)
-        case .not(let operand): return try complement(operand, expression)
+            (try compare(comparison, left, right, expression), .boolean)
+        case .all(let parts): (expression.with(.all(try conditions(parts))), .boolean)
+        case .any(let parts): (expression.with(.any(try conditions(parts))), .boolean)
+        case .not(let operand): try complement(operand, expression)
         case .arithmetic(let operation, let left, let right):
-            return try arithmetic(operation, left, right, expression)
-        case .negate(let operand):
-            let (checked, type) = try number(operand)
-            return (expression.with(.negate(checked)), type)
-        case .call(let function, let arguments):
-            return try call(function, arguments, expression)
-        case .isIn(let operand, let elements):
-            return (try isIn(operand, elements, expression), .boolean)
-        case .position(let operand, let members):
-            return (expression.with(.position(try check(operand).expression, members)), .integer)
-        case .orElse(let operand, let value):
-            let (checked, type) = try check(operand)
-            let other = LiteralCoercion.value(value, as: type) ?? value
-            return (expression.with(.orElse(checked, other)), type)
+            try arithmetic(operation, left, right, expression)
+        case .negate(let operand): try negative(operand, expression)
+        case .call(let function, let arguments): try call(function, arguments, expression)
+        case .isIn(let operand, let elements): (try isIn(operand, elements, expression), .boolean)
+        case .position(let operand, let members): try position(operand, members, expression)
+        case .orElse(let operand, let value): try orElse(operand, value, expression)
         }
     }
 
     private func field(_ name: String, _ whole: QueryExpression) throws(ODataError) -> Checked {
         let column = try column(name, at: whole.position)
         return (whole.with(.field(column.name)), column.type)
+    }
+
+    private func negative(
+        _ operand: QueryExpression,
+        _ whole: QueryExpression
+    ) throws(ODataError) -> Checked {
+        let (checked, type) = try number(operand)
+        return (whole.with(.negate(checked)), type)
+    }
+
+    private func position(
+        _ operand: QueryExpression,
+        _ members: [String],
+        _ whole: QueryExpression
+    ) throws(ODataError) -> Checked {
+        (whole.with(.position(try check(operand).expression, members)), .integer)
+    }
+
+    private func orElse(
+        _ operand: QueryExpression,
+        _ value: Value,
+        _ whole: QueryExpression
+    ) throws(ODataError) -> Checked {
+        let (checked, type) = try check(operand)
+        let other = LiteralCoercion.value(value, as: type) ?? value
+        return (whole.with(.orElse(checked, other)), type)
     }
 
     private func complement(
