@@ -23,9 +23,9 @@ HELD_UP := TidelineServerTests\.(Owner(Held|Race|Lock)|ScanLimit)Tests
 # What `make cipher` runs: the suites of stores, tables and queues, without the tests that need a server
 # of ours, SQLite's JSON functions or a later ALTER TABLE.
 CIPHER_SUITES := Account|Attempt|CancelledChange|ChangedModel|ChangedType|Changes|Conflict|Conformance|Copy|$\
-    CustomPolicy|EncryptedStore|EncryptedStoreSecret|Group|GroupJoin|GroupLimit|History|HostileUse|InsertMany|$\
-    KeptAsItCame|LiveQuery|NarrowRead|Observe|ObserveReach|ODataQuery|Outcome|Parked|Pull|QueryForms|RowChecksum|$\
-    SQLiteFile|StoreCheck|StoreClose|SyncTable|SyncTurns|TableIndex|Transaction
+    CustomPolicy|EncryptedStore|EncryptedStoreSecret|History|HostileUse|InsertMany|KeptAsItCame|LiveQuery|NarrowRead|$\
+    Observe|ObserveReach|ODataQuery|Outcome|Parked|Pull|QueryForms|RowChecksum|SQLiteFile|$\
+    StoreCheck|StoreClose|SyncTable|SyncTurns|TableIndex|Transaction
 CIPHER_SKIPPED := rowsQueueErrorsAndPositionsOutliveAChangeOfTheModel|aModelsColumnsAreTheServersInAnyCase|$\
     whatPullsHoldFollowsTheLettersOfTheirTable|aStoreWithoutOurMarkIsOpened|aRowWithoutAChecksumIsUnknown|$\
     aFileWithoutAWriteAheadLogIsRefused|verifyPurgeAndCheckTellHowFarTheyAre
