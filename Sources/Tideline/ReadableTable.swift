@@ -85,6 +85,7 @@ extension ReadableTable where Record: SyncRecord {
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form,
     ///   `rowDoesNotFit`, and as ``read(_:misfits:)``; what the closure throws.
+    @_disfavoredOverload
     public func read(
         where condition: (Columns<Record>) throws -> Condition,
         sortedBy order: [SortDescriptor<Record>],
@@ -119,6 +120,7 @@ extension ReadableTable where Record: SyncRecord {
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form,
     ///   `rowDoesNotFit`, and as ``read(_:misfits:)``.
+    @_disfavoredOverload
     public func read(
         where predicate: Predicate<Record>,
         sortedBy order: [SortDescriptor<Record>],
@@ -134,6 +136,7 @@ extension ReadableTable where Record: SyncRecord {
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a window below zero or a descriptor
     ///   without a column, `rowDoesNotFit`, and as ``read(_:misfits:)``.
+    @_disfavoredOverload
     public func read(
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,

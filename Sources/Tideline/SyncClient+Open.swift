@@ -18,8 +18,8 @@ extension SyncClient {
     /// ```
     ///
     /// - Throws: ``SyncError`` with code `invalidModel`, `unknownTable` for conflicts of a table that is
-    ///   not given, `newerStore` or `storeFailure`. A bad `endpoint` is told by the first call that uses
-    ///   it.
+    ///   not given, `newerStore`, `storeFailure` or `cancelled`. A bad `endpoint` is told by the first
+    ///   call that uses it.
     public static func open(
         endpoint: URL,
         store: any LocalStore,

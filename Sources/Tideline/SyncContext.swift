@@ -201,7 +201,8 @@ public actor SyncContext {
     /// - Parameters:
     ///   - account: An ``Authentication/accountID``.
     ///   - force: Drops its pending operations too. Without it they are an error.
-    /// - Throws: ``SyncError`` with code `pendingOperations`; nothing is removed then.
+    /// - Throws: ``SyncError`` with code `pendingOperations`, or `cancelled` when the task is cancelled
+    ///   before all are gone; nothing is removed then.
     public func purge(account: String, force: Bool = false) async throws {
         try await engine().purge(account: account, force: force)
     }

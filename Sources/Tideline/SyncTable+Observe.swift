@@ -72,6 +72,7 @@ extension SyncTable {
 
 extension SyncTable where Record: SyncRecord {
     /// All records in the order of descriptors, now and after every change.
+    @_disfavoredOverload
     public func observe(
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,
@@ -117,6 +118,7 @@ extension SyncTable where Record: SyncRecord {
     }
 
     /// The records for which a closure over the columns holds, in the order of descriptors.
+    @_disfavoredOverload
     public func observe(
         where condition: (Columns<Record>) throws -> Condition,
         sortedBy order: [SortDescriptor<Record>],
@@ -145,6 +147,7 @@ extension SyncTable where Record: SyncRecord {
     }
 
     /// The records for which a predicate holds, in the order of descriptors.
+    @_disfavoredOverload
     public func observe(
         where predicate: Predicate<Record>,
         sortedBy order: [SortDescriptor<Record>],

@@ -132,8 +132,8 @@ extension SyncTable {
     /// - Parameters:
     ///   - query: A condition alone.
     ///   - force: Drops pending operations of these records too. Without it they are an error.
-    /// - Throws: ``SyncError`` with code `pendingOperations`, or `unsupportedQuery` for a query with
-    ///   an order, a window or fields; nothing is removed then.
+    /// - Throws: ``SyncError`` with code `pendingOperations`, `cancelled`, or `unsupportedQuery` for a
+    ///   query with an order, a window or fields; nothing is removed then.
     public func purge(_ query: Query<Record>, force: Bool = false) async throws {
         let table = query.table
         guard table.order.isEmpty, table.limit == nil, table.offset == 0, table.select == nil else {
@@ -200,8 +200,8 @@ extension SyncTable where Record: SyncRecord {
 
     /// Removes the local records that a closure describes.
     ///
-    /// - Throws: ``SyncError`` with code `pendingOperations`, or `unsupportedQuery` for what has no
-    ///   column form, and what the closure throws; nothing is removed then.
+    /// - Throws: ``SyncError`` with code `pendingOperations`, `cancelled`, or `unsupportedQuery` for what
+    ///   has no column form, and what the closure throws; nothing is removed then.
     public func purge(
         where condition: (Columns<Record>) throws -> Condition,
         force: Bool = false
@@ -211,8 +211,8 @@ extension SyncTable where Record: SyncRecord {
 
     /// Removes the local records that a predicate describes.
     ///
-    /// - Throws: ``SyncError`` with code `pendingOperations`, or `unsupportedQuery` for what has no
-    ///   column form; nothing is removed then.
+    /// - Throws: ``SyncError`` with code `pendingOperations`, `cancelled`, or `unsupportedQuery` for what
+    ///   has no column form; nothing is removed then.
     public func purge(where predicate: Predicate<Record>, force: Bool = false) async throws {
         try await purge(Query(where: predicate), force: force)
     }
@@ -243,8 +243,8 @@ extension SyncTable where Record == Row {
 
     /// Removes the local rows that a closure describes.
     ///
-    /// - Throws: ``SyncError`` with code `pendingOperations`, or `unsupportedQuery` for a column
-    ///   that the table does not have, and what the closure throws; nothing is removed then.
+    /// - Throws: ``SyncError`` with code `pendingOperations`, `cancelled`, or `unsupportedQuery` for a
+    ///   column that the table does not have, and what the closure throws; nothing is removed then.
     public func purge(
         where condition: (Columns<Row>) throws -> Condition,
         force: Bool = false

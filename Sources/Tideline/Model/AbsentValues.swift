@@ -6,7 +6,7 @@
 
 import TidelineCore
 
-/// The defaults of the columns that may not be nil, by their names.
+/// The defaults of the columns whose properties may not be nil, by their names.
 struct AbsentValues: Sendable {
     private let defaults: [String: Value]
     private let table: TableSchema
@@ -15,7 +15,7 @@ struct AbsentValues: Sendable {
         self.table = table
         var defaults: [String: Value] = [:]
         for (column, given) in zip(schema.columns, schema.defaults(declared: table))
-        where !column.isNullable && !SystemColumn.names.contains(column.name) {
+        where schema.neverNil.contains(column.name) && !SystemColumn.names.contains(column.name) {
             let zero = schema.zeros[column.name] ?? Self.zero(column.type)
             guard let value = given.isNull ? zero : given else { continue }
             let type = table.column(named: column.name)?.type ?? column.type
@@ -86,28 +86,39 @@ struct AbsentValues: Sendable {
             : .and(expression, .compare(.ne, column, .null))
     }
 
-    /// The query with the order that its records have.
-    ///
-    /// A column that no row lacks stays the key, which an index may answer. `isMissing` tells whether a
-    /// row of the result has no value in a column.
-    func ordered(
-        _ query: TableQuery,
-        isMissing: (String) throws -> Bool
-    ) rethrows -> TableQuery {
+    /// The columns in an order whose rows without a value stand elsewhere than their records.
+    func columns(in order: [SortKey]) -> [String] {
         var columns: [String] = []
-        for key in query.order {
+        for key in order {
             for name in Self.columns(of: key.expression)
             where value(name) != nil && !columns.contains(name) { columns.append(name) }
         }
-        let missing = try columns.filter(isMissing)
-        guard !missing.isEmpty else { return query }
+        return columns
+    }
+
+    /// The query with the order that its records have, where rows have no value in some columns.
+    func ordered(_ query: TableQuery, without columns: [String]) -> TableQuery {
         var result = query
         for index in query.order.indices {
             result.order[index].expression = filled(query.order[index].expression) {
-                missing.contains($0)
+                columns.contains($0)
             }
         }
         return result
+    }
+
+    /// Whether the rows that a query gave tell if any row that fulfils it has no value in a column;
+    /// nil where they do not tell.
+    func isMissing(_ name: String, in rows: [Row], of query: TableQuery) -> Bool? {
+        guard query.select == nil, query.offset == 0,
+            let column = table.column(matching: name)?.name
+        else { return nil }
+        let isNull = { (row: Row) in row[column]?.isNull ?? true }
+        if query.limit == nil { return rows.contains(where: isNull) }
+        // Null comes first.
+        guard let key = query.order.first, key.isAscending, case .field(name) = key.expression.kind
+        else { return nil }
+        return query.limit == 0 ? nil : rows.first.map(isNull) ?? false
     }
 
     /// The expression with the defaults of columns where they have no value.
@@ -135,15 +146,20 @@ struct AbsentValues: Sendable {
 
 extension RecordCoder {
     /// The rows of a query that is meant already, in the order that their records have.
+    ///
+    /// A column that no row lacks stays the key, which an index may answer. Mostly the rows themselves
+    /// tell; otherwise they are counted, which needs no order.
     func rows(_ query: TableQuery, of store: any LocalStoreReader) throws -> [Row] {
-        let ordered = try absent?.ordered(query) { column in
-            let isMissing = Filter.equal(column, .null)
-            var missing = TableQuery(filter: query.filter.map { $0 && isMissing } ?? isMissing)
-            missing.includesDeleted = query.includesDeleted
-            missing.select = [SystemColumn.id]
-            missing.limit = 1
-            return try !store.rows(missing, in: table.name).isEmpty
+        let rows = try store.rows(query, in: table.name)
+        guard let absent else { return rows }
+        let columns = absent.columns(in: query.order)
+        let missing = try columns.filter { column in
+            if let isMissing = absent.isMissing(column, in: rows, of: query) { return isMissing }
+            let isNull = Filter.equal(column, .null)
+            let filter = query.filter.map { $0 && isNull } ?? isNull
+            return try store.count(filter, in: table.name) > 0
         }
-        return try store.rows(ordered ?? query, in: table.name)
+        guard !missing.isEmpty else { return rows }
+        return try store.rows(absent.ordered(query, without: missing), in: table.name)
     }
 }

@@ -20,6 +20,9 @@ public final class RecordSchema: Sendable {
     /// What properties are read as where their columns have no value and declare none, by column.
     let zeros: [String: Value]
 
+    /// The columns whose properties may not be nil.
+    let neverNil: Set<String>
+
     private let columnsByProperty: [String: String]
     private let declaredPaths: [(path: any AnyKeyPath & Sendable, column: String)]
 
@@ -53,6 +56,7 @@ public final class RecordSchema: Sendable {
         var zeros: [String: Value] = [:]
         for column in found { zeros[column.definition.name] = column.zero }
         self.zeros = zeros
+        neverNil = Set(found.filter { !$0.mayBeNil }.map(\.definition.name))
         systemProperties = SystemColumn.names
             .intersection(columns.map(\.name))
             .subtracting([SystemColumn.id])
@@ -82,7 +86,11 @@ public final class RecordSchema: Sendable {
                 let names = Set(probe.columns.map(\.definition.name))
                 return probe.columns
                     + declared.filter { !names.contains($0.name) }.map {
-                        SchemaProbe.Column(definition: $0, property: $0.name)
+                        SchemaProbe.Column(
+                            definition: $0,
+                            property: $0.name,
+                            mayBeNil: $0.isNullable
+                        )
                     }
             }
             throw explain(error, model: "\(type)", after: probe.columns.last?.property)

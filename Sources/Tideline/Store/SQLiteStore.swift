@@ -121,8 +121,8 @@ public final class SQLiteStore: LocalStore {
     /// cancelled meanwhile, nothing has happened.
     ///
     /// - Throws: ``SyncError`` with code `storeFailure`: a disk that is full, a damaged file, one
-    ///   that is locked by another program, or a closed store. The message says which; the file is
-    ///   as it was.
+    ///   that is locked by another program, or a closed store; the message says which. `cancelled` when
+    ///   the task is cancelled while rows are brought into other columns. The file is as it was.
     public func open(tables schemas: [TableSchema]) async throws {
         let built: (tables: [SQLiteTable], version: Int64)
         do {

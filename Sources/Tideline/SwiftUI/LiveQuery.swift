@@ -132,6 +132,7 @@ extension LiveQuery where Record: SyncRecord {
     }
 
     /// Watches the records for which a closure over the columns holds, in the order of descriptors.
+    @_disfavoredOverload
     public convenience init(
         _ table: SyncTable<Record>,
         where condition: (Columns<Record>) throws -> Condition,
@@ -144,6 +145,7 @@ extension LiveQuery where Record: SyncRecord {
     }
 
     /// Watches the records for which a predicate holds, in the order of descriptors.
+    @_disfavoredOverload
     public convenience init(
         _ table: SyncTable<Record>,
         where predicate: Predicate<Record>,
@@ -156,6 +158,7 @@ extension LiveQuery where Record: SyncRecord {
     }
 
     /// Watches all records in the order of descriptors, or the first ones of it.
+    @_disfavoredOverload
     public convenience init(
         _ table: SyncTable<Record>,
         sortedBy order: [SortDescriptor<Record>],
@@ -167,6 +170,7 @@ extension LiveQuery where Record: SyncRecord {
     }
 
     /// Shows all records in the order of descriptors, or the first ones of it, from now on.
+    @_disfavoredOverload
     public func update(sortedBy order: [SortDescriptor<Record>], limit: Int? = nil) {
         watch(Result { try Query<Record>().sorted(by: order).window(nil, limit, 0) })
     }
@@ -181,6 +185,7 @@ extension LiveQuery where Record: SyncRecord {
     }
 
     /// Shows the records for which a closure over the columns holds, in the order of descriptors.
+    @_disfavoredOverload
     public func update(
         where condition: (Columns<Record>) throws -> Condition,
         sortedBy order: [SortDescriptor<Record>],
@@ -199,6 +204,7 @@ extension LiveQuery where Record: SyncRecord {
     }
 
     /// Shows the records for which a predicate holds, in the order of descriptors.
+    @_disfavoredOverload
     public func update(
         where predicate: Predicate<Record>,
         sortedBy order: [SortDescriptor<Record>],

@@ -6,8 +6,8 @@ extension SyncTable {
     /// Changes records and queues their updates, in order: all of them or none.
     ///
     /// - Returns: The records as stored.
-    /// - Throws: ``SyncError`` as ``update(_:)-(Record)`` for the first record that cannot be stored;
-    ///   nothing is changed then.
+    /// - Throws: ``SyncError`` as ``update(_:)-(Record)`` for the first record that cannot be stored,
+    ///   or with code `cancelled`; nothing is changed then.
     @discardableResult
     @concurrent
     public func update(_ records: [Record]) async throws -> [Record] {

@@ -86,8 +86,12 @@ public struct TransactionTable<Record: Sendable> {
         _ change: (inout Record) throws -> Void
     ) throws -> Record {
         guard let stored = try row(id) else { throw SyncError.notFound(table: name, id: id) }
-        let edit = try RecordEdit(of: stored, coder, change)
-        return try self.stored([changing { try $0.change(stored, to: edit.row, seen: $1) }])[0]
+        let edited = try RecordEdit(of: stored, coder, change).row
+        // The closure may have written the same row by other ways.
+        guard let now = try row(id) else { throw SyncError.notFound(table: name, id: id) }
+        var row = now
+        for (column, value) in RowMerge.changes(from: stored, to: edited) { row[column] = value }
+        return try self.stored([changing { [row] in try $0.change(now, to: row, seen: $1) }])[0]
     }
 
     /// Removes a record and queues the delete; one that is not here is left alone.
@@ -219,6 +223,7 @@ extension TransactionTable where Record: SyncRecord {
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, `rowDoesNotFit`
     ///   unless `misfits` leaves such rows out, or as every verb.
+    @_disfavoredOverload
     public func read(
         where condition: (Columns<Record>) throws -> Condition,
         sortedBy order: [SortDescriptor<Record>],
@@ -234,6 +239,7 @@ extension TransactionTable where Record: SyncRecord {
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, `rowDoesNotFit`
     ///   unless `misfits` leaves such rows out, or as every verb.
+    @_disfavoredOverload
     public func read(
         where predicate: Predicate<Record>,
         sortedBy order: [SortDescriptor<Record>],
@@ -249,6 +255,7 @@ extension TransactionTable where Record: SyncRecord {
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, `rowDoesNotFit`
     ///   unless `misfits` leaves such rows out, or as every verb.
+    @_disfavoredOverload
     public func read(
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,

@@ -77,6 +77,7 @@ struct ObservedRows<Record: Sendable>: Observed {
 
     func isReached(by change: StoreChange) -> Bool {
         guard change.tables[table.name] != nil else { return false }
+        if query.filter?.expression.calls(.now) == true { return true }
         var query = query
         query.filter = table.reach(query.filter)
         return change.reaches(query, of: table.name, shown: records.ids)

@@ -144,6 +144,27 @@ import TidelineTestKit
         #expect(query.contains("rank gt least"))
     }
 
+    /// Whether rows lack a value is mostly told by those that came; else they are counted, without an order.
+    @Test func anOrderCostsNoSecondWalk() async throws {
+        let store = AskedStore(MemoryStore())
+        let device = try await device(store, [["id": "a", "rank": 1], ["id": "b", "rank": 0]])
+        let table = try device.client.syncTable(Later.self)
+        func asked(_ order: [SortTerm<Later>], _ limit: Int?) async throws -> [Bool] {
+            store.forget()
+            _ = try await table.read(sortedBy: order, limit: limit)
+            return store.asked.map(\.isCount)
+        }
+        #expect(try await asked([.ascending(\.other)], 1) == [false])
+        #expect(try await asked([.ascending(\.rank)], nil) == [false])
+        #expect(try await asked([.descending(\.rank)], nil) == [false])
+        #expect(try await asked([.ascending(\.rank)], 1) == [false])
+        #expect(try await asked([.descending(\.rank)], 1) == [false, true])
+        #expect(try await asked([.ascending(\.other), .ascending(\.rank)], 1) == [false, true])
+        try await device.seed([["id": "c"]], "Later")
+        #expect(try await asked([.ascending(\.rank)], 1) == [false, false])
+        #expect(try await asked([.descending(\.rank)], 1) == [false, true, false])
+    }
+
     /// Where every row has a value, the column itself is the key, which an index answers.
     @Test func anIndexStillServesWhereEveryRowHasAValue() async throws {
         let store = AskedStore(MemoryStore())

@@ -97,8 +97,9 @@ import TidelineTestKit
         try await device.todos().update(id: "a") { $0.rank = 7 }
         transport.add(.json(412, serverRow("a", 2, text: "old", rank: 9)))
         let error = try #require(try await device.push()?.errors.first)
-        #expect(error.message.hasPrefix("A merge rule failed for row 'a' in table 'Todo'"))
-        #expect(error.message.contains("the value for column 'rank' "))
+        #expect(error.message.contains("row 'a' in table 'Todo' met another change"))
+        #expect(error.message.contains("of the same columns: rank."))
+        #expect(error.message.contains("A merge rule failed: the value for column 'rank' "))
         #expect(error.item?["rank"] == 7)
         #expect(try await device.todos().read(id: "a")?.rank == 7)
         #expect(transport.sent.count == 1)
@@ -110,8 +111,7 @@ import TidelineTestKit
         try await device.todos().update(id: "a") { $0.text = "mine" }
         transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 1)))
         let error = try #require(try await device.push()?.errors.first)
-        #expect(error.message.hasPrefix("A merge rule failed for row 'a' in table 'Todo'"))
-        #expect(error.message.contains("the value for column 'text' "))
+        #expect(error.message.contains("A merge rule failed: the value for column 'text' "))
         #expect(try await device.todos().read(id: "a")?.text == "mine")
     }
 

@@ -157,6 +157,48 @@ import TidelineTestKit
         }
     }
 
+    /// Rows that another account holds, too, are looked at and stay.
+    @Test func aPurgeOfAnAccountIsDoneWholeOrNotAtAll() async throws {
+        try await withTemporaryFile { path in
+            let (transport, signIn) = (ScriptedTransport(), SignIn("anna"))
+            let client = SyncClient(
+                endpoint: Device.endpoint,
+                generation: .datasync,
+                transport: transport,
+                authentication: signIn,
+                log: log,
+                environment: Waits().environment
+            )
+            try await client.syncContext.initialize(
+                store: SQLiteStore(path: path),
+                tables: [Todo.self]
+            )
+            let todos = try client.syncTable(Todo.self)
+            let shared = (0..<700).map { serverRow("a\($0)", 1) }
+            transport.add(page(shared))
+            try await todos.pull(queryID: "all")
+            signIn.change(to: "ben")
+            transport.add(page(shared + (0..<Self.many).map { serverRow("b\($0)", 1) }))
+            try await todos.pull(queryID: "all")
+            signIn.change(to: "anna")
+            let purge: @Sendable () async throws -> Void = {
+                try await client.syncContext.purge(account: "ben")
+            }
+            #expect(await log.cancelled(at: "Rows were removed.", purge) == .cancelled)
+            #expect(try await todos.count() == 1900)
+            let steps = try await told(client, .rowsRemoved, purge)
+            #expect(steps == [.rowsRemoved(table: "Todo", removed: 800)])
+            #expect(try await todos.count() == 700)
+        }
+    }
+
+    @Test func whatIsNotThereIsNotToldAsChanged() async throws {
+        let client = try await client(ScriptedTransport(), MemoryStore())
+        let todos = try client.syncTable(Todo.self)
+        let ids = (0..<Self.many).map { "none\($0)" }
+        #expect(try await told(client, .rowsChanged) { try await todos.delete(ids: ids) } == [])
+    }
+
     @Test func aVerificationThatIsCancelledIsBegunAnew() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()

@@ -27,6 +27,24 @@ import TidelineTestKit
         #expect(try await lists.next()?.map(\.id) == ["4", "3"])
     }
 
+    /// No order is no order, whatever the terms of one would be.
+    @Test func anEmptyOrderIsOneForm() async throws {
+        let device = try await Device(transport)
+        let todos = try device.todos()
+        try await todos.insert(Todo(id: "a"))
+        #expect(try await todos.read(sortedBy: []).count == 1)
+        #expect(try await todos.read(where: { !$0.complete }, sortedBy: []).count == 1)
+        let isThere = try await device.context.transaction { transaction in
+            let table = try transaction.table(Todo.self)
+            return try table.read(sortedBy: []).count
+                + table.read(where: { !$0.complete }, sortedBy: []).count
+        }
+        #expect(isThere == 2)
+        let list = await LiveQuery(todos)
+        await list.update(sortedBy: [])
+        await list.update(where: { !$0.complete }, sortedBy: [])
+    }
+
     @Test func oneRecordIsObserved() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()

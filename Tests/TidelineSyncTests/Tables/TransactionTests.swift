@@ -132,6 +132,36 @@ import TidelineTestKit
         #expect(try await todos.insert([]).isEmpty)
     }
 
+    /// What the closure of an update writes to the same row by other ways stays.
+    @Test(arguments: StoreKind.allCases)
+    func anUpdateWithinAnUpdateIsKept(kind: StoreKind) async throws {
+        try await withTemporaryFile { path in
+            let device = try await Device(transport, store: kind.stores(in: path)("one"))
+            try await device.seed([localRow("a", 1, rank: 1)])
+            try await device.context.transaction { transaction in
+                let todos = try transaction.table(Todo.self)
+                try todos.update(id: "a") { todo in
+                    todo.text = "mine"
+                    try todos.update(id: "a") { $0.rank = 2 }
+                }
+            }
+            let row = try #require(try await device.todos().read(id: "a"))
+            #expect(row.text == "mine" && row.rank == 2)
+            let gone = await code {
+                try await device.context.transaction { transaction in
+                    let todos = try transaction.table(Todo.self)
+                    try todos.insert(Todo(id: "new", text: "mine"))
+                    try todos.update(id: "new") { todo in
+                        todo.rank = 3
+                        try todos.delete(id: "new")
+                    }
+                }
+            }
+            #expect(gone == .notFound)
+            #expect(try await device.queue() == ["update a"])
+        }
+    }
+
     /// In the order of the transaction, over all tables.
     @Test func pushedInOrder() async throws {
         let device = try await Device(transport)

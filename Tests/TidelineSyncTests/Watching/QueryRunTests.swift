@@ -1,6 +1,7 @@
 // How often the queries of observers run: counted by a store that notes what it is asked for.
 
 import Foundation
+import Synchronization
 import Testing
 import Tideline
 import TidelineCore
@@ -53,6 +54,37 @@ import TidelineTestKit
             #expect(try await high.next() == 0)
             #expect(counts(store) == 3)
         }
+    }
+
+    /// What time has changed is seen with the next change of the table.
+    @Test func aQueryByTimeFollowsEveryChangeOfItsTable() async throws {
+        let now = Mutex(Date(timeIntervalSince1970: 1_800_000_000))
+        var environment = Waits().environment
+        environment.now = { now.withLock { $0 } }
+        let client = SyncClient(
+            endpoint: Device.endpoint,
+            transport: transport,
+            environment: environment
+        )
+        let column = ColumnDefinition("due", .dateTime)
+        let schema = TableSchema(name: "event", columns: [column])
+        try await client.syncContext.initialize(
+            store: MemoryStore(),
+            tables: [],
+            schemas: [schema]
+        )
+        let events = try client.syncTable(named: "event")
+        let soon = now.withLock { $0.addingTimeInterval(60) }
+        let late = now.withLock { $0.addingTimeInterval(6000) }
+        try await events.insert([
+            ["id": "soon", "due": .date(soon)], ["id": "late", "due": .date(late)],
+        ])
+        let query = try Query<Row>(odata: "$filter=due lt now()")
+        var lists = events.observe(query).makeAsyncIterator()
+        #expect(try await lists.next()?.isEmpty == true)
+        now.withLock { $0 = soon.addingTimeInterval(1) }
+        try await events.delete(id: "late")
+        #expect(try await lists.next()?.map(\.id) == ["soon"])
     }
 
     /// More than are remembered one by one.

@@ -18,12 +18,17 @@ struct Placeholder<T> {
 
 extension Placeholder where T: Decodable {
     /// What a property of the type is read as where its column has no value, as that column has it.
+    ///
+    /// Nil for documents, and for types that no record has there: enumerations, a type whose
+    /// `init(from:)` refuses it.
     var zero: Value? {
-        guard let special = SpecialType(T.self), let zero = special.zero(as: T.self) else {
-            guard let scalar else { return Optional.none }
-            return .some(scalar.zero)
+        if let special = SpecialType(T.self) {
+            return special.zero(as: T.self).flatMap { special.write($0) }
         }
-        return special.write(zero)
+        guard scalar != nil, let zero = try? T(from: ScalarDecoder(value: .null)),
+            let source = zero as? any Encodable
+        else { return nil }
+        return try? ScalarEncoder.value(of: source)
     }
 
     /// Nil when no value of the type can be found.

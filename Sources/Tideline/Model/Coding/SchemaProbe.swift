@@ -11,6 +11,8 @@ final class SchemaProbe: Decoder {
         var definition: ColumnDefinition
         /// The name of the property: the name of the coding key's case.
         var property: String
+        /// Whether the property may be nil; the column may be declared otherwise.
+        var mayBeNil: Bool
         /// What the property is read as where the column has no value; nil where nothing says.
         var zero: Value?
     }
@@ -58,6 +60,7 @@ final class SchemaProbe: Decoder {
             Column(
                 definition: declared[name] ?? found,
                 property: caseName(of: key) ?? name,
+                mayBeNil: found.isNullable,
                 zero: zero
             )
         )

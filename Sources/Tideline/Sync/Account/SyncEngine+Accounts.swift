@@ -118,7 +118,7 @@ extension QueueTransaction {
         _ table: String,
         _ events: SyncEvents? = nil
     ) throws -> Int {
-        var removed = 0
+        var (removed, told) = (0, 0)
         let own = try reader.bits(of: account, table, isOwn: true)
         let others = try reader.bits(of: account, table, isOwn: false)
         let pending = try reader.pendingIDs(table)
@@ -140,8 +140,11 @@ extension QueueTransaction {
                     try held.inner.setMask(mask & ~own, of: row, in: table)
                 }
             }
+            if removed - told >= Self.rowsAtOnce {
+                events?.send(.rowsRemoved(table: table, removed: removed))
+                told = removed
+            }
             guard ids.count == Self.rowsAtOnce else { break }
-            events?.send(.rowsRemoved(table: table, removed: removed))
             last = ids.last
         }
         try held.setTaken(try held.taken(table) & (others | 1), table)

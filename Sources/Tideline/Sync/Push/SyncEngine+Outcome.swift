@@ -37,7 +37,7 @@ extension SyncEngine {
             case .ask(let state): return .ask(state)
             case .contested(let columns, let faults):
                 var text = parkText(operation, server, settling.answer, columns)
-                if let message = SyncError.failedRules(operation, faults) { text.message = message }
+                if let reason = SyncError.failedRules(faults) { text.message += " " + reason }
                 return .park(server, text)
             case .park: return .park(server, parkText(operation, server, settling.answer))
             }

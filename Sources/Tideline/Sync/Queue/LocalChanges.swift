@@ -176,7 +176,6 @@ struct LocalChanges {
         let stored = try store.row(id: .string(id), in: table)
         let operations = try operations(id)
         let older = stored.flatMap(basisVersion)
-        queue.watch?.changed(1, in: table)
         switch QueueRules.effect(of: .delete, rowExists: stored != nil, last: operations.last) {
         case .append(let kind):
             var operation = QueuedOperation(table: table, itemID: id, kind: kind)
@@ -188,11 +187,13 @@ struct LocalChanges {
         case .remove:
             guard let operation = operations.last else { return }
             try removeInsert(operation, isOnly: operations.count == 1)
+            queue.watch?.changed(1, in: table)
             return
         case .nothing, .notFound, .alreadyExists, .replaceDeleted:
             return
         }
         try store.delete(ids: [.string(id)], in: table)
+        queue.watch?.changed(1, in: table)
     }
 
     /// Deletes the row of a record, which may be of an older state.

@@ -139,18 +139,14 @@ extension SyncError {
             """
     }
 
-    /// What the error of an operation says where merge rules gave what their columns cannot hold; nil
-    /// where none did.
-    static func failedRules(_ operation: QueuedOperation, _ faults: [String: String]) -> String? {
+    /// What the error of an operation says besides where merge rules gave what their columns cannot
+    /// hold; nil where none did.
+    static func failedRules(_ faults: [String: String]) -> String? {
         guard !faults.isEmpty else { return nil }
         let reasons = faults.sorted { $0.key < $1.key }.prefix(contestedMax).map {
             "the value for column '\($0.key)' \($0.value)"
         }
-        return """
-            A merge rule failed for row '\(operation.itemID)' in table '\(operation.table)', which \
-            another change on the server meets: \(reasons.joined(separator: "; ")). Mend the rule, and \
-            settle the conflict with both rows.
-            """
+        return "A merge rule failed: \(reasons.joined(separator: "; ")). Mend the rule."
     }
 
     /// What the error of an operation says that was made in one transaction with another one.
