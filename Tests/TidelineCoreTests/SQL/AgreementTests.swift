@@ -57,6 +57,15 @@ import TidelineSQLite
         return evaluated.count
     }
 
+    /// A server is asked what is written: the value in place of null is the device's alone.
+    @Test func aColumnWithADefaultIsTheColumnInText() throws {
+        let filled = QueryExpression(.orElse(QueryExpression(.field("i1")), 7))
+        let low = QueryExpression(.compare(.lt, filled, QueryExpression(.value(9))))
+        #expect(try ODataWriter(.v4).filter(low) == "i1 lt 9")
+        let high = QueryExpression(.compare(.gt, QueryExpression(.negate(filled)), filled))
+        #expect(try ODataWriter(.v4).filter(QueryExpression(.not(high))) == "not (-(i1) gt i1)")
+    }
+
     /// A column with a value where it is null: in memory and in SQL, in filters and in orders.
     @Test(arguments: seeds)
     func columnsWithADefaultAgree(seed: UInt64) throws {

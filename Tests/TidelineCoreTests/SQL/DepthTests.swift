@@ -80,7 +80,9 @@ import TidelineCore
             let table = try TestTable(schema, Self.rows, unit: unit)
             for count in [1, most / 4, most / 2, most] {
                 let parsed = try ODataParser.filter(construct.text(count), dialect: .v4)
-                try Self.expectAgreement(parsed, table, "\(construct.name) \(count)")
+                let comment = "\(construct.name) \(count)"
+                try Self.expectAgreement(parsed, table, comment)
+                try Self.expectAgreement(Self.filled(parsed), table, comment + " with defaults")
             }
         }
         let text = construct.text(most + 1)
@@ -90,6 +92,16 @@ import TidelineCore
         #expect((0..<text.utf8.count).contains(error?.position ?? -1))
         #expect(error?.message.contains("\(limit) levels") == true)
         #expect(error?.reason == .tooLarge)
+    }
+
+    /// With a value for each column where it has none, as a device asks.
+    private static func filled(_ filter: QueryExpression) -> QueryExpression {
+        var row = rows[0]
+        row["t1"] = .date(Date(timeIntervalSince1970: 0))
+        return filter.replacing { kind in
+            guard case .field(let name) = kind, let value = row[name] else { return nil }
+            return .orElse(QueryExpression(kind), value)
+        }
     }
 
     private static func expectAgreement(
