@@ -63,7 +63,8 @@ import TidelineSQLite
         let low = QueryExpression(.compare(.lt, filled, QueryExpression(.value(9))))
         #expect(try ODataWriter(.v4).filter(low) == "i1 lt 9")
         let high = QueryExpression(.compare(.gt, QueryExpression(.negate(filled)), filled))
-        #expect(try ODataWriter(.v4).filter(QueryExpression(.not(high))) == "not (-(i1) gt i1)")
+        let text = try ODataWriter(.v4).filter(QueryExpression(.not(high)))
+        #expect(text == "not(-(i1) gt i1)")
     }
 
     /// A column with a value where it is null: in memory and in SQL, in filters and in orders.
