@@ -215,6 +215,9 @@ public final class TidelineServer: Sendable {
         _ url: String,
         _ metrics: StoreMetrics
     ) throws -> PostgresTableStore {
+        if let fault = PostgresTableStore.fault(ofAddress: url) {
+            throw ConfigurationError(["database: \(fault)."])
+        }
         var options = PostgresTableStore.Options()
         options.limits = configuration.limits
         options.log = log
