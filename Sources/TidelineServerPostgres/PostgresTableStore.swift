@@ -18,6 +18,8 @@ package final class PostgresTableStore: TableStore {
         package var now: (@Sendable () -> Int64)?
         package var log = ServerLog.silent
         package var times = WriteTimes()
+        /// How often it is looked for what others have written, in milliseconds, without being told.
+        package var lookPause = ClockWatch.usualPause
         package var metrics = StoreMetrics()
         /// Whether a pooler is taken for the database, as one that cannot be found out would be.
         package var trustsPoolers = false
@@ -98,7 +100,13 @@ package final class PostgresTableStore: TableStore {
             log: options.log,
             metrics: options.metrics
         )
-        watch = ClockWatch(address, stamps: stamps, timeline: timeline, log: options.log)
+        watch = ClockWatch(
+            address,
+            stamps: stamps,
+            timeline: timeline,
+            pause: options.lookPause,
+            log: options.log
+        )
     }
 
     /// What to do where nothing can be written.
