@@ -92,7 +92,9 @@ struct OwnerHeldTests {
     @Test func clocksThatAreBusyForAMomentAreWaitedFor() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await OwnerTable.store(url) { options in
-            options.times.lock = 8000
+            options.times.lock = 12_000
+            // Time to hold up its look at the ledger.
+            options.times.ownerClock = 4000
             options.times.statement = 30_000
         }
         for id in ["ann", "bob"] { _ = try await OwnerTable.put(id, of: id, store) }
