@@ -45,6 +45,9 @@ enum Command {
         } catch let error as Failure {
             complain("\(error.task): \(error.cause)")
             exit(1)
+        } catch let error as ConfigurationError {
+            complain("The server did not start: \(error)")
+            exit(2)
         } catch {
             complain("The server did not start: \(error)")
             exit(1)

@@ -10,6 +10,8 @@ package struct PostgresAddress: Hashable, Sendable, CustomStringConvertible {
     let url: String
     /// Host and database.
     package let description: String
+    /// Which hosts it may come to (`target_session_attrs`); nil where it does not say.
+    package let sessionAttributes: String?
 
     /// - Throws: ``PostgresError`` for what libpq cannot read, and for what it may read in another way
     ///   than it was meant; without the text.
@@ -33,6 +35,7 @@ package struct PostgresAddress: Hashable, Sendable, CustomStringConvertible {
             throw Self.unreadable
         }
         self.url = url
+        sessionAttributes = values["target_session_attrs"]
         let host = values["host"] ?? values["hostaddr"] ?? ""
         let port = values["port"].map { ":\($0)" } ?? ""
         let database = values["dbname"] ?? ""

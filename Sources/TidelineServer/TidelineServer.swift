@@ -195,6 +195,13 @@ public final class TidelineServer: Sendable {
         }
         switch configuration.database {
         case .sqlite(let path):
+            for table in configuration.tables where table.clock == .owner {
+                log.write(
+                    .info,
+                    "'clock' means nothing for SQLite: a file has one writer",
+                    ["table": table.name]
+                )
+            }
             return try SQLiteTableStore(path: path, options: options)
         case .memory:
             options.inline = true
@@ -208,6 +215,9 @@ public final class TidelineServer: Sendable {
         _ url: String,
         _ metrics: StoreMetrics
     ) throws -> PostgresTableStore {
+        if let fault = PostgresTableStore.fault(ofAddress: url) {
+            throw ConfigurationError(["database: \(fault)."])
+        }
         var options = PostgresTableStore.Options()
         options.limits = configuration.limits
         options.log = log

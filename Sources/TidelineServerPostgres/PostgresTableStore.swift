@@ -18,6 +18,8 @@ package final class PostgresTableStore: TableStore {
         package var now: (@Sendable () -> Int64)?
         package var log = ServerLog.silent
         package var times = WriteTimes()
+        /// How often it is looked for what others have written, in milliseconds, without being told.
+        package var lookPause = ClockWatch.usualPause
         package var metrics = StoreMetrics()
         /// Whether a pooler is taken for the database, as one that cannot be found out would be.
         package var trustsPoolers = false
@@ -42,6 +44,17 @@ package final class PostgresTableStore: TableStore {
     /// How many reads wait at most.
     private static let readQueueMax = 10_000
 
+    /// Why a server cannot have a database at this address, whatever is there; nil where it can.
+    package static func fault(ofAddress url: String) -> String? {
+        guard let attributes = try? PostgresAddress(url).sessionAttributes,
+            !["read-write", "primary"].contains(attributes)
+        else { return nil }
+        return """
+            with target_session_attrs=\(attributes) the server may come to a standby, where it cannot write. \
+            Leave it out, or write 'read-write' or 'primary'
+            """
+    }
+
     /// Looks whether the database is there.
     ///
     /// - Throws: ``DatabaseError``, without a password.
@@ -57,7 +70,7 @@ package final class PostgresTableStore: TableStore {
                 )
             }
         } catch let error as PostgresError {
-            throw DatabaseError(.unavailable, error.description)
+            throw DatabaseError(.unavailable, error.description + Self.remedy(error))
         }
         limits = options.limits
         now = options.now
@@ -87,7 +100,24 @@ package final class PostgresTableStore: TableStore {
             log: options.log,
             metrics: options.metrics
         )
-        watch = ClockWatch(address, stamps: stamps, timeline: timeline, log: options.log)
+        watch = ClockWatch(
+            address,
+            stamps: stamps,
+            timeline: timeline,
+            pause: options.lookPause,
+            log: options.log
+        )
+    }
+
+    /// What to do where nothing can be written.
+    private static func remedy(_ error: PostgresError) -> String {
+        // In libpq's words, for whom it is no error of the database.
+        let words = ["session is read-only", "server is in hot standby mode"]
+        guard error.state == "25006" || words.contains(where: error.description.contains) else {
+            return ""
+        }
+        return ". No host of the address takes writes: they are standbys, or "
+            + "default_transaction_read_only is on. Name the host of the primary, too."
     }
 
     /// The oldest version that it works with.
@@ -105,7 +135,7 @@ package final class PostgresTableStore: TableStore {
                     .prepare(definitions, filtered: filtered, isComplete: isComplete)
             }
         } catch let error as PostgresError {
-            throw DatabaseError(.unavailable, "\(address): \(error)")
+            throw DatabaseError(.unavailable, "\(address): \(error)\(Self.remedy(error))")
         }
         for step in steps {
             log.write(step.isNotable ? .info : .debug, "tables", ["change": step.description])

@@ -38,7 +38,13 @@ extension TableDefinition {
         }
         if let fault = ownerFault(hasAuthentication) { faults.append(("owner", fault)) }
         if clock == .owner && owner == nil {
-            faults.append(("clock", "'owner' needs the column 'owner', which is not declared"))
+            faults.append(
+                (
+                    "clock",
+                    "'owner' needs 'owner' beside it, the name of the column that holds the token's "
+                        + "sub; leave 'clock' out where rows have no owner"
+                )
+            )
         }
         return faults
     }

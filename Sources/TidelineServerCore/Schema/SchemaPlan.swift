@@ -42,6 +42,27 @@ package struct SchemaPlan {
         return steps
     }
 
+    /// The tables at whose rows ``steps(to:isComplete:)`` looks.
+    ///
+    /// What it finds there holds for as long as nobody writes to them.
+    package func tablesToLookAt(_ declared: [TableDefinition], isComplete: Bool) -> [String] {
+        declared.filter { table in
+            guard let old = stored.first(where: { Self.isSame($0.name, table.name) }) else {
+                return false
+            }
+            let isLookedAt = table.schema.columns.contains { column in
+                let before = old.schema.columns.first { Self.isSame($0.name, column.name) }
+                guard let before else { return Self.isUnknownDefault(column) }
+                return ColumnConversion.isNeeded(before.type, column.type)
+                    || before.isNullable && !column.isNullable
+            }
+            let isLess = old.schema.columns.contains { column in
+                !table.schema.columns.contains { Self.isSame($0.name, column.name) }
+            }
+            return isLookedAt || isComplete && isLess
+        }.map(\.name)
+    }
+
     package static func isSame(_ one: String, _ other: String) -> Bool {
         one.lowercased() == other.lowercased()
     }

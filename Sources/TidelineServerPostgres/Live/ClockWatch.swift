@@ -17,7 +17,8 @@ final class ClockWatch: Sendable {
     private let isStopped = Atomic(false)
 
     /// How often it looks, in milliseconds, without being told.
-    private static let pause: Int32 = 250
+    private let pause: Int32
+    static let usualPause: Int32 = 250
     /// How soon it looks again after it was told: what is committed next may not be announced yet.
     private static let soon: Int32 = 20
     /// How long it may look for the last changes alone, in nanoseconds.
@@ -29,8 +30,10 @@ final class ClockWatch: Sendable {
         _ address: PostgresAddress,
         stamps: ReportedStamps,
         timeline: TimelineWatch,
+        pause: Int32,
         log: ServerLog
     ) {
+        self.pause = pause
         self.address = address
         self.stamps = stamps
         self.timeline = timeline
@@ -44,7 +47,7 @@ final class ClockWatch: Sendable {
 
     /// What a look goes by.
     private struct Looks {
-        var pause = ClockWatch.pause
+        var pause: Int32
         /// When it last looked for all that may have come late.
         var lastWholeLook: UInt64 = 0
         /// Whether the database has a place for clocks of owners: a state of before may be put back.
@@ -53,14 +56,14 @@ final class ClockWatch: Sendable {
 
     private func serve() {
         var link = PostgresLink(address, log: .silent) { [timeline] in try timeline.greet($0) }
-        var looks = Looks()
+        var looks = Looks(pause: pause)
         while !isStopped.load(ordering: .relaxed) {
             do {
-                looks.pause = try look(link.connection(), &looks) ? Self.soon : Self.pause
+                looks.pause = try look(link.connection(), &looks) ? Self.soon : pause
             } catch {
                 if (error as? PostgresError)?.state == "42P01" { looks.hasOwners = false }
                 link.settle()
-                Uptime.sleep(seconds: Double(Self.pause) / 1000)
+                Uptime.sleep(seconds: Double(pause) / 1000)
             }
         }
     }
@@ -80,7 +83,7 @@ final class ClockWatch: Sendable {
         let found = ClockStamp.read(results[1])
         stamps.report(found)
         if found.lazy.filter({ $0.key.owner != nil }).count > Self.ownersMax {
-            Uptime.sleep(seconds: Double(Self.pause) / 1000)
+            Uptime.sleep(seconds: Double(pause) / 1000)
         }
         if connection.takeNotifications() { return true }
         var socket = pollfd(fd: connection.socket, events: Int16(POLLIN), revents: 0)

@@ -5,21 +5,23 @@ import TidelinePostgres
 import TidelineServerCore
 
 extension PostgresSchemaChange {
-    /// Whoever writes to a table is done before other clocks begin where its clocks are.
+    /// Whoever writes to these tables is done before it is looked at their rows, or at their clocks.
     ///
-    /// Before a clock is looked at, and one table after the other in the order in which writers go to them.
-    func keepWritersOut(
-        _ declared: [TableDefinition],
-        _ stored: [TableDefinition]
-    ) throws {
-        let changed = declared.filter { table in
-            stored.contains {
-                SchemaPlan.isSame($0.name, table.name) && !OwnerClocks.haveSameClocks($0, table)
-            }
-        }
-        for name in changed.map(\.name).sorted(by: { $0.lowercased() < $1.lowercased() }) {
-            try script.execute("LOCK TABLE \(PostgresName.quoted(name)) IN ACCESS EXCLUSIVE MODE")
-        }
+    /// A dry run changes nothing that it looks at, and holds up nobody while it looks.
+    func keepWritersOut(_ tables: [String]) throws {
+        for sql in Self.locks(tables) { try script.runOnRows(sql) }
+    }
+
+    /// The same for a dry run that is about to change clocks: rows come before clocks for all.
+    func lock(_ tables: [String]) throws {
+        for sql in Self.locks(tables) { try connection.execute(sql) }
+    }
+
+    /// One table after the other in the order in which writers go to them.
+    private static func locks(_ tables: [String]) -> [String] {
+        Dictionary(tables.map { ($0.lowercased(), $0) }) { $1 }
+            .sorted { $0.key < $1.key }
+            .map { "LOCK TABLE \(PostgresName.quoted($0.value)) IN ACCESS EXCLUSIVE MODE" }
     }
 
     /// Servers that know nothing of the clocks of owners do not start where there are some.

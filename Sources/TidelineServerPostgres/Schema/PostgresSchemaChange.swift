@@ -91,17 +91,12 @@ struct PostgresSchemaChange {
             return SchemaStep(table: name, kind: .adoptTable(changes: adoption.changes))
         }
         guard hasConsent || adopting.isEmpty else { throw Self.refusal(adopting) }
+        try keepWritersOut(adoptions.map(\.definition.name))
         for statement in adoptions.flatMap(\.statements) {
             try script.runOnRows(statement.sql, instead: statement.instead)
         }
         stored += adoptions.map(\.definition)
-        let facts = PostgresFacts(connection: connection)
-        let planned = try SchemaPlan(stored, in: facts)
-            .steps(to: declared, isComplete: isComplete)
-        let steps = adopting + planned + Self.changesOfClocks(known, declared)
-        let refused = hasConsent ? [] : steps.filter(\.needsConsent)
-        guard refused.isEmpty else { throw Self.refusal(refused) }
-        try keepWritersOut(declared, stored)
+        let steps = try adopting + plan(declared, stored, known: known, isComplete)
         for table in declared {
             let place = stored.firstIndex { SchemaPlan.isSame($0.name, table.name) }
             let own = steps.filter { $0.table == table.name && $0.changesDatabase }
@@ -120,6 +115,35 @@ struct PostgresSchemaChange {
         }
         try putFormat(stored)
         return (stored, steps)
+    }
+
+    /// What is to be done, while nobody writes to the tables whose rows it depends on.
+    private func plan(
+        _ declared: [TableDefinition],
+        _ stored: [TableDefinition],
+        known: [TableDefinition],
+        _ isComplete: Bool
+    ) throws -> [SchemaStep] {
+        let plan = SchemaPlan(stored, in: PostgresFacts(connection: connection))
+        func steps() throws -> [SchemaStep] {
+            let steps =
+                try plan.steps(to: declared, isComplete: isComplete)
+                + Self.changesOfClocks(known, declared)
+            let refused = hasConsent ? [] : steps.filter(\.needsConsent)
+            guard refused.isEmpty else { throw Self.refusal(refused) }
+            return steps
+        }
+        let changed = Self.changesOfClocks(known, declared).map(\.table)
+        let names = plan.tablesToLookAt(declared, isComplete: isComplete) + changed
+        // Who is refused holds up nobody.
+        if names.isEmpty || !hasConsent {
+            let steps = try steps()
+            if names.isEmpty { return steps }
+        }
+        try keepWritersOut(names)
+        let steps = try steps()
+        if script.isDry { try lock(changed) }
+        return steps
     }
 
     /// The tables that somebody else made.

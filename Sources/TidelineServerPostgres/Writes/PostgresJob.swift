@@ -16,6 +16,8 @@ struct PostgresJob: Sendable {
     let groups: [[Write]]
     let answer: CheckedContinuation<[GroupOutcome], any Error>
     let place: JobPlace
+    /// Until when it waits for clocks of owners, by the uptime; nil where it has not waited yet.
+    var waitsUntil: UInt64?
 
     /// Its outcome where nothing of it was done.
     func refused(_ error: any Error) -> [GroupOutcome] {

@@ -169,12 +169,14 @@ final class PostgresWriter: Sendable {
         var schedule = PurgeSchedule()
         var held = HeldClocks()
         while true {
-            _ = wake.wait(timeout: DispatchTime(uptimeNanoseconds: schedule.due))
+            let due = min(schedule.due, held.jobs.due ?? .max)
+            _ = wake.wait(timeout: DispatchTime(uptimeNanoseconds: due))
             let (queue, isStopped, isPurgeNew) = state.withLock { state in
                 defer { state.isPurgeNew = false }
                 return (state.queue.takeAll(), state.isStopped, state.isPurgeNew)
             }
             perform(queue, &link, &held)
+            commitHeldUp(&link, &held, isLast: isStopped)
             if isStopped { break }
             // What is left comes behind the writes that wait.
             if isPurgeNew { schedule.begin() }
@@ -268,44 +270,64 @@ final class PostgresWriter: Sendable {
     ) {
         guard !jobs.isEmpty else { return }
         defer { jobs.removeAll(keepingCapacity: true) }
-        let passesHeld = held.isAny(at: Uptime.now())
-        let later = commit(jobs, &link, &held, passesHeld: passesHeld, isLast: false)
-        // Somebody has their clocks for a moment.
-        if !later.isEmpty { _ = commit(later, &link, &held, passesHeld: false, isLast: true) }
+        commit(jobs, &link, &held)
     }
 
-    /// Returns what is to wait for clocks that somebody has, where they are passed and it is not the last
-    /// time.
+    /// Does what may be done now of the batches that wait for clocks.
+    private func commitHeldUp(
+        _ link: inout PostgresLink,
+        _ held: inout HeldClocks,
+        isLast: Bool
+    ) {
+        let now = Uptime.now()
+        guard let due = held.jobs.due, isLast || due <= now else { return }
+        var jobs: [PostgresJob] = []
+        if isLast {
+            jobs = held.jobs.takeAll()
+        } else {
+            let find = NamedOwnerClocks.findFree(held.jobs.clocks.sorted())
+            let free = (try? link.connection().run(find)).map(NamedOwnerClocks.keys) ?? []
+            link.settle()
+            jobs = held.jobs.take(at: now, free: free)
+        }
+        for job in jobs where job.place.isLeft { job.answer.resume(throwing: CancellationError()) }
+        jobs.removeAll { $0.place.isLeft }
+        guard !jobs.isEmpty else { return }
+        commit(jobs, &link, &held)
+    }
+
     private func commit(
         _ jobs: [PostgresJob],
         _ link: inout PostgresLink,
-        _ held: inout HeldClocks,
-        passesHeld: Bool,
-        isLast: Bool
-    ) -> [PostgresJob] {
+        _ held: inout HeldClocks
+    ) {
         let isOfOwners = jobs.contains { job in
             job.groups.lazy.joined().contains { $0.table.hasOwnerClocks }
         }
-        var retry = WriteRetry(passesHeld: isOfOwners ? passesHeld : nil)
         let start = Uptime.now()
+        var retry = WriteRetry(passesHeld: isOfOwners ? held.isAny(at: start) : nil)
         defer { metrics.commits.add(from: start, to: Uptime.now()) }
         while true {
             do {
-                let results = try transact(jobs, &link, retry, &held, isLast: isLast)
+                let results = try transact(jobs, &link, retry, &held)
                 let done = zip(jobs, results.outcomes).filter { $1 != nil }
                 metrics.groups.add(done.reduce(0) { $0 + $1.0.batch.count })
                 stamps.report(results.moved)
                 for (job, outcomes) in done { job.answer.resume(returning: outcomes ?? []) }
+                for (place, clocks) in results.heldUp {
+                    let end = start &+ UInt64(times.lock) * 1_000_000
+                    held.jobs.add(jobs[place], for: clocks, now: Uptime.now(), until: end)
+                }
                 announce(results.moved, &link)
                 link.settle()
-                return zip(jobs, results.outcomes).filter { $1 == nil }.map(\.0)
+                return
             } catch {
                 let isBroken =
                     (try? link.connection()).map { $0.isBroken || $0.fault != nil } ?? true
                 link.settle()
                 if let outdated = Self.outdated(error, jobs, &link) {
                     for job in jobs { job.answer.resume(throwing: outdated) }
-                    return []
+                    return
                 }
                 switch retry.failed(error, isBroken: isBroken) {
                 case .again(let pause): Uptime.sleep(seconds: pause)
@@ -316,7 +338,7 @@ final class PostgresWriter: Sendable {
                         log.write(.error, "commit failed", ["cause": "\(error)"])
                     }
                     for job in jobs { job.answer.resume(throwing: refusal) }
-                    return []
+                    return
                 }
             }
         }
@@ -326,14 +348,12 @@ final class PostgresWriter: Sendable {
         _ jobs: [PostgresJob],
         _ link: inout PostgresLink,
         _ retry: WriteRetry,
-        _ held: inout HeldClocks,
-        isLast: Bool
+        _ held: inout HeldClocks
     ) throws -> WriteResults {
         var round = WriteRound(try link.connection(), limits: limits, now: now)
         let passesHeld = retry.passesHeld == true
         try round.begin(jobs, times, passing: passesHeld ? held : nil)
         var results = WriteResults()
-        var missing: [Int: Set<ClockKey>] = [:]
         for (place, job) in jobs.enumerated() {
             if let outdated = try round.outdated(job) {
                 results.outcomes.append(job.refused(outdated))
@@ -341,7 +361,7 @@ final class PostgresWriter: Sendable {
             }
             let clocks = passesHeld ? round.missing(job) : []
             guard clocks.isEmpty else {
-                missing[place] = clocks
+                results.heldUp[place] = clocks
                 results.outcomes.append(nil)
                 continue
             }
@@ -356,12 +376,17 @@ final class PostgresWriter: Sendable {
             }
             results.outcomes.append(progress.outcomes)
         }
-        if retry.hasWaited {
-            let long = try round.heldForLong(Set(missing.values.joined()))
-            held.remember(long, at: Uptime.now())
-        }
-        for (place, clocks) in missing where isLast || clocks.contains(where: held.contains) {
+        let now = Uptime.now()
+        let inVain = results.heldUp.filter { jobs[$0.key].waitsUntil.map { $0 <= now } ?? false }
+        held.remember(try round.heldForLong(Set(inVain.values.joined())), at: now)
+        var room = limits.writeQueue - held.jobs.writes
+        for (place, clocks) in results.heldUp {
+            room -= jobs[place].batch.count
+            guard inVain[place] != nil || room < 0 || clocks.contains(where: held.contains) else {
+                continue
+            }
             results.outcomes[place] = jobs[place].refused(ServerError.writesWait)
+            results.heldUp[place] = nil
         }
         results.moved = try round.commit()
         return results

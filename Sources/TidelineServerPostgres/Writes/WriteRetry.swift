@@ -17,8 +17,6 @@ struct WriteRetry {
     private(set) var isApart = false
     /// Whether clocks of owners that somebody else has are left out; nil where there are none.
     private(set) var passesHeld: Bool?
-    /// Whether it has waited for such a clock for as long as it may.
-    private(set) var hasWaited = false
     private var tries = 0
     private var lostConnections = 0
 
@@ -30,7 +28,6 @@ struct WriteRetry {
         if error is OwnerClockTimeout {
             guard passesHeld == false else { return .refuse(ServerError.writesWait) }
             passesHeld = true
-            hasWaited = true
             return .again(after: 0)
         }
         guard let error = error as? PostgresError else { return .refuse(error) }

@@ -82,9 +82,11 @@ struct WriteRound {
             try makeClocks(owners, times)
             statements = []
         } else if let owners {
-            statements.append(owners.make)
+            statements += [WriteStatements.lockTimeout(times.ownerClock), owners.make]
         }
+        let ownersPlace = results.count + statements.count
         if let owners { statements.append(owners.lock) }
+        if owners != nil, held == nil { statements.append(WriteStatements.lockTimeout(times.lock)) }
         let formsPlace = results.count + statements.count
         statements.append(WriteStatements.forms(parts.map(\.table.clock)))
         let placeBehind = formsPlace + 1
@@ -95,15 +97,13 @@ struct WriteRound {
         do {
             results += try connection.pipeline(statements)
         } catch let error as PostgresError where error.isLockTimeout {
-            // In one pipeline the clocks of owners are made and locked behind those of tables.
-            let clocks = rowsPlace + parts.count + 1
             guard owners != nil, held == nil, let place = error.place,
-                place == clocks || place == clocks + 1
+                place == ownersPlace - 1 || place == ownersPlace
             else { throw error }
             throw OwnerClockTimeout()
         }
         takeClocks(results[rowsPlace + parts.count])
-        if owners != nil { takeOwnerClocks(results[formsPlace - 1]) }
+        if owners != nil { takeOwnerClocks(results[ownersPlace]) }
         takeForms(results[formsPlace])
         databaseNow = results[placeBehind].integer(0, 0)
         let horizon = results[placeBehind + 1]

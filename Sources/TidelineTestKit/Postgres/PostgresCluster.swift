@@ -65,13 +65,7 @@ package final class PostgresCluster: Sendable {
             throw Missing(description: Self.reasonToSkip ?? "")
         }
         self.programs = programs
-        directory = "/tmp/tideline-pg-\(UUID().uuidString.prefix(8).lowercased())"
-        try FileManager.default.createDirectory(
-            atPath: directory,
-            withIntermediateDirectories: true
-        )
-        try ChildProgram.run(["chmod", "755", directory])
-        if getuid() == 0 { try ChildProgram.run(["chown", "postgres:postgres", directory]) }
+        directory = try Self.makeDirectory()
         let data = directory + "/data"
         try ChildProgram.run(
             asServer([
@@ -79,6 +73,38 @@ package final class PostgresCluster: Sendable {
                 "--locale=C.UTF-8", "--no-sync",
             ])
         )
+        try configure(keepsCommits, settings)
+        try start()
+    }
+
+    /// Starts a standby, which follows another one as it is now.
+    ///
+    /// - Throws: ``Missing`` when it cannot be started.
+    package init(standbyOf primary: PostgresCluster) throws {
+        programs = primary.programs
+        directory = try Self.makeDirectory()
+        try ChildProgram.run(
+            asServer([
+                programs + "/pg_basebackup", "-h", primary.directory, "-U", "postgres", "-D",
+                directory + "/data", "-R", "-X", "stream", "-c", "fast", "--no-sync",
+            ])
+        )
+        try configure(false, [:])
+        try start()
+    }
+
+    private static func makeDirectory() throws -> String {
+        let directory = "/tmp/tideline-pg-\(UUID().uuidString.prefix(8).lowercased())"
+        try FileManager.default.createDirectory(
+            atPath: directory,
+            withIntermediateDirectories: true
+        )
+        try ChildProgram.run(["chmod", "755", directory])
+        if getuid() == 0 { try ChildProgram.run(["chown", "postgres:postgres", directory]) }
+        return directory
+    }
+
+    private func configure(_ keepsCommits: Bool, _ settings: [String: String]) throws {
         var options = [
             "listen_addresses": "", "unix_socket_directories": directory, "max_connections": "500",
             "shared_buffers": "64MB", "deadlock_timeout": "200ms", "fsync": "off",
@@ -89,7 +115,6 @@ package final class PostgresCluster: Sendable {
         let lines = options.sorted { $0.key < $1.key }.map { "\($0) = '\($1)'\n" }.joined()
         let file = directory + "/tideline.conf"
         try Data(lines.utf8).write(to: URL(fileURLWithPath: file))
-        try start()
     }
 
     private func start() throws {

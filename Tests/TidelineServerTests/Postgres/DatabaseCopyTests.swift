@@ -1,6 +1,7 @@
 // Goal: a database that was copied from a file into PostgreSQL, or back, is the same one to everybody who
 // used it: the same answers byte for byte, delta links, repeats and merges go on.
-// Method: a server's file with all kinds of values and of things that are kept; copies that end early.
+// Method: a server's file with all kinds of values and of things that are kept; copies that end early. All
+// pages of lists and of delta links are compared, then it goes on, and is copied back.
 
 import Foundation
 import Testing
@@ -30,25 +31,44 @@ struct DatabaseCopyTests {
             conflict: .merge,
             audit: true
         ),
-        TableDefinition("Gone", columns: [ColumnDefinition("text", .string)], softDelete: false),
+        TableDefinition(
+            "Gone",
+            columns: [ColumnDefinition("text", .string)],
+            softDelete: false,
+            pageSize: 2
+        ),
     ]
 
     private static let rows = 2500
     private static let tracking: HTTPFields = ["Prefer": "odata.track-changes"]
-    private static let named: HTTPFields = {
+    private static let firstSent: String = {
         let formatter = DateFormatter()
         formatter.locale = Locale(identifier: "en_US_POSIX")
         formatter.timeZone = TimeZone(identifier: "GMT")
         formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
-        let first = formatter.string(from: Date(timeIntervalSince1970: 1_800_000_000))
-        return ["Repeatability-Request-ID": "named", "Repeatability-First-Sent": first]
+        return formatter.string(from: Date(timeIntervalSince1970: 1_800_000_000))
     }()
+
+    private static func insert(named name: String, _ door: Door) async -> ServerResponse {
+        await door.send(
+            "POST",
+            "/tables/Thing",
+            #"{"label":"\#(name)"}"#,
+            headers: [
+                "Repeatability-Request-ID": name, "Repeatability-First-Sent": firstSent,
+            ]
+        )
+    }
 
     /// What a device has of the database.
     private struct Device {
+        /// To changes, some from before there were rows.
         var links: [String] = []
+        /// Into the middle of lists.
+        var pages: [String] = []
         var version = ""
-        var named = ""
+        /// What named writes were answered.
+        var named: [String: String] = [:]
     }
 
     private static func fill(_ door: Door) async throws -> Device {
@@ -57,6 +77,7 @@ struct DatabaseCopyTests {
         func pick(_ values: [String]) -> String {
             values[Int(random.next() % UInt64(values.count))]
         }
+        for table in ["Thing", "Gone"] { try await link(to: table, door, &device) }
         for start in stride(from: 0, to: rows, by: 500) {
             let requests = (start..<start + 500).map { number in
                 """
@@ -86,49 +107,64 @@ struct DatabaseCopyTests {
                 let body = #"{"id":"x\#(number)",\#(members)}"#
                 #expect(await door.send("POST", "/tables/\(table)", body).status == 201)
             }
-            var list = await door.send("GET", "/tables/\(table)?$top=2", headers: tracking)
-            while let next = list.row["nextLink"] as? String {
-                list = await door.send("GET", "/tables/\(table)?" + next)
-            }
-            device.links.append(
-                "/tables/\(table)?" + (list.row["@odata.deltaLink"] as? String ?? "")
-            )
+            try await link(to: table, door, &device)
             #expect(await door.send("DELETE", "/tables/\(table)/x1").status == 204)
         }
         let row = await door.send("GET", "/tables/Thing/x0")
         device.version = row.headers["ETag"] ?? ""
         let changed = await door.send("PATCH", "/tables/Thing/x0", #"{"pieces":1}"#)
         #expect(changed.status == 200)
-        let first = await door.send(
-            "POST",
-            "/tables/Thing",
-            #"{"label":"named"}"#,
-            headers: named
-        )
+        let first = await insert(named: "file", door)
         #expect(first.status == 201)
-        device.named = first.text
+        device.named["file"] = first.text
         return device
+    }
+
+    /// A link to what changes from now on, and one into the middle of the list that leads there.
+    private static func link(
+        to table: String,
+        _ door: Door,
+        _ device: inout Device
+    ) async throws {
+        var list = await door.send("GET", "/tables/\(table)", headers: tracking)
+        var next = list.row["nextLink"] as? String
+        if let next { device.pages.append("/tables/\(table)?" + next) }
+        while let link = next {
+            list = await door.send("GET", "/tables/\(table)?" + link)
+            next = list.row["nextLink"] as? String
+        }
+        let link = try #require(list.row["@odata.deltaLink"] as? String)
+        device.links.append("/tables/\(table)?" + link)
     }
 
     /// All that the server tells of its tables.
     private static func answers(_ door: Door, _ device: Device) async -> [String] {
         var texts: [String] = []
         for table in ["Thing", "Gone"] {
-            var target = "/tables/\(table)?$orderby=id&$count=true&__includeDeleted=true"
-            while true {
-                let page = await door.send("GET", target)
-                texts.append("\(page.status) \(page.text)")
-                texts.append(page.headers["Tideline-Epoch"] ?? "")
-                guard let next = page.row["nextLink"] as? String else { break }
-                target = "/tables/\(table)?" + next
-            }
+            let list = "/tables/\(table)?$orderby=id&$count=true&__includeDeleted=true"
+            texts += await pages(list, door).texts
             texts.append(await door.send("GET", "/tables/\(table)/$digest").text)
         }
-        for link in device.links {
-            let changes = await door.send("GET", link)
-            texts.append("\(changes.status) \(changes.text)")
-        }
+        for link in device.pages + device.links { texts += await pages(link, door).texts }
         return texts
+    }
+
+    /// All pages from a link on, and the ids on them.
+    private static func pages(
+        _ target: String,
+        _ door: Door
+    ) async -> (texts: [String], ids: [String]) {
+        var found: (texts: [String], ids: [String]) = ([], [])
+        var target = target
+        let path = target.prefix { $0 != "?" }
+        while true {
+            let page = await door.send("GET", target)
+            let epoch = page.headers["Tideline-Epoch"] ?? ""
+            found.texts.append("\(page.status) \(epoch) \(page.text)")
+            found.ids += page.ids
+            guard let next = page.row["nextLink"] as? String else { return found }
+            target = path + "?" + next
+        }
     }
 
     private struct Killed: Error {}
@@ -154,10 +190,9 @@ struct DatabaseCopyTests {
         try await withTemporaryDirectory { directory in
             let file = directory + "/first.db"
             var door: Door? = try await Door(Self.tables, path: file)
-            let device = try await Self.fill(try #require(door))
+            var device = try await Self.fill(try #require(door))
             let before = await Self.answers(try #require(door), device)
-            #expect(before.count > 20)
-            #expect(before.suffix(2).allSatisfy { $0.hasPrefix("200") && $0.contains("x1") })
+            try await expectWhole(try #require(door), device)
             await door?.store.stop()
             var query = AuditQuery()
             query.countMax = 2 * Self.rows
@@ -167,7 +202,9 @@ struct DatabaseCopyTests {
             try Self.copy(.sqlite(path: file), .postgres(url: url))
             #expect(try PostgresCare(url: url).audit(query) == audit)
             door = try await Door(Self.tables, onPostgres: true, database: url)
-            try await expectSame(try #require(door), device, before)
+            expectSame(await Self.answers(try #require(door), device), before)
+            try await goOn(try #require(door), &device, #""label":"merged""#)
+            let changed = await Self.answers(try #require(door), device)
             await door?.store.stop()
             let grown = try PostgresCare(url: url).audit(query)
             #expect(grown.count > audit.count)
@@ -175,37 +212,63 @@ struct DatabaseCopyTests {
             try Self.copy(.postgres(url: url), .sqlite(path: back))
             #expect(try DatabaseInspection(path: back).audit(query) == grown)
             door = try await Door(Self.tables, path: back)
-            try await expectSame(try #require(door), device, nil)
+            expectSame(await Self.answers(try #require(door), device), changed)
+            try await goOn(try #require(door), &device, #""weight":3"#)
             await door?.store.stop()
         }
     }
 
-    /// Reads, then writes as the device goes on: a repeat, a merge with a version of before.
-    private func expectSame(_ door: Door, _ device: Device, _ before: [String]?) async throws {
-        let answers = await Self.answers(door, device)
-        if let before {
-            #expect(answers.count == before.count)
-            for (one, other) in zip(answers, before) {
-                #expect(one == other, "\(one.prefix(400)) … \(other.prefix(400))")
-            }
+    /// The links lead to all rows and tombstones, and there are enough of them to fill pages.
+    private func expectWhole(_ door: Door, _ device: Device) async throws {
+        try #require(device.links.count == 4 && device.pages.count == 2)
+        let first = await Self.pages(device.links[0], door)
+        #expect(first.texts.count > 20 && Set(first.ids).count == Self.rows + 4)
+        for link in device.links {
+            let changes = await Self.pages(link, door)
+            #expect(changes.texts.allSatisfy { $0.hasPrefix("200") })
+            #expect(changes.texts.contains { $0.contains("@removed") && $0.contains("x1") })
         }
-        let again = await door.send(
-            "POST",
-            "/tables/Thing",
-            #"{"label":"named"}"#,
-            headers: Self.named
-        )
-        #expect(again.status == 201 && again.text == device.named)
-        var headers = HTTPFields()
-        headers.append("If-Match", device.version)
+        for page in device.pages {
+            #expect(await Self.pages(page, door).texts.allSatisfy { $0.hasPrefix("200") })
+        }
+    }
+
+    private func expectSame(_ answers: [String], _ before: [String]) {
+        #expect(answers.count == before.count)
+        for (one, other) in zip(answers, before) where one != other {
+            Issue.record("\(one.prefix(400)) … \(other.prefix(400))")
+        }
+    }
+
+    /// Writes as the device goes on: repeats, a merge with a version of before, and rows that all of
+    /// its links lead to.
+    private func goOn(_ door: Door, _ device: inout Device, _ change: String) async throws {
+        let name = "after\(device.named.count)"
+        for (name, text) in device.named {
+            let again = await Self.insert(named: name, door)
+            #expect(again.status == 201 && again.text == text)
+        }
         let merged = await door.send(
             "PATCH",
             "/tables/Thing/x0",
-            #"{"label":"merged"}"#,
-            headers: headers
+            "{\(change)}",
+            headers: ["If-Match": device.version]
         )
         #expect(merged.status == 200, "\(merged.text)")
         #expect(merged.row["pieces"] as? Int == 1 && merged.row["label"] as? String == "merged")
+        let made = await Self.insert(named: name, door)
+        #expect(made.status == 201)
+        device.named[name] = made.text
+        let gone = await door.send("POST", "/tables/Gone", #"{"id":"\#(name)"}"#)
+        #expect(gone.status == 201)
+        for (place, link) in device.links.enumerated() {
+            let id = place % 2 == 0 ? made.row["id"] as? String ?? "" : name
+            let ids = await Self.pages(link, door).ids
+            #expect(ids.count(where: { $0 == id }) == 1)
+            #expect(place % 2 == 1 || ids.contains("x0"))
+        }
+        try await Self.link(to: "Thing", door, &device)
+        try await Self.link(to: "Gone", door, &device)
     }
 
     /// What left a millisecond that a classic client counts is not known behind the copy.

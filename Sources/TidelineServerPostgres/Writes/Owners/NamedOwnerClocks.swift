@@ -95,6 +95,11 @@ struct NamedOwnerClocks {
         ).kept
     }
 
+    /// The clocks that ``findFree(_:)`` has found.
+    static func keys(_ found: PostgresResult) -> Set<ClockKey> {
+        Set((0..<found.count).map { ClockKey(table: found.text($0, 0), owner: found.text($0, 1)) })
+    }
+
     private static func named(_ keys: [ClockKey]) -> [PostgresParameter] {
         [
             .array(keys.map { .text($0.table) }),

@@ -1,12 +1,12 @@
 // WriteRound: what a transaction does with the clocks of owners.
 //
-//     normally           waits for each of them, and fails when it waits for too long
+//     normally           waits for each of them, for a moment, and fails when it waits for longer
 //     passing others'    leaves out those that somebody else has: what needs them is missing
 
 import TidelinePostgres
 import TidelineServerCore
 
-/// Somebody else had the clock of an owner for longer than a transaction waits.
+/// Somebody else had the clock of an owner for longer than a transaction waits for that.
 struct OwnerClockTimeout: Error {}
 
 extension WriteRound {
@@ -117,8 +117,6 @@ extension WriteRound {
         guard !missing.isEmpty else { return [] }
         Uptime.sleep(seconds: Self.secondLook)
         let free = try connection.run(NamedOwnerClocks.findFree(missing.sorted()))
-        return missing.subtracting(
-            (0..<free.count).map { ClockKey(table: free.text($0, 0), owner: free.text($0, 1)) }
-        )
+        return missing.subtracting(NamedOwnerClocks.keys(free))
     }
 }

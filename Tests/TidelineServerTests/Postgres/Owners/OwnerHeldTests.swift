@@ -19,7 +19,8 @@ struct OwnerHeldTests {
 
     @Test(arguments: holds) func othersAreWrittenWhileSomebodyHasAClock(hold: String) async throws {
         let url = try PostgresCluster.shared().database()
-        let store = try await OwnerTable.store(url)
+        // Long enough to be seen.
+        let store = try await OwnerTable.store(url) { $0.times.ownerClock = 1500 }
         _ = try await OwnerTable.put("a", of: "ann", store)
         _ = try await OwnerTable.put("b", of: "bob", store)
         for round in 0..<2 {
@@ -50,7 +51,7 @@ struct OwnerHeldTests {
         let change = """
             UPDATE "TodoItem" SET "text" = 'x' WHERE "id" = 'ann'; SET CONSTRAINTS ALL IMMEDIATE
             """
-        let hers = try await OwnerTable.holding(url, change) { _ in
+        try await OwnerTable.holding(url, change) { _ in
             let (hers, his) = try await Self.together(
                 url,
                 store,
@@ -58,10 +59,9 @@ struct OwnerHeldTests {
                 OwnerTable.write("b2", of: "bob")
             )
             #expect(try await Self.isDone(his))
-            return hers
+            let error = await #expect(throws: ServerError.self) { _ = try await Self.isDone(hers) }
+            #expect(error?.status == 503)
         }
-        let error = await #expect(throws: ServerError.self) { _ = try await Self.isDone(hers) }
-        #expect(error?.status == 503)
         await store.stop()
     }
 
@@ -72,7 +72,7 @@ struct OwnerHeldTests {
         let makes = """
             INSERT INTO tideline.owner_clocks ("table", "owner") VALUES ('todoitem', 'ann')
             """
-        let hers = try await OwnerTable.holding(url, makes) { _ in
+        try await OwnerTable.holding(url, makes) { _ in
             // Both are new here.
             let (hers, his) = try await Self.together(
                 url,
@@ -82,10 +82,9 @@ struct OwnerHeldTests {
             )
             #expect(try await Self.isDone(his))
             #expect(try await OwnerTable.put("c", of: "carl", store).decision == .insert)
-            return hers
+            let error = await #expect(throws: ServerError.self) { _ = try await Self.isDone(hers) }
+            #expect(error?.status == 503)
         }
-        let error = await #expect(throws: ServerError.self) { _ = try await Self.isDone(hers) }
-        #expect(error?.status == 503)
         await store.stop()
     }
 
@@ -93,7 +92,9 @@ struct OwnerHeldTests {
     @Test func clocksThatAreBusyForAMomentAreWaitedFor() async throws {
         let url = try PostgresCluster.shared().database()
         let store = try await OwnerTable.store(url) { options in
-            options.times.lock = 4000
+            options.times.lock = 12_000
+            // Time to hold up its look at the ledger.
+            options.times.ownerClock = 4000
             options.times.statement = 30_000
         }
         for id in ["ann", "bob"] { _ = try await OwnerTable.put(id, of: id, store) }
@@ -102,7 +103,7 @@ struct OwnerHeldTests {
             try PostgresConnection(PostgresAddress(url))
         )
         try busy.execute("BEGIN; " + OwnerTable.hold("bob"))
-        let hers = try await OwnerTable.holding(url, OwnerTable.hold("ann")) { _ in
+        try await OwnerTable.holding(url, OwnerTable.hold("ann")) { _ in
             let (hers, his) = try await Self.together(
                 url,
                 store,
@@ -115,10 +116,9 @@ struct OwnerHeldTests {
             try busy.execute("COMMIT")
             try gate.execute("COMMIT")
             #expect(try await Self.isDone(his))
-            return hers
+            let error = await #expect(throws: ServerError.self) { _ = try await Self.isDone(hers) }
+            #expect(error?.status == 503)
         }
-        let error = await #expect(throws: ServerError.self) { _ = try await Self.isDone(hers) }
-        #expect(error?.status == 503)
         await store.stop()
     }
 
