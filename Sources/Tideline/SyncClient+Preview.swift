@@ -37,6 +37,10 @@ extension SyncClient {
         )
         let engine = try client.syncContext.engine()
         let rows = try seed.map { (type(of: $0).tableName, try $0.rowOfServer(client, engine)) }
+        var seen: Set<[String]> = []
+        for (table, row) in rows where !seen.insert([table, row.id]).inserted {
+            throw SyncError.alreadyExists(table: table, id: row.id)
+        }
         try await engine.transaction { queue in
             for (table, row) in rows { try queue.store.put([row], in: table) }
         }
@@ -48,7 +52,7 @@ extension SyncRecord {
     /// The record as the server would have given it.
     fileprivate func rowOfServer(_ client: SyncClient, _ engine: SyncEngine) throws -> Row {
         var row = try client.syncTable(Self.self).coder.encode(self)
-        if row.id.isEmpty { row["id"] = .string(engine.environment.makeID()) }
+        row = try NewRow(row, table: Self.tableName, engine.environment).row
         if row.version == nil { row[SystemColumn.version] = "AAAAAAAAAAE=" }
         return row
     }

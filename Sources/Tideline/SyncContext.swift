@@ -75,6 +75,14 @@ public actor SyncContext {
             }
             policies[schema.name] = policy
         }
+        let ruled = conflicts.ruledColumns.filter { column in
+            !catalog.schemas.values.contains {
+                $0.columns.isEmpty || $0.column(named: column) != nil
+            }
+        }
+        guard ruled.isEmpty || catalog.schemas.isEmpty else {
+            throw SyncError.unknownMergeColumns(ruled)
+        }
         let own = catalog.schemas.values.sorted {
             $0.name.utf8.lexicographicallyPrecedes($1.name.utf8)
         }
@@ -82,6 +90,9 @@ public actor SyncContext {
             if SystemTables.owns(schema.name) { throw SyncError.reservedTable(schema.name) }
             if let fault = SystemTables.nameFault(schema.name) {
                 throw SyncError.tableName(schema.name, fault)
+            }
+            if let fault = schema.columnFault {
+                throw SyncError.columns(of: schema.name, fault)
             }
         }
         (store as? any CheckTeller)?.checks.add(broadcast)

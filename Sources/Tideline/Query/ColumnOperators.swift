@@ -211,6 +211,9 @@ extension Column where Content == Bool {
 extension Sequence {
     /// Whether a column has one of these values: `["open", "waiting"].contains($0.state)`.
     public func contains(_ column: Column<Element>) -> Condition { column.isIn(self) }
+
+    /// The same of a column that may be null; null is none of the values.
+    public func contains(_ column: Column<Element?>) -> Condition { column.isIn(self) }
 }
 
 extension ClosedRange {

@@ -9,7 +9,11 @@ enum Literal {
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a type without a column type.
     static func value<T>(_ source: T) throws -> Value {
         if let special = SpecialType(T.self) {
-            guard let value = special.write(source) else { throw unsupported(source) }
+            guard let value = special.write(source) else {
+                throw SyncError.unsupportedQuery(
+                    "a \(T.self) that is not finite, or that no column holds. Compare with another."
+                )
+            }
             return value
         }
         switch source {

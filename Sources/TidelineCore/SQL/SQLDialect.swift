@@ -11,7 +11,8 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
 
     package func placeholder(_ number: Int) -> String {
         switch self {
-        case .sqlite: "?\(number)"
+        // With its number SQLite would look for its name, through all the others: quadratic in long lists.
+        case .sqlite: "?"
         case .postgres: "$\(number)"
         }
     }

@@ -148,6 +148,68 @@ import TidelineTestKit
         #expect(await pull.value == .cancelled)
     }
 
+    // MARK: - Tables and seeds that cannot be
+
+    @Test(
+        arguments: [
+            (
+                [ColumnDefinition("a", .string), ColumnDefinition("A", .integer)],
+                "two are called 'A'"
+            ),
+            ([ColumnDefinition("a", .enumeration([]))], "'a' is an enumeration without members"),
+        ]
+    )
+    func columnsThatCannotBeAreRefused(columns: [ColumnDefinition], fault: String) async throws {
+        let schema = TableSchema(name: "Loose", columns: columns)
+        await #expect {
+            _ = try await Device(transport, schemas: [schema])
+        } throws: { error in
+            (error as? SyncError)?.code == .invalidModel && "\(error)".contains(fault)
+        }
+    }
+
+    @Test func rulesForColumnsOfNoTableAreRefused() async throws {
+        await #expect {
+            _ = try await Device(transport, conflicts: .merge(["text": .append, "nope": .max]))
+        } throws: { error in
+            "\(error)".contains("of all tables name columns that none of them has: nope.")
+        }
+        _ = try await Device(transport, conflicts: .merge(["body": .append]))
+    }
+
+    @Test func aSeedIsWhatATableHolds() async throws {
+        for seed in [
+            [Todo(id: "a"), Todo(id: "a")], [Todo(id: "a/b")], [Todo(id: "a", text: "a\u{0}b")],
+        ] {
+            await #expect(throws: SyncError.self) { _ = try await SyncClient.preview(seed: seed) }
+        }
+    }
+
+    /// A sequence of a column that may be null, and more values than it would do to compare one by one.
+    @Test func listsMayBeLong() async throws {
+        let device = try await Device(transport)
+        let todos = try device.todos()
+        try await todos.insert([Todo(id: "a", rank: 1), Todo(id: "b", rank: 2), Todo(id: "c")])
+        #expect(try await todos.read(where: { [2, 3].contains($0.rank) }).map(\.id) == ["b"])
+        let ids = (0..<30_000).map { "\($0)" } + ["c"]
+        #expect(try await todos.read(where: { ids.contains($0.id) }).map(\.id) == ["c"])
+    }
+
+    @Test func messagesSayWhatIsAtFault() async throws {
+        let device = try await Device(transport)
+        await #expect {
+            _ = try await device.todos().insert(Todo(text: "a\u{0}b"))
+        } throws: {
+            "\($0)".contains("Record without an id does not fit into table 'Todo'")
+        }
+        let never = Date(timeIntervalSince1970: .nan)
+        await #expect {
+            _ = try await device.todos().read(where: { $0.updatedAt == never })
+        } throws: {
+            "\($0)".contains("a Date that is not finite")
+        }
+    }
+
     // MARK: - Limits that cannot be kept
 
     /// Each limit with each odd value: whatever comes of it, nothing traps and nothing hangs.

@@ -20,15 +20,22 @@ extension SyncError {
         )
     }
 
-    /// `columns` are not those of the table that the rules are for.
-    static func unknownMergeColumns(_ columns: [String], table: String) -> SyncError {
-        SyncError(
+    /// `columns` are none of the table that the rules are for, or of any where `table` is nil.
+    static func unknownMergeColumns(_ columns: [String], table: String? = nil) -> SyncError {
+        let place =
+            table.map { "of table '\($0)' name columns that it does not have" }
+            ?? "of all tables name columns that none of them has"
+        return SyncError(
             .invalidModel,
             """
-            The merge rules of table '\(table)' name columns that it does not have: \
-            \(columns.joined(separator: ", ")). Name them as the table's type does in its CodingKeys.
+            The merge rules \(place): \(columns.joined(separator: ", ")). Name them as the table's \
+            type does in its CodingKeys.
             """
         )
+    }
+
+    static func columns(of table: String, _ fault: String) -> SyncError {
+        SyncError(.invalidModel, "The columns of table '\(table)' cannot be used: \(fault)")
     }
 
     static func tableName(_ name: String, _ fault: String) -> SyncError {

@@ -3,6 +3,23 @@
 
 import TidelineCore
 
+extension TableSchema {
+    /// Why no store can have these columns; nil where it can.
+    var columnFault: String? {
+        var seen: Set<String> = []
+        for column in columns {
+            let name = column.name
+            guard seen.insert(name.lowercased()).inserted else {
+                return "two are called '\(name)', letter case aside. Rename one of them."
+            }
+            if case .enumeration(let members) = column.type, members.isEmpty {
+                return "'\(name)' is an enumeration without members. Name them."
+            }
+        }
+        return nil
+    }
+}
+
 /// The synchronised tables of a client, by name.
 struct TableCatalog: Sendable {
     let schemas: [String: TableSchema]
