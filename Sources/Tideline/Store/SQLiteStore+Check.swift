@@ -30,7 +30,7 @@ extension SQLiteStore {
     ///
     /// The events of the contexts that were initialized with the store tell how far it is.
     ///
-    /// - Throws: ``SyncError`` with code `storeFailure` when the file cannot be read at all, or
+    /// - Throws: ``SyncError`` with code `storeFailure` when the file cannot be opened, or
     ///   `cancelled` when the task is cancelled before the last table was looked at.
     public func check() async throws -> StoreReport {
         checks.send(.checkStarted)
@@ -39,12 +39,17 @@ extension SQLiteStore {
             let report = try await TransactionWatch.during("check") { watch in
                 try await read { reader in
                     guard let reader = reader as? SQLiteTransaction else { return StoreReport() }
-                    let problems = try reader.problems {
-                        try watch.check()
-                    } checked: {
-                        checks.send(.tableChecked(table: $0))
+                    do {
+                        let problems = try reader.problems {
+                            try watch.check()
+                        } checked: {
+                            checks.send(.tableChecked(table: $0))
+                        }
+                        return StoreReport(problems: problems)
+                    } catch let error as SQLiteError where error.isCorrupt {
+                        // SQLite's look at the pages ends so where it cannot go on.
+                        return StoreReport(problems: ["The file is damaged: \(error.message)."])
                     }
-                    return StoreReport(problems: problems)
                 }
             }
             checks.send(.checkFinished(problems: report.problems.count))

@@ -86,13 +86,15 @@ import TidelineSQLite
         try await withTemporaryFile { path in
             try await store(path).close()
             try self.damage(path, damage)
+            let store: SQLiteStore
             do {
-                let report = try await SQLiteStore(path: path).check()
-                #expect(!report.problems.isEmpty)
-                #expect(report.problems.allSatisfy { $0.hasPrefix("The file is damaged: ") })
+                store = try SQLiteStore(path: path)
             } catch {
-                expectClear(error, path)
+                return expectClear(error, path)
             }
+            let report = try await store.check()
+            #expect(!report.problems.isEmpty)
+            #expect(report.problems.allSatisfy { $0.hasPrefix("The file is damaged: ") })
         }
     }
 
