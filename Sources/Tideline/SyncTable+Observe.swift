@@ -11,8 +11,8 @@ extension SyncTable {
         engine.observe { try ObservedRows(self, try query.get(), misfits) }
     }
 
-    private func count(
-        _ query: Result<Query<Record>, any Error>
+    private func observeCount(
+        of query: Result<Query<Record>, any Error>
     ) -> AsyncThrowingStream<Int, any Error> {
         engine.observe { ObservedCount(self, try query.get().filter) }
     }
@@ -49,15 +49,16 @@ extension SyncTable {
     public func observeCount(
         _ query: Query<Record> = Query()
     ) -> some AsyncSequence<Int, any Error> {
-        count(.success(query))
+        observeCount(of: .success(query))
     }
 
     /// All records, now and after every change.
     ///
     /// A change that leaves the result as it was gives no value; a listener that does not keep up
     /// gets the newest result only. The first change is shown at once; while others follow without a
-    /// pause, the query runs once each ``SyncLimits/observeInterval``, and the newest state comes last. A row that does not decode ends it with ``SyncError``
-    /// `rowDoesNotFit`, or is left out with `misfits: .skip`.
+    /// pause, the query runs once each ``SyncLimits/observeInterval``, and the newest state comes last.
+    /// A row that does not decode ends it with ``SyncError`` `rowDoesNotFit`, or is left out with
+    /// `misfits: .skip`.
     public func observe(
         sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
@@ -88,14 +89,14 @@ extension SyncTable where Record: SyncRecord {
     public func observeCount(
         where condition: (Columns<Record>) throws -> Condition
     ) -> some AsyncSequence<Int, any Error> {
-        count(Result { try Query(where: condition) })
+        observeCount(of: Result { try Query(where: condition) })
     }
 
     /// How many records a predicate describes, now and whenever it is another number.
     public func observeCount(
         where predicate: Predicate<Record>
     ) -> some AsyncSequence<Int, any Error> {
-        count(Result { try Query(where: predicate) })
+        observeCount(of: Result { try Query(where: predicate) })
     }
 
     /// The records for which a closure over the columns holds, now and after every change.
@@ -181,6 +182,6 @@ extension SyncTable where Record == Row {
     public func observeCount(
         where condition: (Columns<Row>) throws -> Condition
     ) -> some AsyncSequence<Int, any Error> {
-        count(Result { try Query(where: condition) })
+        observeCount(of: Result { try Query(where: condition) })
     }
 }

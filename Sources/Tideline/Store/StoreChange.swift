@@ -73,11 +73,15 @@ package struct StoreChange: JoinedChange {
             guard query.offset == 0, !shown.contains(ItemKey("")) else { return !rows.isEmpty }
             return rows.contains { changed in
                 if shown.contains(changed.id) { return true }
-                guard let row = changed.row else { return false }
-                guard let filter = query.filter else { return true }
-                return FilterEvaluator(row: row).matches(filter.expression)
+                return Self.holds(query.filter, for: changed.row)
             }
         }
+    }
+
+    /// Whether a row is there and fulfils a condition.
+    private static func holds(_ filter: Filter?, for row: Row?) -> Bool {
+        guard let row else { return false }
+        return filter.map { FilterEvaluator(row: row).matches($0.expression) } ?? true
     }
 }
 
@@ -95,10 +99,7 @@ extension StoreChange {
         case .these(let rows):
             guard let counted else { return !rows.isEmpty }
             return rows.contains { changed in
-                let counts = changed.row.map { row in
-                    filter.map { FilterEvaluator(row: row).matches($0.expression) } ?? true
-                }
-                return (counts ?? false) != counted.contains(changed.id)
+                Self.holds(filter, for: changed.row) != counted.contains(changed.id)
             }
         }
     }

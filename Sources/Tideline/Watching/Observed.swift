@@ -43,7 +43,7 @@ extension SyncEngine {
 
 extension SyncTable {
     /// A condition as a change is held against it: as records mean it now, in the words of the table.
-    fileprivate func reach(_ filter: Filter?) -> Filter? {
+    fileprivate func conditionOnChanges(_ filter: Filter?) -> Filter? {
         guard let filter = coder.meant(filter?.bound(now: engine.environment.now())) else {
             return nil
         }
@@ -57,7 +57,7 @@ struct ObservedRows<Record: Sendable>: Observed {
     private let table: SyncTable<Record>
     private let query: TableQuery
     private let misfits: Misfits
-    private var records = ObservedRecords<Record>()
+    private var records = DecodedRows<Record>()
 
     init(_ table: SyncTable<Record>, _ query: TableQuery, _ misfits: Misfits) throws {
         try query.checkWindow()
@@ -79,7 +79,7 @@ struct ObservedRows<Record: Sendable>: Observed {
         guard change.tables[table.name] != nil else { return false }
         if query.filter?.expression.calls(.now) == true { return true }
         var query = query
-        query.filter = table.reach(query.filter)
+        query.filter = table.conditionOnChanges(query.filter)
         return change.reaches(query, of: table.name, shown: records.ids)
     }
 }
@@ -116,6 +116,10 @@ struct ObservedCount<Record: Sendable>: Observed {
 
     func isReached(by change: StoreChange) -> Bool {
         guard change.tables[table.name] != nil else { return false }
-        return change.changesCount(table.reach(filter), of: table.name, counted: counted)
+        return change.changesCount(
+            table.conditionOnChanges(filter),
+            of: table.name,
+            counted: counted
+        )
     }
 }

@@ -42,8 +42,11 @@ struct ColumnMoves {
         return known
     }
 
-    /// `moved` is told how many rows were put again so far.
-    func run(in database: Database, _ moved: (Int) throws -> Void) throws {
+    /// How many rows are read before they are put again.
+    private static let batchRows = 500
+
+    /// `progress` is told how many rows were put again so far.
+    func run(in database: Database, _ progress: (Int) throws -> Void) throws {
         guard table.hasExtra, hasGained || !changed.isEmpty else { return }
         let indexes = changed.isEmpty ? [] : try self.indexes(in: database)
         for index in indexes {
@@ -57,7 +60,7 @@ struct ColumnMoves {
             let declaration = SQLiteStoreSchema.declaration(change.column)
             try database.execute("ALTER TABLE \(name) ADD COLUMN \(declaration)")
         }
-        try putAgain(in: database, moved)
+        try putAgain(in: database, progress)
         try drop(changed.map(\.formerName), database)
         for index in indexes { try database.execute(index.sql) }
     }
@@ -118,7 +121,7 @@ struct ColumnMoves {
     }
 
     /// Puts every row again that has unknown members, or a value in a column of another type.
-    private func putAgain(in database: Database, _ told: (Int) throws -> Void) throws {
+    private func putAgain(in database: Database, _ progress: (Int) throws -> Void) throws {
         let now = try SQLiteStoreSchema.table(table.schema, in: database)
         let rows = SQLiteTransaction(database, [table.schema.name: now])
         let moved = changed.map { Identifier($0.formerName).quoted }
@@ -127,7 +130,7 @@ struct ColumnMoves {
         let select = """
             SELECT \(columns.joined(separator: ", ")) FROM \(name)
             WHERE "id" > ?1 AND (\(conditions.map { $0 + " IS NOT NULL" }.joined(separator: " OR ")))
-            ORDER BY "id" LIMIT \(SyncEvent.rowsAtOnce)
+            ORDER BY "id" LIMIT \(Self.batchRows)
             """
         var (last, count) = ("", 0)
         while true {
@@ -158,10 +161,10 @@ struct ColumnMoves {
                 }
                 try rows.put([row], in: table.schema.name)
             }
-            guard found.count == SyncEvent.rowsAtOnce, let end = found.last else { return }
+            guard found.count == Self.batchRows, let end = found.last else { return }
             last = end.id
             count += found.count
-            try told(count)
+            try progress(count)
         }
     }
 }

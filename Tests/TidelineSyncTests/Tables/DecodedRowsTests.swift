@@ -1,4 +1,4 @@
-// ObservedRecords: what an observer is given, without decoding again what has not changed.
+// DecodedRows: what an observer is given, without decoding again what has not changed.
 
 import Foundation
 import Synchronization
@@ -7,7 +7,7 @@ import Tideline
 import TidelineCore
 import TidelineTestKit
 
-@Suite(.timeLimit(.minutes(10))) struct ObservedRecordsTests {
+@Suite(.timeLimit(.minutes(10))) struct DecodedRowsTests {
     @Test func onlyRowsThatHaveChangedAreDecodedAgain() async throws {
         let device = try await Device(ScriptedTransport(), tables: [Counted.self])
         let items = try device.client.syncTable(Counted.self)
@@ -26,7 +26,7 @@ import TidelineTestKit
     /// gives, and comes where it is another one.
     @Test(arguments: 0..<200) func aRunGivesWhatAWholeLookGives(seed: Int) throws {
         var random = SeededGenerator(seed: UInt64(seed))
-        var observed = ObservedRecords<Row>()
+        var observed = DecodedRows<Row>()
         var (rows, last): ([Row], [Row]?) = ([], nil)
         for _ in 0..<30 {
             for _ in 0..<Int.random(in: 0..<3, using: &random) {

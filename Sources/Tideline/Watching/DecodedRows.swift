@@ -1,9 +1,9 @@
-// ObservedRecords: what an observed query gave last, so that a run decodes only rows that have changed.
+// DecodedRows: what an observed query gave last, so that a run decodes only rows that have changed.
 
 import TidelineCore
 
 /// The records of an observed query as they were read last; a pure value.
-package struct ObservedRecords<Record: Sendable>: Sendable {
+package struct DecodedRows<Record: Sendable>: Sendable {
     private struct Item {
         var row: Row
         /// Nil where the row does not decode and is left out.
