@@ -167,7 +167,7 @@ final class PostgresWriter: Sendable {
             try timeline.greet($0)
         }
         var schedule = PurgeSchedule()
-        var held = HeldClocks()
+        var held = HeldLocks()
         while true {
             _ = wake.wait(timeout: DispatchTime(uptimeNanoseconds: schedule.due))
             let (queue, isStopped, isPurgeNew) = state.withLock { state in
@@ -231,7 +231,7 @@ final class PostgresWriter: Sendable {
     private func perform(
         _ queue: [Work],
         _ link: inout PostgresLink,
-        _ held: inout HeldClocks
+        _ held: inout HeldLocks
     ) {
         var jobs: [PostgresJob] = []
         var count = 0
@@ -264,29 +264,26 @@ final class PostgresWriter: Sendable {
     private func commit(
         _ jobs: inout [PostgresJob],
         _ link: inout PostgresLink,
-        _ held: inout HeldClocks
+        _ held: inout HeldLocks
     ) {
         guard !jobs.isEmpty else { return }
         defer { jobs.removeAll(keepingCapacity: true) }
         let passesHeld = held.isAny(at: Uptime.now())
         let later = commit(jobs, &link, &held, passesHeld: passesHeld, isLast: false)
-        // Somebody has their clocks for a moment.
+        // Somebody has their rows or clocks for a moment.
         if !later.isEmpty { _ = commit(later, &link, &held, passesHeld: false, isLast: true) }
     }
 
-    /// Returns what is to wait for clocks that somebody has, where they are passed and it is not the last
-    /// time.
+    /// Returns what is to wait for rows and clocks that somebody has, where they are passed and it is not
+    /// the last time.
     private func commit(
         _ jobs: [PostgresJob],
         _ link: inout PostgresLink,
-        _ held: inout HeldClocks,
+        _ held: inout HeldLocks,
         passesHeld: Bool,
         isLast: Bool
     ) -> [PostgresJob] {
-        let isOfOwners = jobs.contains { job in
-            job.groups.lazy.joined().contains { $0.table.hasOwnerClocks }
-        }
-        var retry = WriteRetry(passesHeld: isOfOwners ? passesHeld : nil)
+        var retry = WriteRetry(passesHeld: passesHeld)
         let start = Uptime.now()
         defer { metrics.commits.add(from: start, to: Uptime.now()) }
         while true {
@@ -326,22 +323,22 @@ final class PostgresWriter: Sendable {
         _ jobs: [PostgresJob],
         _ link: inout PostgresLink,
         _ retry: WriteRetry,
-        _ held: inout HeldClocks,
+        _ held: inout HeldLocks,
         isLast: Bool
     ) throws -> WriteResults {
         var round = WriteRound(try link.connection(), limits: limits, now: now)
-        let passesHeld = retry.passesHeld == true
+        let passesHeld = retry.passesHeld
         try round.begin(jobs, times, passing: passesHeld ? held : nil)
         var results = WriteResults()
-        var missing: [Int: Set<ClockKey>] = [:]
+        var missing: [Int: Set<HeldLock>] = [:]
         for (place, job) in jobs.enumerated() {
             if let outdated = try round.outdated(job) {
                 results.outcomes.append(job.refused(outdated))
                 continue
             }
-            let clocks = passesHeld ? round.missing(job) : []
-            guard clocks.isEmpty else {
-                missing[place] = clocks
+            let locks = passesHeld ? round.missing(job) : []
+            guard locks.isEmpty else {
+                missing[place] = locks
                 results.outcomes.append(nil)
                 continue
             }
@@ -360,7 +357,7 @@ final class PostgresWriter: Sendable {
             let long = try round.heldForLong(Set(missing.values.joined()))
             held.remember(long, at: Uptime.now())
         }
-        for (place, clocks) in missing where isLast || clocks.contains(where: held.contains) {
+        for (place, locks) in missing where isLast || locks.contains(where: held.contains) {
             results.outcomes[place] = jobs[place].refused(ServerError.writesWait)
         }
         results.moved = try round.commit()

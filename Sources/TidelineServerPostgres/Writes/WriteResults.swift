@@ -2,7 +2,7 @@
 
 import TidelineServerCore
 
-/// What became of the jobs of a transaction that left out clocks which somebody else has.
+/// What became of the jobs of a transaction that left out what somebody else has.
 struct WriteResults {
     /// By the places of the jobs; nil for those that are to wait in a transaction of their own.
     var outcomes: [[GroupOutcome]?] = []

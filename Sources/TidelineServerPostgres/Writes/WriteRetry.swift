@@ -15,20 +15,20 @@ struct WriteRetry {
 
     /// Whether each group has a savepoint, as something is wrong with one of them.
     private(set) var isApart = false
-    /// Whether clocks of owners that somebody else has are left out; nil where there are none.
-    private(set) var passesHeld: Bool?
-    /// Whether it has waited for such a clock for as long as it may.
+    /// Whether rows and clocks of owners that somebody else has are left out.
+    private(set) var passesHeld: Bool
+    /// Whether it has waited for one of them for as long as it may.
     private(set) var hasWaited = false
     private var tries = 0
     private var lostConnections = 0
 
     private static let triesMax = 5
 
-    init(passesHeld: Bool? = nil) { self.passesHeld = passesHeld }
+    init(passesHeld: Bool) { self.passesHeld = passesHeld }
 
     mutating func failed(_ error: any Error, isBroken: Bool) -> Action {
-        if error is OwnerClockTimeout {
-            guard passesHeld == false else { return .refuse(ServerError.writesWait) }
+        if error is HeldTimeout {
+            guard !passesHeld else { return .refuse(ServerError.writesWait) }
             passesHeld = true
             hasWaited = true
             return .again(after: 0)

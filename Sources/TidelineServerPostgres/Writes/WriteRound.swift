@@ -18,6 +18,8 @@ struct WriteRound {
     private let injectedNow: (@Sendable () -> Int64)?
     private var databaseNow: Int64 = 0
     var state = WriteState()
+    /// The tables that were named, by the names of their clocks.
+    private(set) var named: [String: PostgresTable] = [:]
     /// What a write of the group under way has made: others of the group find it there.
     private var grown: Table?
     private var isWritten = false
@@ -45,13 +47,13 @@ struct WriteRound {
     /// - Parameters:
     ///   - jobs: The batches of the transaction.
     ///   - times: How long it waits.
-    ///   - held: The clocks of owners that somebody had for long; where it is there, those that anybody
-    ///     else has are left out.
-    /// - Throws: ``OwnerClockTimeout`` when somebody else had such a clock for too long.
+    ///   - held: The rows and clocks of owners that somebody had for long; where it is there, those that
+    ///     anybody else has are left out.
+    /// - Throws: ``HeldTimeout`` when somebody else had a row or such a clock for too long.
     mutating func begin(
         _ jobs: [PostgresJob],
         _ times: WriteTimes,
-        passing held: HeldClocks? = nil
+        passing held: HeldLocks? = nil
     ) throws {
         var ids: [String: Set<String>] = [:]
         var tables: [String: PostgresTable] = [:]
@@ -65,11 +67,14 @@ struct WriteRound {
             }
             if let key = write.repeatKey { names.insert(LedgerKey(key)) }
         }
+        named = tables
         let parts = tables.values.sorted { $0.clock < $1.clock }
             .map { (table: $0, ids: Array(ids[$0.clock] ?? []).sorted()) }
         var statements = [PostgresStatement("BEGIN"), WriteStatements.settings(times)]
         let rowsPlace = statements.count
-        statements += parts.map { WriteStatements.lock($0.ids, of: $0.table) }
+        statements += parts.map {
+            WriteStatements.lock($0.ids, of: $0.table, passingHeld: held != nil)
+        }
         statements.append(
             WriteStatements.lockClocks(
                 parts.map(\.table).filter { !$0.hasOwnerClocks }.map(\.clock)
@@ -94,13 +99,12 @@ struct WriteRound {
         statements += parts.map { WriteStatements.read($0.ids, of: $0.table) }
         do {
             results += try connection.pipeline(statements)
-        } catch let error as PostgresError where error.isLockTimeout {
+        } catch let error as PostgresError where held == nil && error.isLockTimeout {
             // In one pipeline the clocks of owners are made and locked behind those of tables.
-            let clocks = rowsPlace + parts.count + 1
-            guard owners != nil, held == nil, let place = error.place,
-                place == clocks || place == clocks + 1
+            let clocks = rowsPlace + parts.count
+            guard let place = error.place, place >= rowsPlace, place < formsPlace, place != clocks
             else { throw error }
-            throw OwnerClockTimeout()
+            throw HeldTimeout()
         }
         takeClocks(results[rowsPlace + parts.count])
         if owners != nil { takeOwnerClocks(results[formsPlace - 1]) }
@@ -111,40 +115,12 @@ struct WriteRound {
         takeLedger(results[placeBehind + 2], names)
         for (place, part) in parts.enumerated() {
             take(results[placeBehind + 3 + place], part.ids, part.table)
-            if part.table.hasOwnerClocks {
-                markLate(part.ids, part.table, locked: results[rowsPlace + place])
+            let locked = results[rowsPlace + place]
+            if held != nil {
+                markHeld(part.ids, part.table, locked: locked)
+            } else if part.table.hasOwnerClocks {
+                markLate(part.ids, part.table, locked: locked)
             }
-        }
-    }
-
-    private mutating func takeClocks(_ result: PostgresResult) {
-        for row in 0..<result.count {
-            let key = ClockKey(table: result.text(row, 0), owner: nil)
-            state.clocks[key] = WriteState.Clock(
-                stamp: result.integer(row, 1),
-                counted: result.integer(row, 2)
-            )
-        }
-    }
-
-    /// Takes the numbers of the tables' forms.
-    mutating func takeForms(_ result: PostgresResult) {
-        for row in 0..<result.count { state.forms[result.text(row, 0)] = result.integer(row, 1) }
-    }
-
-    private mutating func takeLedger(_ result: PostgresResult, _ names: Set<LedgerKey>) {
-        for name in names { state.ledger[name] = .some(nil) }
-        for row in 0..<result.count {
-            state.ledger[LedgerKey(result, row)] = LedgerEntry(result, row)
-        }
-    }
-
-    private mutating func take(_ result: PostgresResult, _ ids: [String], _ table: PostgresTable) {
-        for id in ids { state.rows[RowKey(table: table.clock, id: id)] = WriteState.Cell() }
-        for row in 0..<result.count {
-            let image = table.image(result, row)
-            let key = RowKey(table: table.clock, id: image.id)
-            state.rows[key] = WriteState.Cell(stored: image, planned: image)
         }
     }
 

@@ -29,14 +29,19 @@ enum WriteStatements {
         ).kept
     }
 
-    /// Locks rows; says which, where a row has the clock of its owner.
-    static func lock(_ ids: [String], of table: PostgresTable) -> PostgresStatement {
+    /// Locks rows; says which, where a row has the clock of its owner or those that somebody else has are
+    /// left out.
+    static func lock(
+        _ ids: [String],
+        of table: PostgresTable,
+        passingHeld: Bool = false
+    ) -> PostgresStatement {
         let ids = PostgresParameter.array(ids.map { .text($0) })
-        if table.hasOwnerClocks {
+        if table.hasOwnerClocks || passingHeld {
             return PostgresStatement(
                 """
                 SELECT "id" FROM \(table.quoted) WHERE "id" = ANY($1::text[])
-                ORDER BY "id" FOR UPDATE
+                ORDER BY "id" FOR UPDATE\(passingHeld ? " SKIP LOCKED" : "")
                 """,
                 [ids]
             ).kept

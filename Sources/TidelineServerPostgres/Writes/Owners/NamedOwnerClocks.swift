@@ -19,7 +19,7 @@ struct NamedOwnerClocks {
         _ jobs: [PostgresJob],
         _ tables: [String: PostgresTable],
         _ ids: [String: Set<String>],
-        passing held: HeldClocks?
+        passing held: HeldLocks?
     ) {
         let rows = tables.values.filter(\.hasOwnerClocks).sorted { $0.clock < $1.clock }
         guard !rows.isEmpty else { return nil }
@@ -38,9 +38,9 @@ struct NamedOwnerClocks {
     init(
         _ keys: [ClockKey],
         _ rows: [(table: PostgresTable, ids: [String])] = [],
-        passing held: HeldClocks? = nil
+        passing held: HeldLocks? = nil
     ) {
-        let made = keys.filter { held?.contains($0) != true }
+        let made = keys.filter { held?.contains(.clock($0)) != true }
         make = Self.make(made)
         findUnmade =
             PostgresStatement(

@@ -1,4 +1,4 @@
-// WriteRound: what a transaction does with the clocks of owners.
+// WriteRound: what a transaction does with rows and clocks of owners that others have.
 //
 //     normally           waits for each of them, and fails when it waits for too long
 //     passing others'    leaves out those that somebody else has: what needs them is missing
@@ -6,15 +6,15 @@
 import TidelinePostgres
 import TidelineServerCore
 
-/// Somebody else had the clock of an owner for longer than a transaction waits.
-struct OwnerClockTimeout: Error {}
+/// Somebody else had a row, or the clock of an owner, for longer than a transaction waits.
+struct HeldTimeout: Error {}
 
 extension WriteRound {
     /// How long it waits, in milliseconds, for somebody who makes a clock, where it passes others'.
     private static let makingTime = 50
     /// For how many of them.
     private static let makingWaitsMax = 10
-    /// How long after the first look a second one tells who has a clock for long, in seconds.
+    /// How long after the first look a second one tells what somebody has for long, in seconds.
     private static let secondLook = 0.005
 
     /// Makes the clocks that are not there, all but those that somebody else makes.
@@ -57,7 +57,16 @@ extension WriteRound {
         }
     }
 
-    // MARK: - Rows that come late
+    // MARK: - Rows that others have, and rows that come late
+
+    /// Marks the rows that are there and were not locked: somebody has them, or they came a moment ago.
+    mutating func markHeld(_ ids: [String], _ table: PostgresTable, locked: PostgresResult) {
+        let locked = Set((0..<locked.count).map { locked.text($0, 0) })
+        for id in ids where !locked.contains(id) {
+            let key = RowKey(table: table.clock, id: id)
+            if state.rows[key]?.stored != nil { state.heldRows.insert(key) }
+        }
+    }
 
     /// Marks the rows that came when the locks on rows were taken, of owners whose clocks others may have.
     ///
@@ -95,30 +104,65 @@ extension WriteRound {
         }
     }
 
-    // MARK: - Clocks that somebody else has
+    // MARK: - What somebody else has
 
-    /// The clocks of owners that a batch needs and that somebody else has.
-    func missing(_ job: PostgresJob) -> Set<ClockKey> {
-        var keys: Set<ClockKey> = []
-        for write in job.groups.lazy.joined()
-        where write.table.hasOwnerClocks && !write.table.table.needsGrowth {
-            let row = state.rows[RowKey(table: write.table.clock, id: write.operation.id)]?.stored
+    /// The rows and the clocks of owners that a batch needs and that somebody else has.
+    func missing(_ job: PostgresJob) -> Set<HeldLock> {
+        var locks: Set<HeldLock> = []
+        for write in job.groups.lazy.joined() where !write.table.table.needsGrowth {
+            let place = RowKey(table: write.table.clock, id: write.operation.id)
+            if state.heldRows.contains(place) { locks.insert(.row(place)) }
+            guard write.table.hasOwnerClocks else { continue }
+            let row = state.rows[place]?.stored
             let key =
                 row.map { write.table.clockKey(of: $0) }
                 ?? write.table.clockKey(of: write.operation)
             // Who names no owner and finds no row has nothing to stamp.
-            if state.clocks[key] == nil, row != nil || key.owner != "" { keys.insert(key) }
+            if state.clocks[key] == nil, row != nil || key.owner != "" { locks.insert(.clock(key)) }
         }
-        return keys
+        return locks
     }
 
-    /// Those of the missing clocks that somebody has for more than a moment.
-    func heldForLong(_ missing: Set<ClockKey>) throws -> Set<ClockKey> {
+    /// What of it somebody has for more than a moment.
+    func heldForLong(_ missing: Set<HeldLock>) throws -> Set<HeldLock> {
         guard !missing.isEmpty else { return [] }
         Uptime.sleep(seconds: Self.secondLook)
-        let free = try connection.run(NamedOwnerClocks.findFree(missing.sorted()))
-        return missing.subtracting(
-            (0..<free.count).map { ClockKey(table: free.text($0, 0), owner: free.text($0, 1)) }
-        )
+        return missing.subtracting(try free(missing))
+    }
+
+    /// What of it nobody has; it is locked.
+    private func free(_ missing: Set<HeldLock>) throws -> Set<HeldLock> {
+        let (rows, clocks) = Self.parts(missing)
+        var free: Set<HeldLock> = []
+        for (table, ids) in rows {
+            guard let table = named[table] else { continue }
+            let found = try connection.run(
+                WriteStatements.lock(ids.sorted(), of: table, passingHeld: true)
+            )
+            for row in 0..<found.count {
+                free.insert(.row(RowKey(table: table.clock, id: found.text(row, 0))))
+            }
+        }
+        guard !clocks.isEmpty else { return free }
+        let found = try connection.run(NamedOwnerClocks.findFree(clocks))
+        for row in 0..<found.count {
+            let key = ClockKey(table: found.text(row, 0), owner: found.text(row, 1))
+            free.insert(.clock(key))
+        }
+        return free
+    }
+
+    private static func parts(
+        _ locks: Set<HeldLock>
+    ) -> (rows: [String: [String]], clocks: [ClockKey]) {
+        var rows: [String: [String]] = [:]
+        var clocks: [ClockKey] = []
+        for lock in locks {
+            switch lock {
+            case .row(let key): rows[key.table, default: []].append(key.id)
+            case .clock(let key): clocks.append(key)
+            }
+        }
+        return (rows, clocks.sorted())
     }
 }

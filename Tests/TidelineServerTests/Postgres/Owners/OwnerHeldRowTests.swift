@@ -1,0 +1,50 @@
+// Goal: who has a row, or a clock that nothing names, holds up those who need it and nobody else; who has a
+// clock for moments is no holder of it.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+import TidelineServerPostgres
+import TidelineTestKit
+
+@Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+struct OwnerHeldRowTests {
+    private static func expectBusy(_ batch: Task<[GroupOutcome], any Error>) async {
+        let error = await #expect(throws: ServerError.self) {
+            _ = try await OwnerTable.isDone(batch)
+        }
+        #expect(error?.status == 503)
+    }
+
+    // MARK: - Rows
+
+    @Test(arguments: [ClockRule.table, .owner])
+    func othersAreWrittenWhileSomebodyHasARow(clock: ClockRule) async throws {
+        let url = try PostgresCluster.shared().database()
+        let table = OwnerTable.definition(clock)
+        let store = try await OwnerTable.store(url, table) { $0.times.lock = 3000 }
+        for id in ["ann", "bob"] { _ = try await OwnerTable.put(id, of: id, store, table) }
+        let hold = "SELECT 1 FROM \"TodoItem\" WHERE \"id\" = 'ann' FOR UPDATE"
+        try await OwnerTable.holding(url, hold) { _ in
+            let (hers, his) = try await OwnerTable.together(
+                url,
+                store,
+                OwnerTable.write("ann", of: "ann", by: .merge, table),
+                OwnerTable.write("b2", of: "bob", table),
+                table
+            )
+            #expect(try await OwnerTable.isDone(his))
+            await Self.expectBusy(hers)
+            // It is remembered, and nobody waits for it again. Her other rows are free.
+            let begin = ContinuousClock.now
+            await #expect(throws: ServerError.self) {
+                _ = try await OwnerTable.put("ann", of: "ann", by: .merge, store, table)
+            }
+            _ = try await OwnerTable.put("a2", of: "ann", store, table)
+            #expect(ContinuousClock.now - begin < .seconds(2))
+        }
+        await store.stop()
+    }
+}
