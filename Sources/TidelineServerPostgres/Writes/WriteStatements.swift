@@ -57,6 +57,14 @@ enum WriteStatements {
         ).kept
     }
 
+    /// The transactions that have locked rows last.
+    static func holders(of ids: [String], in table: PostgresTable) -> PostgresStatement {
+        PostgresStatement(
+            "SELECT \"id\", xmax::text FROM \(table.quoted) WHERE \"id\" = ANY($1::text[])",
+            [.array(ids.map { .text($0) })]
+        )
+    }
+
     static func lockClocks(_ names: [String]) -> PostgresStatement {
         PostgresStatement(
             """

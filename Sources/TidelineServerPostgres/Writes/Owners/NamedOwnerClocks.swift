@@ -95,6 +95,17 @@ struct NamedOwnerClocks {
         ).kept
     }
 
+    /// The transactions that have locked these clocks last.
+    static func findHolders(_ keys: [ClockKey]) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT "table", "owner", xmax::text FROM tideline.owner_clocks
+            WHERE ("table", "owner") IN (SELECT * FROM unnest($1::text[], $2::text[]))
+            """,
+            named(keys)
+        )
+    }
+
     private static func named(_ keys: [ClockKey]) -> [PostgresParameter] {
         [
             .array(keys.map { .text($0.table) }),

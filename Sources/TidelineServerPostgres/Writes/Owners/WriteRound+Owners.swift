@@ -14,8 +14,9 @@ extension WriteRound {
     private static let makingTime = 50
     /// For how many of them.
     private static let makingWaitsMax = 10
-    /// How long after the first look a second one tells what somebody has for long, in seconds.
-    private static let secondLook = 0.005
+    /// How often it is looked whether others still have what they had, and how long between, in seconds.
+    private static let looks = 10
+    private static let timeBetweenLooks = 0.005
 
     /// Makes the clocks that are not there, all but those that somebody else makes.
     func makeClocks(_ owners: NamedOwnerClocks, _ times: WriteTimes) throws {
@@ -123,11 +124,39 @@ extension WriteRound {
         return locks
     }
 
-    /// What of it somebody has for more than a moment.
+    /// What of it the same transaction has for more than a moment: what goes from one to the next is busy.
     func heldForLong(_ missing: Set<HeldLock>) throws -> Set<HeldLock> {
         guard !missing.isEmpty else { return [] }
-        Uptime.sleep(seconds: Self.secondLook)
-        return missing.subtracting(try free(missing))
+        var held = missing
+        let first = try holders(of: held)
+        for _ in 0..<Self.looks where !held.isEmpty {
+            Uptime.sleep(seconds: Self.timeBetweenLooks)
+            held.subtract(try free(held))
+            let holders = try holders(of: held)
+            held = held.filter { holders[$0] == first[$0] }
+        }
+        return held
+    }
+
+    /// The transactions that have locked it last; none where it is not there yet.
+    private func holders(of locks: Set<HeldLock>) throws -> [HeldLock: String] {
+        let (rows, clocks) = Self.parts(locks)
+        var holders: [HeldLock: String] = [:]
+        for (table, ids) in rows {
+            guard let table = named[table] else { continue }
+            let found = try connection.run(WriteStatements.holders(of: ids, in: table))
+            for row in 0..<found.count {
+                let key = RowKey(table: table.clock, id: found.text(row, 0))
+                holders[.row(key)] = found.text(row, 1)
+            }
+        }
+        guard !clocks.isEmpty else { return holders }
+        let found = try connection.run(NamedOwnerClocks.findHolders(clocks))
+        for row in 0..<found.count {
+            let key = ClockKey(table: found.text(row, 0), owner: found.text(row, 1))
+            holders[.clock(key)] = found.text(row, 2)
+        }
+        return holders
     }
 
     /// What of it nobody has; it is locked.

@@ -47,4 +47,41 @@ struct OwnerHeldRowTests {
         }
         await store.stop()
     }
+
+    // MARK: - Clocks
+
+    /// Several others write for bob, each for a moment, and there is always one of them.
+    @Test func aBusyClockIsNoHeldOne() async throws {
+        let url = try PostgresCluster.shared().database()
+        let store = try await OwnerTable.store(url)
+        for id in ["ann", "bob"] { _ = try await OwnerTable.put(id, of: id, store) }
+        let isOver = Flag()
+        try await OwnerTable.holding(url, OwnerTable.hold("ann")) { _ in
+            let writers = (0..<6).map { _ in
+                Task {
+                    try await onThread {
+                        let connection = try PostgresConnection(PostgresAddress(url))
+                        while !isOver.isSet {
+                            try connection.execute(
+                                """
+                                BEGIN; \(OwnerTable.hold("bob")); SELECT pg_sleep(0.008); COMMIT
+                                """
+                            )
+                        }
+                    }
+                }
+            }
+            let (hers, his) = try await OwnerTable.together(
+                url,
+                store,
+                OwnerTable.write("a2", of: "ann"),
+                OwnerTable.write("b2", of: "bob")
+            )
+            #expect(try await OwnerTable.isDone(his))
+            await Self.expectBusy(hers)
+            isOver.set()
+            for writer in writers { try await writer.value }
+        }
+        await store.stop()
+    }
 }
