@@ -99,7 +99,7 @@ struct WriteRound {
         statements += parts.map { WriteStatements.read($0.ids, of: $0.table) }
         do {
             results += try connection.pipeline(statements)
-        } catch let error as PostgresError where held == nil && error.isLockTimeout {
+        } catch let error as PostgresError where held == nil && error.isOverTime {
             // In one pipeline the clocks of owners are made and locked behind those of tables.
             let clocks = rowsPlace + parts.count
             guard let place = error.place, place >= rowsPlace, place < formsPlace, place != clocks

@@ -9,6 +9,11 @@ import TidelineServerCore
 /// Somebody else had a row, or the clock of an owner, for longer than a transaction waits.
 struct HeldTimeout: Error {}
 
+extension PostgresError {
+    /// Whether it waited for too long: for one lock, or for several that each came in time.
+    var isOverTime: Bool { isLockTimeout || isCanceled }
+}
+
 extension WriteRound {
     /// How long it waits, in milliseconds, for somebody who makes a clock, where it passes others'.
     private static let makingTime = 50

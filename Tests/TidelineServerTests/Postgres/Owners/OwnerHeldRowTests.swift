@@ -84,4 +84,25 @@ struct OwnerHeldRowTests {
         }
         await store.stop()
     }
+
+    /// The time of a statement is over before that of a lock.
+    @Test func clocksThatTakeTooLongTogetherAreHeld() async throws {
+        let url = try PostgresCluster.shared().database()
+        let store = try await OwnerTable.store(url) { options in
+            options.times.lock = 9000
+            options.times.statement = 2500
+        }
+        for id in ["ann", "bob"] { _ = try await OwnerTable.put(id, of: id, store) }
+        try await OwnerTable.holding(url, OwnerTable.hold("ann")) { _ in
+            let (hers, his) = try await OwnerTable.together(
+                url,
+                store,
+                OwnerTable.write("a2", of: "ann"),
+                OwnerTable.write("b2", of: "bob")
+            )
+            #expect(try await OwnerTable.isDone(his))
+            await Self.expectBusy(hers)
+        }
+        await store.stop()
+    }
 }
