@@ -154,9 +154,14 @@ struct WriteRound {
         let grows = group.contains { $0.table.table.needsGrowth }
         guard isApart || grows else {
             let before = group.count > 1 ? state : nil
-            let outcome = try applyEach(group, within: budget)
-            if !outcome.isDone, let before { state = before }
-            return outcome
+            do {
+                let outcome = try applyEach(group, within: budget)
+                if !outcome.isDone, let before { state = before }
+                return outcome
+            } catch let outdated as OutdatedTable {
+                if let before { state = before }
+                return .failed(at: nil, outdated)
+            }
         }
         try flush()
         if grows { state.forgetRows() }
@@ -173,6 +178,10 @@ struct WriteRound {
             }
             try undo(to: before)
             return outcome
+        } catch let outdated as OutdatedTable {
+            // Others of the transaction name other tables.
+            try undo(to: before)
+            return .failed(at: nil, outdated)
         } catch let error as PostgresError {
             // What ends the whole transaction is not for the group alone.
             if error.isConnectionLost || connection.isBroken || connection.fault != nil

@@ -105,4 +105,24 @@ struct OwnerHeldRowTests {
         }
         await store.stop()
     }
+
+    // MARK: - Forms
+
+    /// Only who named the table learns that it has another form.
+    @Test func anotherFormIsToldToThoseWhoNamedTheTable() async throws {
+        let url = try PostgresCluster.shared().database()
+        let store = try await OwnerTable.store(url)
+        let outdated = OwnerTable.grown(OwnerTable.definition(.table))
+        var operation = WriteOperation(.insert, id: "a")
+        operation.values = [.text("a"), .integer(0), nil, .text("ann"), .text("more")]
+        let (hers, his) = try await OwnerTable.together(
+            url,
+            store,
+            WriteBatch.Write(operation, in: outdated),
+            OwnerTable.write("b2", of: "bob")
+        )
+        await #expect(throws: OutdatedTable.self) { _ = try await OwnerTable.isDone(hers) }
+        #expect(try await OwnerTable.isDone(his))
+        await store.stop()
+    }
 }
