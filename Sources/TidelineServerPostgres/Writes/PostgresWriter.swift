@@ -354,7 +354,7 @@ final class PostgresWriter: Sendable {
             results.outcomes.append(progress.outcomes)
         }
         if retry.hasWaited {
-            let long = try round.heldForLong(Set(missing.values.joined()))
+            let long = try round.heldForLong(round.lacking.union(missing.values.joined()))
             held.remember(long, at: Uptime.now())
         }
         for (place, locks) in missing where isLast || locks.contains(where: held.contains) {

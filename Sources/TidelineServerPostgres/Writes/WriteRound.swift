@@ -18,6 +18,10 @@ struct WriteRound {
     private let injectedNow: (@Sendable () -> Int64)?
     private var databaseNow: Int64 = 0
     var state = WriteState()
+    /// What was held before, and how long the transaction waits, where it passes over what others have.
+    private(set) var passed: (held: HeldLocks, times: WriteTimes)?
+    /// Clocks that nothing named and that somebody else has, where it passes over them.
+    var lacking: Set<HeldLock> = []
     /// The tables that were named, by the names of their clocks.
     private(set) var named: [String: PostgresTable] = [:]
     /// What a write of the group under way has made: others of the group find it there.
@@ -68,6 +72,7 @@ struct WriteRound {
             if let key = write.repeatKey { names.insert(LedgerKey(key)) }
         }
         named = tables
+        passed = held.map { ($0, times) }
         let parts = tables.values.sorted { $0.clock < $1.clock }
             .map { (table: $0, ids: Array(ids[$0.clock] ?? []).sorted()) }
         var statements = [PostgresStatement("BEGIN"), WriteStatements.settings(times)]
@@ -158,9 +163,9 @@ struct WriteRound {
                 let outcome = try applyEach(group, within: budget)
                 if !outcome.isDone, let before { state = before }
                 return outcome
-            } catch let outdated as OutdatedTable {
+            } catch let error where Self.refusal(error) != nil {
                 if let before { state = before }
-                return .failed(at: nil, outdated)
+                return .failed(at: nil, Self.refusal(error) ?? error)
             }
         }
         try flush()
@@ -178,10 +183,9 @@ struct WriteRound {
             }
             try undo(to: before)
             return outcome
-        } catch let outdated as OutdatedTable {
-            // Others of the transaction name other tables.
+        } catch let error where Self.refusal(error) != nil {
             try undo(to: before)
-            return .failed(at: nil, outdated)
+            return .failed(at: nil, Self.refusal(error) ?? error)
         } catch let error as PostgresError {
             // What ends the whole transaction is not for the group alone.
             if error.isConnectionLost || connection.isBroken || connection.fault != nil
@@ -193,6 +197,12 @@ struct WriteRound {
             try undo(to: before)
             return .failed(at: nil, PostgresRefusal.ofWrite(error))
         }
+    }
+
+    /// What a group is told by that cannot be done, while others of the transaction can.
+    private static func refusal(_ error: any Error) -> (any Error)? {
+        if error is HeldClock { return ServerError.writesWait }
+        return error is OutdatedTable ? error : nil
     }
 
     private mutating func undo(to before: WriteState) throws {

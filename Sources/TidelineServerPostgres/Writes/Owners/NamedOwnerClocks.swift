@@ -26,7 +26,7 @@ struct NamedOwnerClocks {
         var keys: Set<ClockKey> = []
         for write in jobs.lazy.flatMap(\.groups).joined() where write.table.hasOwnerClocks {
             let key = write.table.clockKey(of: write.operation)
-            if key.owner != "" { keys.insert(key) }
+            if write.makesRow(of: key) { keys.insert(key) }
         }
         self.init(
             keys.sorted(),

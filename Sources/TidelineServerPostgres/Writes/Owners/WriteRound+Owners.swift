@@ -9,6 +9,9 @@ import TidelineServerCore
 /// Somebody else had a row, or the clock of an owner, for longer than a transaction waits.
 struct HeldTimeout: Error {}
 
+/// Somebody else has a clock that only one group needs, and that nothing named.
+struct HeldClock: Error {}
+
 extension PostgresError {
     /// Whether it waited for too long: for one lock, or for several that each came in time.
     var isOverTime: Bool { isLockTimeout || isCanceled }
@@ -96,14 +99,29 @@ extension WriteRound {
 
     /// Locks a clock that nothing of the transaction named.
     ///
-    /// - Throws: ``OutdatedTable`` when others have changed the table before.
+    /// - Throws: ``OutdatedTable`` when others have changed the table before; ``HeldTimeout`` when somebody
+    ///   else had the clock for too long; ``HeldClock`` when somebody has it, and it is passed over.
     mutating func lockClock(_ key: ClockKey, of table: PostgresTable) throws {
         guard key.owner != nil else { return }
-        let owners = NamedOwnerClocks([key])
-        let forms = WriteStatements.forms([table.clock])
-        let results = try connection.pipeline([owners.make, owners.lock, forms])
-        takeOwnerClocks(results[1])
-        takeForms(results[2])
+        let owners = NamedOwnerClocks([key], passing: passed?.held)
+        var statements = [owners.lock, WriteStatements.forms([table.clock])]
+        if let passed {
+            try makeClocks(owners, passed.times)
+        } else {
+            statements.insert(owners.make, at: 0)
+        }
+        let results: ArraySlice<PostgresResult>
+        do {
+            results = try connection.pipeline(statements).suffix(2)
+        } catch let error as PostgresError where passed == nil && error.isOverTime {
+            throw HeldTimeout()
+        }
+        for result in results.prefix(1) { takeOwnerClocks(result) }
+        for result in results.suffix(1) { takeForms(result) }
+        guard state.clocks[key] != nil else {
+            lacking.insert(.clock(key))
+            throw HeldClock()
+        }
         // What a write of this transaction has made of the table is no other server's doing.
         if state.formsBefore[table.clock] == nil, let outdated = try outdated(table) {
             throw outdated
@@ -123,8 +141,10 @@ extension WriteRound {
             let key =
                 row.map { write.table.clockKey(of: $0) }
                 ?? write.table.clockKey(of: write.operation)
-            // Who names no owner and finds no row has nothing to stamp.
-            if state.clocks[key] == nil, row != nil || key.owner != "" { locks.insert(.clock(key)) }
+            // Who names no owner, makes no row and finds none has nothing to stamp.
+            if state.clocks[key] == nil, row != nil || write.makesRow(of: key) {
+                locks.insert(.clock(key))
+            }
         }
         return locks
     }

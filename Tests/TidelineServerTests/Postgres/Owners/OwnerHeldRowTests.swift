@@ -106,6 +106,38 @@ struct OwnerHeldRowTests {
         await store.stop()
     }
 
+    // MARK: - Clocks that nothing names
+
+    /// Those of nobody, and those that their column gives an owner when they are made.
+    @Test(arguments: ["", "ann"])
+    func rowsWithoutAnOwnerHoldUpNobody(owner: String) async throws {
+        let url = try PostgresCluster.shared().database()
+        let table = OwnerTable.definition { table in
+            if !owner.isEmpty { table.schema.columns[3].defaultValue = .string(owner) }
+        }
+        let store = try await OwnerTable.store(url, table)
+        func ownerless(_ id: String) -> WriteBatch.Write {
+            var operation = WriteOperation(.insert, id: id)
+            operation.values = [.text(id), .integer(0), nil, nil]
+            return WriteBatch.Write(operation, in: Table(table))
+        }
+        let first = Task { try await store.write(WriteBatch([.init([ownerless("n")])])) }
+        #expect(try await OwnerTable.isDone(first))
+        _ = try await OwnerTable.put("b", of: "bob", store, table)
+        try await OwnerTable.holding(url, OwnerTable.hold(owner)) { _ in
+            let (nobodys, his) = try await OwnerTable.together(
+                url,
+                store,
+                ownerless("n2"),
+                OwnerTable.write("b2", of: "bob", table),
+                table
+            )
+            #expect(try await OwnerTable.isDone(his))
+            await Self.expectBusy(nobodys)
+        }
+        await store.stop()
+    }
+
     // MARK: - Forms
 
     /// Only who named the table learns that it has another form.
