@@ -120,7 +120,7 @@ package final class PostgresTableStore: TableStore {
     package func list(_ request: ListRequest, in table: Table) async throws -> ListPage {
         let table = derived(table)
         if request.tie != nil {
-            try await countRows(table.clockKey(of: request.clock), of: request.caller)
+            try await countRows(of: table, request)
         }
         let read = PostgresListRead(request, table)
         return try await self.read(of: request.caller, in: table) { try read.run($0) }
@@ -326,9 +326,11 @@ package final class PostgresTableStore: TableStore {
     ///
     /// From then on all servers count what leaves one. Where that cannot be said he is refused: his next page
     /// would pass over rows, for nobody knew how many had left.
-    private func countRows(_ clock: ClockKey, of caller: ReadCaller) async throws {
-        let time = Uptime.now()
-        guard !counted.withLock({ $0.isKnown(clock, at: time) }) else { return }
+    private func countRows(of table: PostgresTable, _ request: ListRequest) async throws {
+        let (time, caller) = (Uptime.now(), request.caller)
+        let clock = table.clockKey(of: request.clock)
+        let key = CountedClocks.Key(clock: clock, form: table.table.definition.form)
+        guard !counted.withLock({ $0.isKnown(key, at: time) }) else { return }
         let count = RowCount(clock, now)
         let age = try await read(of: caller) { try count.age($0) } ?? .max
         do {
@@ -341,7 +343,7 @@ package final class PostgresTableStore: TableStore {
         } catch is ServerError where age < RowCount.oldTime {
             // What was said holds for long enough.
         }
-        counted.withLock { $0.take(clock, at: time) }
+        counted.withLock { $0.take(key, at: time) }
     }
 
     package func checkWritable() async throws {

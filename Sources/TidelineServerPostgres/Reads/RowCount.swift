@@ -63,18 +63,24 @@ struct RowCount: Sendable {
 
 /// When this server found last that it is said of clocks.
 struct CountedClocks {
-    private var times: [ClockKey: UInt64] = [:]
+    /// With another form a table may have other clocks, which know nothing of it.
+    struct Key: Hashable {
+        let clock: ClockKey
+        let form: Int64?
+    }
+
+    private var times: [Key: UInt64] = [:]
 
     /// How long it is remembered, in nanoseconds; far less than it holds.
     private static let time: UInt64 = 3_600_000_000_000
     /// More clocks than these are not remembered: what is forgotten is looked for again.
     private static let clocksMax = 10_000
 
-    func isKnown(_ clock: ClockKey, at time: UInt64) -> Bool {
+    func isKnown(_ clock: Key, at time: UInt64) -> Bool {
         times[clock].map { time - $0 < Self.time } ?? false
     }
 
-    mutating func take(_ clock: ClockKey, at time: UInt64) {
+    mutating func take(_ clock: Key, at time: UInt64) {
         if times.count >= Self.clocksMax { times = [:] }
         times[clock] = time
     }

@@ -232,4 +232,30 @@ struct OwnerSwitchTests {
         #expect(try await later.clock(.user("ann"), of: Table(other)).stamp > before)
         await later.stop()
     }
+
+    // MARK: - What goes with them
+
+    /// The new clocks know nothing of who counted by those of before.
+    @Test func whoCountsRowsSaysSoOfNewClocks() async throws {
+        let url = try PostgresCluster.shared().database()
+        let store = try await OwnerTable.store(url)
+        _ = try await OwnerTable.put("a", of: "ann", store)
+        let connection = try PostgresConnection(PostgresAddress(url))
+        func count() async throws -> Int64 {
+            let form = try await store.stored("todoitem")?.form
+            var request = ListRequest()
+            request.clock = .user("ann")
+            request.tie = 0
+            _ = try await store.list(request, in: Table(OwnerTable.definition { $0.form = form }))
+            let found = try connection.run("SELECT max(\"counted\") FROM tideline.owner_clocks")
+            return found.integer(0, 0)
+        }
+        #expect(try await count() > 0)
+        let care = try PostgresCare(url: url)
+        for clock in [ClockRule.table, .owner] {
+            _ = try care.migrate([OwnerTable.definition(clock)], isComplete: true, isDry: false)
+        }
+        #expect(try await count() > 0)
+        await store.stop()
+    }
 }
