@@ -307,17 +307,19 @@ struct PostgresSchemaChange {
                 return dropped.name == column.name
             }
         }
+        let changesClocks = stored.map { !OwnerClocks.haveSameClocks($0, table) } ?? false
+        // The column of the owners may go: from here on the table's clock stamps, behind all of theirs. Nobody
+        // has links to what nobody served.
+        if changesClocks, !isAdopted, let stored { try endClocks(of: stored) }
         let rows = PostgresRowChange(
             script: script,
             table: table.name,
-            owner: stored.flatMap { OwnerClocks.cell($0) },
+            owner: changesClocks ? nil : stored.flatMap { OwnerClocks.cell($0) },
             now: time
         )
         try rows.carryOut(steps)
         if isAdopted { try rows.giveFirstVersions() }
-        if let stored, !OwnerClocks.haveSameClocks(stored, table) {
-            // Nobody has links to what nobody served.
-            if !isAdopted { try endClocks(of: stored) }
+        if changesClocks {
             for sql in OwnerClocks.begin(table) { try script.runOnRows(sql) }
         }
         try indexes(table)

@@ -114,30 +114,6 @@ struct OwnerLockTests {
         await store.stop()
     }
 
-    /// The writer does not wait for the clock of a reader who counts rows.
-    @Test func countingRowsHoldsUpNoWriter() async throws {
-        let url = try PostgresCluster.shared().database()
-        let store = try await OwnerTable.store(url)
-        _ = try await OwnerTable.put("a", of: "ann", store)
-        let page = try await OwnerTable.holding(url, OwnerTable.hold("ann")) { _ in
-            let page = Task {
-                var request = ListRequest()
-                request.clock = .user("ann")
-                request.tie = 0
-                return try await store.list(request, in: Table(OwnerTable.definition()))
-            }
-            try await OwnerTable.waiting(url)
-            #expect(try await OwnerTable.put("b", of: "bob", store).decision == .insert)
-            return page
-        }
-        _ = try await page.value
-        let counted = try PostgresConnection(PostgresAddress(url)).run(
-            "SELECT \"counted\" FROM tideline.owner_clocks WHERE \"owner\" = 'ann'"
-        )
-        #expect(counted.integer(0, 0) > 0)
-        await store.stop()
-    }
-
     // MARK: - The order of locks
 
     /// What is purged waits for no change of the tables' forms that has its table already.
