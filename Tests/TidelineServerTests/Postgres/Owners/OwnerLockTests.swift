@@ -128,6 +128,21 @@ struct OwnerLockTests {
         await store.stop()
     }
 
+    /// It is done on the thread of all writes.
+    @Test(arguments: [ClockRule.table, .owner])
+    func aPurgeWaitsForNobodyWhoChangesATable(clock: ClockRule) async throws {
+        let url = try PostgresCluster.shared().database()
+        let store = try await OwnerTable.store(url, OwnerTable.definition(clock))
+        let hold = "LOCK TABLE \"TodoItem\" IN EXCLUSIVE MODE"
+        try await OwnerTable.holding(url, hold) { _ in
+            let begin = ContinuousClock.now
+            await #expect(throws: PostgresError.self) { try await store.purge() }
+            #expect(ContinuousClock.now - begin < .seconds(1.5))
+        }
+        try await store.purge()
+        await store.stop()
+    }
+
     /// Whoever has one clock holds up what is forgotten of that owner, and of no other.
     @Test(arguments: [true, false]) func aPurgePassesOverAClockThatSomebodyHas(
         soft: Bool
@@ -145,6 +160,7 @@ struct OwnerLockTests {
         let connection = try PostgresConnection(PostgresAddress(url))
         try connection.execute(
             """
+            UPDATE tideline.clocks SET "counted" = (extract(epoch FROM now()) * 1000000)::bigint;
             BEGIN; SET LOCAL tideline.owners = 'on';
             UPDATE tideline."log.TodoItem" SET "tideline_stamp" = "tideline_stamp" / 2;
             UPDATE "TodoItem" SET "updatedAt" = now() - interval '3 days' WHERE "deleted"; COMMIT
@@ -167,6 +183,9 @@ struct OwnerLockTests {
         }
         try await store.purge()
         #expect(try await horizons() == [true, true])
+        // What left is counted for the owners alone.
+        let counted = try connection.run("SELECT count(*) FROM tideline.departures")
+        #expect(counted.integer(0, 0) == 0)
         let left = try connection.run(
             soft
                 ? "SELECT count(*) FROM \"TodoItem\""

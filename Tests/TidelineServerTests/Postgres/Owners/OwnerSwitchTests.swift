@@ -107,6 +107,29 @@ struct OwnerSwitchTests {
         #expect((0..<3).map { ahead.integer(0, $0) } == [3, 3, 0])
     }
 
+    /// They begin for all the owners that there are, which takes its time.
+    @Test func rowsAreReadWhileClocksBegin() async throws {
+        let url = try PostgresCluster.shared().database()
+        let table = OwnerTable.definition(.table)
+        let store = try await OwnerTable.store(url, table)
+        _ = try await OwnerTable.put("a", of: "ann", store, table)
+        let care = try PostgresCare(url: url)
+        let hold = "LOCK TABLE tideline.owner_clocks IN SHARE MODE"
+        let migration = try await OwnerTable.holding(url, hold) { holder in
+            let migration = Task {
+                try await onThread {
+                    _ = try care.migrate([OwnerTable.definition()], isComplete: true, isDry: false)
+                }
+            }
+            try await OwnerTable.waiting(url, for: try OwnerTable.number(of: holder))
+            let row = try await store.image("a", view: nil, in: Table(table))
+            #expect(row != nil)
+            return migration
+        }
+        try await migration.value
+        await store.stop()
+    }
+
     /// A server that has not heard of their end may leave some.
     @Test func clocksThatWereLeftBeginAnew() async throws {
         let url = try PostgresCluster.shared().database()
