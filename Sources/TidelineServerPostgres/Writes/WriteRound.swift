@@ -177,7 +177,7 @@ struct WriteRound {
         } catch let error as PostgresError {
             // What ends the whole transaction is not for the group alone.
             if error.isConnectionLost || connection.isBroken || connection.fault != nil
-                || error.isTransient || error.isLockTimeout
+                || error.isTransient || error.isLockTimeout && !grows
                 || error.isUniqueViolation && isApart == false
             {
                 throw error
@@ -269,7 +269,8 @@ struct WriteRound {
             let (made, formBefore) = try change.grow(
                 table.definition,
                 isFiltered: write.table.log.takesUpdates,
-                begin: state.formsBefore[write.table.clock]
+                begin: state.formsBefore[write.table.clock],
+                waiting: times.lock
             )
             state.formsBefore[write.table.clock] = formBefore
             // Who comes behind it with the form from before has to begin anew.

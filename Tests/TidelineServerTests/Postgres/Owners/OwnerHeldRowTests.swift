@@ -190,6 +190,29 @@ struct OwnerHeldRowTests {
 
     // MARK: - Forms
 
+    /// Another column needs all the clocks of its table: who asked for it is refused, and who waits with it is not.
+    @Test func aTableThatCannotGrowHoldsUpNobodyForLong() async throws {
+        let url = try PostgresCluster.shared().database()
+        let store = try await OwnerTable.store(url) { $0.times.statement = 20_000 }
+        for id in ["ann", "bob"] { _ = try await OwnerTable.put(id, of: id, store) }
+        var grows = WriteOperation(.merge, id: "bob")
+        grows.values = [.text("x"), nil, nil, nil, .text("more")]
+        let table = OwnerTable.grown(OwnerTable.definition())
+        try await OwnerTable.holding(url, OwnerTable.hold("ann")) { _ in
+            let (wider, other) = try await OwnerTable.together(
+                url,
+                store,
+                WriteBatch.Write(grows, in: table),
+                OwnerTable.write("b2", of: "bob")
+            )
+            let begin = ContinuousClock.now
+            #expect(try await OwnerTable.isDone(other))
+            #expect(ContinuousClock.now - begin < .seconds(6))
+            await Self.expectBusy(wider)
+        }
+        await store.stop()
+    }
+
     /// Only who named the table learns that it has another form.
     @Test func anotherFormIsToldToThoseWhoNamedTheTable() async throws {
         let url = try PostgresCluster.shared().database()
