@@ -30,6 +30,12 @@ CIPHER_SKIPPED := rowsQueueErrorsAndPositionsOutliveAChangeOfTheModel|aModelsCol
     whatPullsHoldFollowsTheLettersOfTheirTable|aStoreWithoutOurMarkIsOpened|aRowWithoutAChecksumIsUnknown|$\
     aFileWithoutAWriteAheadLogIsRefused|verifyPurgeAndCheckTellHowFarTheyAre
 
+# What `make protocol` runs with PostgreSQL below: the recorded transcripts and the tables of cases of the routes.
+PROTOCOL := TidelineServerTests\.(Transcript|ProtocolExample|Operation|Status|Head|Datasync|Row|Column|Condition|$\
+    Precondition|Repeatability|BodyRule|JSONPatch|MergePolicy|MergeAccess|Stamp|TableRule|List|Delta|DeltaView|$\
+    Function|Pull|Digest|HostileFilter|Batch|BatchAccess|BatchAnswer|BatchRepeat|Owner|CallerQuery|ConflictHook|$\
+    Hook|RepeatHook|PageToken)Tests
+
 FORMATTED := $(wildcard Sources Tests Examples Benchmarks Package.swift) \
     $(wildcard Fuzz/Targets Fuzz/Sources/fuzz Fuzz/Package.swift)
 TEST := swift test --skip-build --disable-xctest --quiet
@@ -38,13 +44,14 @@ RESULTS := .build/tests
 report = --event-stream-output-path $(RESULTS)-$(1).events --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS)-$(1).xml; exit $$s
 
 .PHONY: help run test check cipher worlds demo page proxies deb deb-test dist dist-test litestream bench failover docs format clean
-.PHONY: postgres18
+.PHONY: postgres18 protocol
 
 help:
 	@echo 'make run         build the server and start it on tideline.db (ARGS=... is passed on)'
 	@echo 'make test        build and run all tests'
 	@echo 'make check       format, imports, warnings as errors, rules, documentation, Apple branches, dashboard, sanitizers'
 	@echo 'make cipher      the stores on SQLCipher: encrypted files, and all else on its old SQLite'
+	@echo 'make protocol    transcripts and cases of all routes again, on PostgreSQL; make test has them on SQLite'
 	@echo 'make worlds      10,000 seeded worlds (SEEDS=...), in release mode'
 	@echo 'make demo        two devices and a server, told on the terminal; on a page: ARGS=--page'
 	@echo 'make page        the dashboard in a browser: a person at work beside a device'
@@ -97,6 +104,11 @@ cipher:
 	swift build --build-tests --traits SQLCipher --scratch-path .build/cipher
 	swift test --skip-build --traits SQLCipher --scratch-path .build/cipher --disable-xctest --quiet \
 	    --filter '^TidelineSyncTests\.($(CIPHER_SUITES))Tests' --skip '/($(CIPHER_SKIPPED))\('
+
+protocol:
+	@scripts/bootstrap test
+	swift build --build-tests
+	TIDELINE_STORE=postgres $(TEST) --filter '$(PROTOCOL)'
 
 worlds:
 	@scripts/bootstrap test

@@ -70,7 +70,7 @@ extension SyncClient {
                 }
                 group.addTask {
                     do {
-                        try await engine.environment.sleep(deadline)
+                        try await engine.environment.sleep(deadline.clampedForTimers)
                         return false
                     } catch is CancellationError {
                         // The sync says what it left.

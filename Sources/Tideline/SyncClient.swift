@@ -46,6 +46,7 @@ public final class SyncClient: Sendable {
         environment: SyncEnvironment = .live
     ) {
         self.endpoint = endpoint
+        let limits = limits.clamped
         let transport = transport ?? makeDefaultTransport()
         let generation = SharedGeneration(generation)
         let clock = ServerClock()

@@ -30,7 +30,7 @@ final class CurlCall: Sendable {
     init(_ request: TransportRequest, sink: CurlSink? = nil) {
         self.request = request
         self.sink = sink
-        deadline = .now + request.timeout
+        deadline = .now + request.timeout.clampedForTimers
     }
 
     var hasBegun: Bool { state.withLock { $0.phase == .begun } }

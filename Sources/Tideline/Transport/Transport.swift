@@ -63,7 +63,7 @@ public struct TransportRequest: Sendable {
     /// The body; nil sends none, which for `POST`, `PUT` and `PATCH` is a body of length zero.
     public var body: [UInt8]?
 
-    /// How long the whole call may take.
+    /// How long the whole call may take, a year at most.
     public var timeout: Duration
 
     /// Makes a request.

@@ -55,7 +55,7 @@ public final class URLSessionTransport: Transport {
             group.addTask { try await self.perform(request) }
             group.addTask {
                 // URLSession's own timer starts again with every byte; this one does not.
-                try await Task.sleep(for: request.timeout)
+                try await Task.sleep(for: request.timeout.clampedForTimers)
                 throw TransportError.timedOut(request.url, wasSent: true)
             }
             defer { group.cancelAll() }
@@ -137,7 +137,7 @@ public final class URLSessionTransport: Transport {
                 }
             }
             group.addTask {
-                try await Task.sleep(for: timeout)
+                try await Task.sleep(for: timeout.clampedForTimers)
                 throw TransportError.timedOut(url, wasSent: true)
             }
             defer { group.cancelAll() }

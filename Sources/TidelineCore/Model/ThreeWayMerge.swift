@@ -1,7 +1,7 @@
 // ThreeWayMerge: what becomes of a row that two sides changed. Server and client merge by it.
 //
 // Pure, column by column: who changed a column has it; a column that both changed, to different
-// values, is contested.
+// values, is contested. Two changes to the same value agree, unless their sum is asked for.
 
 package enum ThreeWayMerge {
     /// What comes of two sides.
@@ -19,6 +19,7 @@ package enum ThreeWayMerge {
     ///   - base: Those that it began at; nil for what is not known.
     ///   - theirs: Those of the other side, which the changes are put over.
     ///   - isSame: Whether two values of a place are one.
+    ///   - addsUp: Whether a place that both sides changed to the same value is settled, too.
     ///   - settle: The value of a contested place; nil leaves it contested.
     /// - Returns: What is put over the other side, and what is contested.
     package static func merge<Value>(
@@ -26,6 +27,7 @@ package enum ThreeWayMerge {
         base: [Value?],
         theirs: [Value],
         isSame: (_ place: Int, _ one: Value, _ two: Value) -> Bool,
+        addsUp: (_ place: Int) -> Bool = { _ in false },
         settle: (_ place: Int, _ base: Value?, _ mine: Value, _ theirs: Value) -> Value? = {
             _,
             _,
@@ -36,8 +38,15 @@ package enum ThreeWayMerge {
         let unchanged = [Value?](repeating: nil, count: theirs.count)
         var outcome = Outcome(changes: unchanged, contested: [])
         for (place, other) in theirs.enumerated() where place < mine.count {
-            guard let wanted = mine[place], !isSame(place, wanted, other) else { continue }
+            guard let wanted = mine[place] else { continue }
             let begun = place < base.count ? base[place] : nil
+            if isSame(place, wanted, other) {
+                guard addsUp(place), let begun, !isSame(place, wanted, begun),
+                    let sum = settle(place, begun, wanted, other), !isSame(place, sum, other)
+                else { continue }
+                outcome.changes[place] = sum
+                continue
+            }
             if let begun {
                 if isSame(place, wanted, begun) { continue }
                 if isSame(place, other, begun) {

@@ -106,7 +106,7 @@ package final class PostgresCluster: Sendable {
 
     private func configure(_ keepsCommits: Bool, _ settings: [String: String]) throws {
         var options = [
-            "listen_addresses": "", "unix_socket_directories": directory, "max_connections": "500",
+            "listen_addresses": "", "unix_socket_directories": directory, "max_connections": "1000",
             "shared_buffers": "64MB", "deadlock_timeout": "200ms", "fsync": "off",
             "wal_level": "logical", "max_replication_slots": "100",
             "full_page_writes": "off", "synchronous_commit": keepsCommits ? "on" : "off",

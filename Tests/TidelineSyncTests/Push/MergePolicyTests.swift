@@ -42,6 +42,43 @@ import TidelineTestKit
         #expect(transport.sent[1].description == "PATCH /tables/Todo/a \"v2\" {\"rank\":7}")
     }
 
+    private static let sum = MergeRule.custom { base, mine, theirs in
+        guard case .integer(let base)? = base, case .integer(let mine) = mine,
+            case .integer(let theirs) = theirs
+        else { return nil }
+        return .integer(theirs + mine - base)
+    }
+
+    /// Two that each raised it by one have raised it by two, also where nothing else differs.
+    @Test(arguments: [false, true])
+    func equalRaisesAddUp(changesText: Bool) async throws {
+        let device = try await device(.merge(["rank": Self.sum]))
+        try await device.todos().update(id: "a") {
+            $0.rank = 2
+            if changesText { $0.text = "mine" }
+        }
+        let text = changesText ? "mine" : "old"
+        transport.add(
+            .json(412, serverRow("a", 2, text: "old", rank: 2)),
+            .json(200, serverRow("a", 3, text: text, rank: 3))
+        )
+        #expect(try await device.push() == nil)
+        let sent = changesText ? #"{"text":"mine","rank":3}"# : #"{"rank":3}"#
+        #expect(transport.sent[1].description == "PATCH /tables/Todo/a \"v2\" " + sent)
+        #expect(try await device.rows() == [localRow("a", 3, text: text, rank: 3)])
+    }
+
+    /// A raise that may have arrived is not added to what it made.
+    @Test func aRaiseWhoseAnswerWasLostCountsOnce() async throws {
+        let device = try await device(.merge(["rank": Self.sum]))
+        try await device.todos().update(id: "a") { $0.rank = 2 }
+        transport.add(.lost, .json(412, serverRow("a", 2, text: "old", rank: 2)))
+        #expect(try await device.push()?.status == .networkFailure)
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.count == 2)
+        #expect(try await device.rows() == [localRow("a", 2, text: "old", rank: 2)])
+    }
+
     @Test func contestedColumnsAreNamed() async throws {
         let device = try await device()
         try await device.todos().update(id: "a") { ($0.rank, $0.text) = (7, "mine") }

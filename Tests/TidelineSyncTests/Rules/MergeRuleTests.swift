@@ -75,6 +75,18 @@ import TidelineCore
         #expect(value == one.result)
     }
 
+    /// As the server compares them, and its filters.
+    @Test func membersOfAnEnumerationGoByPosition() {
+        let type = ColumnType.enumeration(["low", "mid", "high"])
+        let (max, min) = (MergeRule.max, MergeRule.min)
+        #expect(max.value(base: "low", local: "mid", server: "high", in: type) == "high")
+        #expect(max.value(base: "low", local: "high", server: "mid", in: type) == "high")
+        #expect(min.value(base: "low", local: "mid", server: "high", in: type) == "mid")
+        #expect(max.value(base: "low", local: "mid", server: "high", in: .string) == "mid")
+        // A member that this version does not know.
+        #expect(max.value(base: "low", local: "mid", server: "never", in: type) == "never")
+    }
+
     /// A policy is a value: a closure is equal to itself only.
     @Test func rulesAreComparedByWhatTheyAre() {
         let custom = MergeRule.custom { _, local, _ in local }

@@ -103,6 +103,18 @@ import TidelineCore
         }
     }
 
+    /// A server that names each request that it did did not do one whose answer names none.
+    @Test(arguments: [200, 204])
+    func anEmptySuccessWithoutANameIsLookedAt(status: Int) {
+        let delete = QueuedOperation(id: 1, table: "T", itemID: "a", kind: .delete)
+        let empty = PushAnswer(status: status)
+        #expect(empty.verdict(for: delete, namesRequests: true) == .look(.gone))
+        #expect(empty.verdict(for: delete) == Self.gone)
+        var named = empty
+        named.wasAcceptedAsRequest = true
+        #expect(named.verdict(for: delete, namesRequests: true) == Self.gone)
+    }
+
     /// 412 with `Repeatability-Result: rejected` is no conflict: the row is asked for.
     @Test(arguments: OperationKind.allCases)
     func aRejectedRepeatIsLookedAt(kind: OperationKind) {

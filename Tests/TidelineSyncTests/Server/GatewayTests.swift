@@ -93,21 +93,26 @@ import TidelineTestKit
         }
     }
 
-    /// A delete whose repeat is not known, of a row that is there as before.
-    @Test(arguments: policies)
-    func deletesThatNothingTookStay(policy: ConflictPolicy) async throws {
-        let server = try await makeServer()
-        let gateway = Gateway(server.transport)
-        let device = try await Device(gateway, conflicts: policy)
-        try await device.todos().insert(Todo(id: "a", text: "first"))
-        try await device.context.push()
-        try await device.todos().delete(id: "a")
-        gateway.close(Self.answers[2])
-        #expect(try await device.push()?.status == .networkFailure)
-        #expect(try await device.rows().isEmpty)
-        gateway.open()
-        #expect(try await device.context.push().completed == 1)
-        #expect(try await device.client.table(Todo.self).read(id: "a") == nil)
+    /// A delete that nothing took, of a row that is there as before, also by the app's next run.
+    @Test(arguments: policies, [false, true])
+    func deletesThatNothingTookStay(policy: ConflictPolicy, isNextRun: Bool) async throws {
+        for answer in Self.answers + [TransportResponse(status: 200)] {
+            let server = try await makeServer()
+            let gateway = Gateway(server.transport)
+            var device = try await Device(gateway, conflicts: policy)
+            try await device.todos().insert(Todo(id: "a", text: "first"))
+            try await device.context.push()
+            try await device.todos().delete(id: "a")
+            if isNextRun {
+                device = try await Device(gateway, store: device.store, conflicts: policy)
+            }
+            gateway.close(answer)
+            #expect(try await device.push()?.status == .networkFailure)
+            #expect(try await device.rows().isEmpty)
+            gateway.open()
+            #expect(try await device.context.push().completed == 1)
+            #expect(try await device.client.table(Todo.self).read(id: "a") == nil)
+        }
     }
 
     /// The other rows go on.

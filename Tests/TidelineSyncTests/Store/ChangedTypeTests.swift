@@ -175,6 +175,40 @@ import TidelineTestKit
         }
     }
 
+    /// Models of which each but one holds the value: it comes back as it began.
+    @Test func aTextThatWentThroughOtherTypesIsATextAgain() async throws {
+        try await withTemporaryFile { path in
+            let transport = ScriptedTransport()
+            func open<Record: SyncRecord>(
+                _ type: Record.Type,
+                _ use: (SyncTable<Record>) async throws -> Void
+            ) async throws {
+                let store = try SQLiteStore(path: path)
+                let device = try await Device(transport, store: store, tables: [type])
+                try await use(try device.client.syncTable(type))
+                try await store.close()
+            }
+            try await open(Text.self) { table in
+                _ = try await table.insert([Text(id: "a", value: "42"), Text(id: "b", value: "x")])
+            }
+            try await open(Whole.self) { table in
+                let row = try await table.read(id: "a")
+                #expect(row?.value == 42)
+            }
+            try await open(Tags.self) { table in
+                let rows = try await table.read(misfits: .skip)
+                #expect(rows.isEmpty)
+            }
+            try await open(Text.self) { table in
+                let (rows, found) = (
+                    try await table.read(), try await table.read(where: { $0.value == "42" })
+                )
+                #expect(rows.map(\.value) == ["42", "x"])
+                #expect(found.map(\.id) == ["a"])
+            }
+        }
+    }
+
     /// What looks like a number is a text, in a column that held numbers before.
     @Test func aTextThatLooksLikeANumberStaysAText() async throws {
         try await withTemporaryFile { path in

@@ -50,7 +50,8 @@ struct Device: Sendable {
         tables: [any SyncRecord.Type] = [Todo.self, Note.self],
         schemas: [TableSchema] = [],
         authentication: (any Authentication)? = nil,
-        generation: ServerGeneration = .automatic
+        generation: ServerGeneration = .automatic,
+        environment: SyncEnvironment? = nil
     ) async throws {
         let waits = Waits()
         self.waits = waits
@@ -61,7 +62,7 @@ struct Device: Sendable {
             transport: transport,
             authentication: authentication,
             limits: limits,
-            environment: waits.environment
+            environment: environment ?? waits.environment
         )
         try await client.syncContext.initialize(
             store: store,

@@ -148,6 +148,64 @@ import TidelineTestKit
         #expect(await pull.value == .cancelled)
     }
 
+    // MARK: - Limits that cannot be kept
+
+    /// Each limit with each odd value: whatever comes of it, nothing traps and nothing hangs.
+    @Test(arguments: [-1, 0, 1, Int.max - 1, .max])
+    func oddLimits(value: Int) async throws {
+        for limit in [
+            \SyncLimits.attemptsMax, \.conflictsMax, \.batchRowsFirst, \.batchRowsMax,
+            \.batchBytesMax, \.transactionRowsMax, \.transactionBytesMax,
+            \.compressedBatchBytesMin, \.lostBatchesMax, \.parallelOperations, \.pageRowsFirst,
+            \.pageRowsMax, \.storedRowsMax, \.storedBytesMax, \.pageRowsSmall, \.pagesMax,
+            \.handedOutRowsMax, \.handedOutVersionsMax,
+        ] {
+            var limits = SyncLimits()
+            limits[keyPath: limit] = value
+            limits.retryDelayFirst = .zero
+            try await useOnce(limits, "\(limit) = \(value)")
+            limits.batchRowsFirst = value
+            limits.pageRowsFirst = value
+            try await useOnce(limits, "\(limit) and the first rows = \(value)")
+        }
+    }
+
+    @Test(arguments: [Duration.seconds(Int64.min), .seconds(-1), .zero, .seconds(Int64.max)])
+    func oddTimes(value: Duration) async throws {
+        for limit in [
+            \SyncLimits.retryDelayFirst, \.retryDelayMax, \.requestTimeMax, \.batchRetryTime,
+            \.pageTimeWanted, \.observeInterval, \.liveSilenceMax,
+        ] {
+            var limits = SyncLimits()
+            limits[keyPath: limit] = value
+            try await useOnce(limits, "\(limit) = \(value)")
+        }
+        let device = try await Device(try await makeServer().transport, environment: .live)
+        var policy = SyncPolicy()
+        (policy.debounce, policy.interval) = (value, value)
+        (policy.retryFirst, policy.retryMax) = (value, value)
+        try device.client.startSyncing(policy)
+        _ = try? await device.client.syncOnce(deadline: value)
+        device.client.stopSyncing()
+    }
+
+    /// What every app does, once.
+    private func useOnce(_ limits: SyncLimits, _ what: String) async throws {
+        let device = try await Device(
+            try await makeServer().transport,
+            limits: limits,
+            environment: .live
+        )
+        for id in ["a", "b"] { _ = try? await device.todos().insert(Todo(id: id, text: "x")) }
+        _ = try? await device.context.push()
+        _ = try? await device.todos().pull(queryID: nil)
+        for try await todos in try device.todos().observe() {
+            #expect(todos.count <= 2, "\(what)")
+            break
+        }
+        try? await device.todos().purge(force: true)
+    }
+
     // MARK: - What the server has
 
     /// What dropping a rejected operation would leave, before it is dropped.

@@ -148,8 +148,13 @@ struct ColumnMoves {
                 guard var row = try rows.row(id: .string(id), in: table.schema.name) else {
                     continue
                 }
-                for (name, value) in zip(changed.map(\.name), values) where value != .null {
-                    row[name] = value
+                for (change, value) in zip(changed, values) {
+                    if value != .null {
+                        row[change.name] = value
+                    } else if let unheld = row[change.name] {
+                        // The type before did not hold it.
+                        row[change.name] = MovedValue.value(unheld, as: change.column.type)
+                    }
                 }
                 try rows.put([row], in: table.schema.name)
             }

@@ -71,4 +71,10 @@ public struct ConflictPolicy: Sendable, Hashable {
     var ruledColumns: [String] {
         if case .merge(let rules) = kind { rules.keys.sorted() } else { [] }
     }
+
+    /// Whether a column of a row has a rule that may make a sum of two equal changes.
+    func addsUp(columnsOf row: Row?) -> Bool {
+        guard case .merge(let rules) = kind, let row else { return false }
+        return rules.contains { $0.value.isClosure && row[$0.key] != nil }
+    }
 }

@@ -45,7 +45,12 @@ package enum ConflictRules {
         schema: TableSchema? = nil,
         limits: SyncLimits
     ) -> ConflictOutcome {
-        if isApplied(operation, payload: payload, server: server) { return .alreadyApplied(server) }
+        let isCertain = isCertain(operation, isFirstAnswer: isFirstAnswer)
+        if isApplied(operation, payload: payload, server: server),
+            !isCertain || wasRead || !policy.addsUp(columnsOf: payload)
+        {
+            return .alreadyApplied(server)
+        }
         let earlier = operation.unknownSent.map(RowMerge.payload)
         if operation.outcomeUnknown, let earlier, case .row(let row) = server,
             RowMerge.holds(row, earlier)
@@ -74,7 +79,7 @@ package enum ConflictRules {
             return mayGoAgain ? .ask(server) : .park
         case .merge(let rules):
             guard mayGoAgain, case .row(let row) = server else { return .park }
-            return merged(operation, row, rules, schema, isFirstAnswer: isFirstAnswer)
+            return merged(operation, row, rules, schema, isCertain: isCertain)
         }
     }
 
@@ -87,16 +92,13 @@ package enum ConflictRules {
         _ server: Row,
         _ rules: [String: MergeRule],
         _ schema: TableSchema?,
-        isFirstAnswer: Bool
+        isCertain: Bool
     ) -> ConflictOutcome {
         let base = operation.knownBase
         let isEdit = operation.kind == .update && !operation.sendsWholeRow && base != nil
         guard operation.kind == .insert || isEdit, let mine = operation.frozen?.sentRow else {
             return .park
         }
-        // If an attempt took effect, what the server's row has like the base was taken back since.
-        let isCertain =
-            !operation.outcomeUnknown || isFirstAnswer && operation.unknownSent == nil
         switch RowMerge.join(
             mine: mine,
             base: base,
@@ -109,6 +111,13 @@ package enum ConflictRules {
         case .joined(let row, isTheirs: false):
             return isCertain ? .merged(row, onto: server) : .park
         }
+    }
+
+    /// Whether no attempt took effect.
+    ///
+    /// If one did, what the server's row has like the base was taken back since.
+    private static func isCertain(_ operation: QueuedOperation, isFirstAnswer: Bool) -> Bool {
+        !operation.outcomeUnknown || isFirstAnswer && operation.unknownSent == nil
     }
 
     /// Whether a tombstone may be of a row that was sent.

@@ -32,9 +32,13 @@ public struct MergeRule: Sendable, Hashable {
     private let kind: Kind
 
     /// The greater of two numbers, dates, texts or booleans; a value rather than null.
+    ///
+    /// Members of an enumeration go by their position where the column is declared as one
+    /// (`RecordColumn(\.mood, "mood", .enumeration(["low", "high"]))`); an enum of Swift alone has texts,
+    /// which go by their letters.
     public static let max = MergeRule(kind: .max)
 
-    /// The lesser of two numbers, dates, texts or booleans; a value rather than null.
+    /// The lesser of two numbers, dates, texts or booleans, as for ``max``; a value rather than null.
     public static let min = MergeRule(kind: .min)
 
     /// What either side has, but for what one of them removed: of the elements of a JSON array, else
@@ -57,7 +61,8 @@ public struct MergeRule: Sendable, Hashable {
     /// What a closure says; nil is a conflict.
     ///
     /// It is called outside any transaction, and may be called again for the same row: it must not
-    /// do anything but decide. `base` is nil where both sides inserted the row.
+    /// do anything but decide. It is asked where both sides changed the column, also to the same value:
+    /// two that each added 1 have added 2. `base` is nil where both sides inserted the row.
     public static func custom(
         _ decide:
             @escaping @Sendable (_ base: Value?, _ local: Value, _ server: Value) -> Value?
@@ -78,25 +83,50 @@ public struct MergeRule: Sendable, Hashable {
         func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
     }
 
+    /// Whether it may make something else of two values that are the same.
+    var isClosure: Bool { if case .custom = kind { true } else { false } }
+
     /// The column's value; nil for a conflict.
-    package func value(base: Value?, local: Value, server: Value) -> Value? {
+    ///
+    /// `type` is the column's, where it is known.
+    package func value(
+        base: Value?,
+        local: Value,
+        server: Value,
+        in type: ColumnType? = nil
+    ) -> Value? {
         switch kind {
         case .local: local
         case .server: server
-        case .max: Self.extreme(local, server, sign: 1)
-        case .min: Self.extreme(local, server, sign: -1)
+        case .max: Self.extreme(local, server, sign: 1, type)
+        case .min: Self.extreme(local, server, sign: -1, type)
         case .union: MergedLists.union(base: base, mine: local, theirs: server)
         case .append: MergedLists.append(base: base, mine: local, theirs: server)
         case .custom(let decision): decision.decide(base, local, server)
         }
     }
 
-    private static func extreme(_ local: Value, _ server: Value, sign: Int) -> Value? {
+    private static func extreme(
+        _ local: Value,
+        _ server: Value,
+        sign: Int,
+        _ type: ColumnType?
+    ) -> Value? {
         if local.isNull { return server }
         if server.isNull { return local }
+        if case .enumeration(let members) = type, let one = place(of: local, in: members),
+            let two = place(of: server, in: members)
+        {
+            return (one - two) * sign > 0 ? local : server
+        }
         switch local {
         case .json, .data: return nil
         default: return ValueOrder.compare(local, server).map { $0 * sign > 0 ? local : server }
         }
+    }
+
+    private static func place(of value: Value, in members: [String]) -> Int? {
+        guard let text = value.text else { return nil }
+        return members.firstIndex { $0.utf8.elementsEqual(text.utf8) }
     }
 }

@@ -77,12 +77,13 @@ package enum RowMerge {
             base: names.map { name in base.map { $0[name] ?? .null } },
             theirs: names.map { theirs[$0] ?? .null },
             isSame: { _, one, two in isSame(one, two) },
+            addsUp: { rules[names[$0]]?.isClosure ?? false },
             settle: { place, base, mine, theirs in
+                let type = schema?.column(named: names[place])?.type
                 guard let rule = rules[names[place]],
-                    let value = rule.value(base: base, local: mine, server: theirs)
+                    let value = rule.value(base: base, local: mine, server: theirs, in: type)
                 else { return nil }
                 if isSame(value, mine) || isSame(value, theirs) { return value }
-                let type = schema?.column(named: names[place])?.type
                 guard let fault = RowCheck.fault(of: value, in: type) else { return value }
                 faults[names[place]] = fault
                 return Optional.none

@@ -1,7 +1,8 @@
-// Whether the server takes batches, and how large they may be: what a push leaves to the next one.
+// Whether the server takes batches, how large they may be, and whether it names the requests that it has
+// done: what a push leaves to the next one.
 //
 // That a server took no batch is kept for its endpoint, with a time at which it is asked again; that
-// it took one is kept for good.
+// it took one, or named a request, is kept for good.
 
 import Foundation
 import Synchronization
@@ -19,8 +20,11 @@ extension SyncEngine {
         let endpoint = remote.endpoint.key
         let (known, now) = (budget.withLock { $0 }, environment.now())
         if let known, known.usesBatches { return known }
-        let (until, hasTakenBatch) = try await read {
-            (try $0.batchesRefused(endpoint), try $0.hasTakenBatch(endpoint))
+        let (until, hasTakenBatch, namesRequests) = try await read {
+            (
+                try $0.batchesRefused(endpoint), try $0.isNoted("batchTaken", endpoint),
+                try $0.isNoted("requestNamed", endpoint)
+            )
         }
         let seconds = Double(limits.batchRetryTime.components.seconds)
         // A clock that was wrong when it was noted must not keep batches away for ever.
@@ -28,20 +32,25 @@ extension SyncEngine {
         return PushBudget(
             limits: limits,
             usesBatches: !isRefused,
-            hasTakenBatch: known?.hasTakenBatch ?? false || hasTakenBatch
+            hasTakenBatch: known?.hasTakenBatch ?? false || hasTakenBatch,
+            namesRequests: known?.namesRequests ?? false || namesRequests
         )
     }
 
     /// Keeps what a push learned; a store that fails here makes the next push learn it again.
     func keep(_ learned: PushBudget, before: PushBudget) async {
         budget.withLock { $0 = learned }
-        let isFirst = learned.hasTakenBatch && !before.hasTakenBatch
+        let isFirstBatch = learned.hasTakenBatch && !before.hasTakenBatch
+        let isFirstName = learned.namesRequests && !before.namesRequests
         let isRefused = before.usesBatches && !learned.usesBatches
-        guard isFirst || isRefused, let endpoint = try? remote.get().endpoint.key else { return }
+        guard isFirstBatch || isFirstName || isRefused,
+            let endpoint = try? remote.get().endpoint.key
+        else { return }
         let seconds = Double(limits.batchRetryTime.components.seconds)
         let until = environment.now().addingTimeInterval(seconds)
         try? await transaction { queue in
-            if isFirst { try queue.setHasTakenBatch(endpoint) }
+            if isFirstBatch { try queue.note("batchTaken", endpoint) }
+            if isFirstName { try queue.note("requestNamed", endpoint) }
             if isRefused { try queue.setBatchesRefused(endpoint, until: until) }
         }
     }
@@ -54,10 +63,12 @@ extension QueueReader {
             .flatMap { Timestamp($0)?.date }
     }
 
-    /// Whether the server behind an endpoint ever answered a batch as one: whatever says later that
-    /// there is no such path is something in between.
-    fileprivate func hasTakenBatch(_ endpoint: String) throws -> Bool {
-        try store.row(id: .string("batchTaken|\(endpoint)"), in: SystemTables.config) != nil
+    /// Whether something was ever seen of the server behind an endpoint.
+    ///
+    /// Where it answered a batch as one, whatever says later that there is no such path is something in
+    /// between; where it named a request, so is a success without such a name.
+    fileprivate func isNoted(_ sign: String, _ endpoint: String) throws -> Bool {
+        try store.row(id: .string("\(sign)|\(endpoint)"), in: SystemTables.config) != nil
     }
 }
 
@@ -70,9 +81,9 @@ extension QueueTransaction {
         try store.put([row], in: SystemTables.config)
     }
 
-    fileprivate func setHasTakenBatch(_ endpoint: String) throws {
+    fileprivate func note(_ sign: String, _ endpoint: String) throws {
         let row: Row = [
-            "id": .string("batchTaken|\(endpoint)"), "key": "batchTaken", "keyType": 3,
+            "id": .string("\(sign)|\(endpoint)"), "key": .string(sign), "keyType": 3,
             "table": "", "value": "true",
         ]
         try store.put([row], in: SystemTables.config)

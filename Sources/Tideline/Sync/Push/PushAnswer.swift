@@ -75,13 +75,21 @@ package struct PushAnswer: Sendable, Hashable {
         case unauthorized
     }
 
-    package func verdict(for operation: QueuedOperation) -> Verdict {
+    /// What an answer means; `namesRequests`: the server says of each write that it was done.
+    package func verdict(
+        for operation: QueuedOperation,
+        namesRequests: Bool = false
+    ) -> Verdict {
         let kind = operation.kind
         switch status {
         case 200..<300:
             // A success whose body is no row may be a portal's page: its outcome is unknown.
             if hasForeignBody { return .retry }
-            if kind == .delete { return .accepted(.deleted(version: item?.version)) }
+            if kind == .delete {
+                // An empty success may be that of something in between.
+                if namesRequests, item == nil, !wasAcceptedAsRequest { return .look(.gone) }
+                return .accepted(.deleted(version: item?.version))
+            }
             if isUndeleteOnly { return item.map { .undeleted(ServerState($0)) } ?? .retry }
             guard let item else { return status == 204 ? .look(.written) : .retry }
             return item.isWhole(for: operation)

@@ -7,6 +7,9 @@ package struct PushBudget: Sendable, Hashable {
     package private(set) var usesBatches: Bool
     /// Whether the server has answered a batch as one.
     package private(set) var hasTakenBatch: Bool
+    /// Whether the server has said of a write that it was done as the request that it names: it says
+    /// that of each (OASIS Repeatable Requests 1.0, `Repeatability-Result`).
+    package private(set) var namesRequests: Bool
     /// Whether the server says that it knows no batches: then no operations can be done as one.
     private var splitsGroups: Bool
     private let limits: SyncLimits
@@ -15,11 +18,13 @@ package struct PushBudget: Sendable, Hashable {
         limits: SyncLimits,
         usesBatches: Bool = true,
         hasTakenBatch: Bool = false,
+        namesRequests: Bool = false,
         splitsGroups: Bool = false
     ) {
         self.limits = limits
         self.usesBatches = usesBatches
         self.hasTakenBatch = hasTakenBatch
+        self.namesRequests = namesRequests
         self.splitsGroups = splitsGroups
         rows = max(1, usesBatches ? limits.batchRowsFirst : limits.parallelOperations)
         bytes = limits.batchBytesMax
@@ -38,6 +43,11 @@ package struct PushBudget: Sendable, Hashable {
     package var groups: PushSlice.Groups {
         if usesBatches { return .together }
         return splitsGroups ? .split : .alone
+    }
+
+    /// An answer to a write came.
+    package mutating func hear(_ answer: PushAnswer) {
+        if answer.wasAcceptedAsRequest { namesRequests = true }
     }
 
     /// A request was answered.

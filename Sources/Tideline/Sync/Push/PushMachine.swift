@@ -295,7 +295,8 @@ package struct PushMachine: Sendable {
         _ answer: PushAnswer,
         _ settlings: inout [PushSettling]
     ) {
-        switch answer.verdict(for: operation) {
+        budget.hear(answer)
+        switch answer.verdict(for: operation, namesRequests: budget.namesRequests) {
         case .accepted(let server):
             settlings.append(PushSettling(operation, .accepted(server), answer))
         case .conflict(let server):

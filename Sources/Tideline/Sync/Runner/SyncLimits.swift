@@ -2,6 +2,9 @@
 
 /// The bounds of a client.
 ///
+/// A client takes what is below zero as zero, rows of a batch or a page as at least one and at most a
+/// million, and times as a year at most.
+///
 /// ```swift
 /// var limits = SyncLimits()
 /// limits.requestTimeMax = .seconds(20)

@@ -95,7 +95,7 @@ package struct SyncMachine: Sendable {
     private var lastTimer = 0
     private var shown: SyncStatus?
 
-    package init(_ policy: SyncPolicy) { self.policy = policy }
+    package init(_ policy: SyncPolicy) { self.policy = policy.clamped }
 
     /// What to show.
     package var status: SyncStatus {

@@ -13,7 +13,7 @@ public struct SyncPolicy: Sendable {
     /// How long local changes are gathered before they are sent.
     public var debounce: Duration = .milliseconds(300)
 
-    /// How often everything is synced without an occasion; nil for never.
+    /// How often everything is synced without an occasion, not oftener than each second; nil for never.
     public var interval: Duration? = .seconds(300)
 
     /// Whether the server is asked to tell of changes; servers that cannot are asked on schedule.
