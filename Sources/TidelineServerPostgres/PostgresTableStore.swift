@@ -32,11 +32,11 @@ package final class PostgresTableStore: TableStore {
     private let watch: ClockWatch
     private let stamps: ReportedStamps
     private let tables = Mutex<[String: PostgresTable]>([:])
-    /// When lists of a table last said that their rows are counted.
-    private let counted = Mutex<[ClockKey: UInt64]>([:])
+    private let counted = Mutex(CountedClocks())
     private let stopped = Mutex(false)
     private let look: WritableLook
     private let limits: ServerLimits
+    private let times: WriteTimes
     private let now: (@Sendable () -> Int64)?
     private let log: ServerLog
     private let address: PostgresAddress
@@ -73,6 +73,7 @@ package final class PostgresTableStore: TableStore {
             throw DatabaseError(.unavailable, error.description + Self.remedy(error))
         }
         limits = options.limits
+        times = options.times
         now = options.now
         log = options.log
         let wallClock = options.now ?? ServerEnvironment.live.now
@@ -148,7 +149,9 @@ package final class PostgresTableStore: TableStore {
 
     package func list(_ request: ListRequest, in table: Table) async throws -> ListPage {
         let table = derived(table)
-        if request.tie != nil { try await countRows(table.clockKey(of: request.clock)) }
+        if request.tie != nil {
+            try await countRows(of: table, request)
+        }
         let read = PostgresListRead(request, table)
         return try await self.read(of: request.caller, in: table) { try read.run($0) }
     }
@@ -349,37 +352,32 @@ package final class PostgresTableStore: TableStore {
         return outcomes
     }
 
-    /// How long it counts that somebody counts rows, in nanoseconds; far less than what leaves a
-    /// millisecond is counted for.
-    private static let countedTime: UInt64 = 3_600_000_000_000
-    /// More clocks than these are not remembered: what is forgotten is said again.
-    private static let countedMax = 10_000
-
     /// Says that a reader goes on by counting the rows of a millisecond, before he reads.
     ///
-    /// From then on all servers count what leaves one: they look under the lock of the clock.
-    private func countRows(_ clock: ClockKey) async throws {
-        let time = Uptime.now()
-        let isKnown = counted.withLock { counted in
-            counted[clock].map { time - $0 < Self.countedTime } ?? false
-        }
-        guard !isKnown else { return }
-        if clock.owner == nil {
-            try await writer.run { [now] connection in
-                let now = try now?() ?? connection.run(PostgresClock.now).integer(0, 0)
-                try connection.run(PostgresStatement(OwnerClocks.count(clock, now)))
+    /// From then on all servers count what leaves one. Where that cannot be said he is refused: his next page
+    /// would pass over rows, for nobody knew how many had left.
+    private func countRows(of table: PostgresTable, _ request: ListRequest) async throws {
+        let (time, caller) = (Uptime.now(), request.caller)
+        let clock = table.clockKey(of: request.clock)
+        let key = CountedClocks.Key(clock: clock, form: table.table.definition.form)
+        guard !counted.withLock({ $0.isKnown(key, at: time) }) else { return }
+        let count = RowCount(clock, now)
+        let age = try await read(of: caller) { try count.age($0) } ?? .max
+        do {
+            if age >= RowCount.youngTime, clock.owner == nil {
+                try await writer.run { [times] in try count.say($0, times) }
+            } else if age >= RowCount.youngTime {
+                // Not by the writer: somebody may have the clock, and only this reader is to wait for it.
+                var isSaid = false
+                for _ in 0..<RowCount.tries where !isSaid {
+                    isSaid = try await read(of: caller) { try count.saySoon($0) }
+                }
+                guard isSaid else { throw ServerError.writesWait }
             }
-        } else {
-            // Not by the writer: somebody may have the clock, and only this reader is to wait for it.
-            try await read { [now] read in
-                let now = try now?() ?? read.one(PostgresStatement(PostgresClock.now)).integer(0, 0)
-                _ = try read.one(PostgresStatement(OwnerClocks.count(clock, now)))
-            }
+        } catch is ServerError where age < RowCount.oldTime {
+            // What was said holds for long enough.
         }
-        counted.withLock { counted in
-            if counted.count >= Self.countedMax { counted = [:] }
-            counted[clock] = time
-        }
+        counted.withLock { $0.take(key, at: time) }
     }
 
     package func checkWritable() async throws {

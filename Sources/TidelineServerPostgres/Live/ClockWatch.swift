@@ -50,6 +50,8 @@ final class ClockWatch: Sendable {
         var pause: Int32
         /// When it last looked for all that may have come late.
         var lastWholeLook: UInt64 = 0
+        /// The time of the database when it did so, in microseconds.
+        var lastWholeTime: Int64?
         /// Whether the database has a place for clocks of owners: a state of before may be put back.
         var hasOwners = true
     }
@@ -77,11 +79,20 @@ final class ClockWatch: Sendable {
         // Again each time: a pooler may have given another connection of the server.
         let results = try connection.pipeline([
             PostgresStatement("LISTEN tideline"),
+            PostgresStatement("SELECT \(OwnerClocks.statementTime)"),
             PostgresStatement(PostgresSchema.readStamps(time, ofOwners: looks.hasOwners)),
         ])
-        if isWhole { looks.lastWholeLook = now }
-        let found = ClockStamp.read(results[1])
+        let found = ClockStamp.read(results[2])
         stamps.report(found)
+        if isWhole {
+            let before = looks.lastWholeTime
+            looks.lastWholeLook = now
+            looks.lastWholeTime = results[1].integer(0, 0)
+            // By the database's clock: that of a machine that stood still may have stood still, too.
+            if let before, results[1].integer(0, 0) - before > OwnerClocks.awayTime {
+                stamps.tellListeners()
+            }
+        }
         if found.lazy.filter({ $0.key.owner != nil }).count > Self.ownersMax {
             Uptime.sleep(seconds: Double(pause) / 1000)
         }

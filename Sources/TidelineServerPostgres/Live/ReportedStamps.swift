@@ -75,9 +75,14 @@ final class ReportedStamps: Sendable {
     ///
     /// Who listens to a table with clocks of owners is told at once, for no look may find them again.
     func forget() {
+        state.withLock { $0.stamps = [:] }
+        tellListeners()
+    }
+
+    /// Tells who listens to tables with clocks of owners that there may be something new.
+    func tellListeners() {
         let now = now()
         state.withLock { state in
-            state.stamps = [:]
             let news = state.listenerTimes.keys.sorted().map { state.listenerTime($0, now) }
             if !news.isEmpty { state.report?(news) }
         }

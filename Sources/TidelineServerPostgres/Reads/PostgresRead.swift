@@ -37,7 +37,7 @@ struct PostgresRead {
     ///
     /// It ends with the transaction: a pooler keeps nothing of it. A wait for a lock that somebody
     /// else holds is told apart from a read that is too much.
-    private var times: PostgresStatement {
+    var times: PostgresStatement {
         let now = Uptime.now()
         let milliseconds = end > now ? max((end - now) / 1_000_000, 1) : 1
         return PostgresStatement(

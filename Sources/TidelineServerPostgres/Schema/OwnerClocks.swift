@@ -13,6 +13,10 @@ enum OwnerClocks {
     /// that after its stamp is told by the next write of its owner, or when a listener comes again.
     static let lookTime: Int64 = 10_000_000
 
+    /// Behind a pause between looks that is longer than this all listeners are told: half of what a look
+    /// finds is left for commits that take long.
+    static let awayTime: Int64 = 5_000_000
+
     /// The same of a look that follows upon another one at once.
     static let soonTime: Int64 = 2_000_000
 

@@ -7,6 +7,8 @@ import TidelineServerCore
 extension PostgresSchemaChange {
     /// Whoever writes to these tables is done before it is looked at their rows, or at their clocks.
     ///
+    /// Reads go on until something is changed that they depend on: a column, a trigger.
+    ///
     /// A dry run changes nothing that it looks at, and holds up nobody while it looks.
     func keepWritersOut(_ tables: [String]) throws {
         for sql in Self.locks(tables) { try script.runOnRows(sql) }
@@ -21,7 +23,7 @@ extension PostgresSchemaChange {
     private static func locks(_ tables: [String]) -> [String] {
         Dictionary(tables.map { ($0.lowercased(), $0) }) { $1 }
             .sorted { $0.key < $1.key }
-            .map { "LOCK TABLE \(PostgresName.quoted($0.value)) IN ACCESS EXCLUSIVE MODE" }
+            .map { "LOCK TABLE \(PostgresName.quoted($0.value)) IN EXCLUSIVE MODE" }
     }
 
     /// Servers that know nothing of the clocks of owners do not start where there are some.

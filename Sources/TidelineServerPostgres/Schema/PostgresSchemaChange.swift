@@ -175,15 +175,19 @@ struct PostgresSchemaChange {
     ///   - table: The table with what it lacks.
     ///   - isFiltered: Whether code says who sees its rows.
     ///   - begin: The form that it had before the transaction, where that has changed it already.
+    ///   - wait: How long a lock may take, in milliseconds.
     /// - Returns: The table with all its columns, and the form that it had before the transaction.
     /// - Throws: ``SchemaError`` when others made a column of another type meanwhile;
     ///   ``OutdatedTable`` when they made another form of it.
     func grow(
         _ table: TableDefinition,
         isFiltered: Bool,
-        begin: Int64?
+        begin: Int64?,
+        waiting wait: Int
     ) throws -> (table: TableDefinition, begin: Int64?) {
         try connection.execute(PostgresSchema.lock)
+        // All writes wait with it: for other servers that change tables, but for nobody else for long.
+        try connection.run(WriteStatements.lockTimeout(wait))
         if let fault = PostgresName.fault(of: table.schema) { throw SchemaError(fault) }
         let stored = try Self.stored(table.name, connection)
         let begin = begin ?? stored?.form
@@ -307,17 +311,19 @@ struct PostgresSchemaChange {
                 return dropped.name == column.name
             }
         }
+        let changesClocks = stored.map { !OwnerClocks.haveSameClocks($0, table) } ?? false
+        // The column of the owners may go: from here on the table's clock stamps, behind all of theirs. Nobody
+        // has links to what nobody served.
+        if changesClocks, !isAdopted, let stored { try endClocks(of: stored) }
         let rows = PostgresRowChange(
             script: script,
             table: table.name,
-            owner: stored.flatMap { OwnerClocks.cell($0) },
+            owner: changesClocks ? nil : stored.flatMap { OwnerClocks.cell($0) },
             now: time
         )
         try rows.carryOut(steps)
         if isAdopted { try rows.giveFirstVersions() }
-        if let stored, !OwnerClocks.haveSameClocks(stored, table) {
-            // Nobody has links to what nobody served.
-            if !isAdopted { try endClocks(of: stored) }
+        if changesClocks {
             for sql in OwnerClocks.begin(table) { try script.runOnRows(sql) }
         }
         try indexes(table)

@@ -9,6 +9,11 @@ struct PostgresJob: Sendable {
         let table: PostgresTable
         let repeatKey: RepeatKey?
         let isRepeatOnly: Bool
+
+        /// Whether it may make a row that this clock stamps: a change of a row names no owner.
+        func makesRow(of clock: ClockKey) -> Bool {
+            clock.owner != "" || operation.kind == .insert
+        }
     }
 
     let batch: WriteBatch
@@ -16,7 +21,7 @@ struct PostgresJob: Sendable {
     let groups: [[Write]]
     let answer: CheckedContinuation<[GroupOutcome], any Error>
     let place: JobPlace
-    /// Until when it waits for clocks of owners, by the uptime; nil where it has not waited yet.
+    /// Until when it waits for what somebody else has, by the uptime; nil where it has not waited yet.
     var waitsUntil: UInt64?
 
     /// Its outcome where nothing of it was done.

@@ -116,25 +116,7 @@ struct PostgresPurge: Sendable {
                 [.value(name), .array((0..<gone.count).map { .text(gone.text($0, 0)) })]
             )
         )
-        // Under the clock's lock: who counts the rows of a millisecond sees these gone and counted.
-        let clock = try connection.run(
-            "SELECT \"counted\" FROM tideline.clocks WHERE \"table\" = $1 FOR UPDATE",
-            [name]
-        )
-        if clock.count > 0, now - clock.integer(0, 0) < PostgresClock.countedTime {
-            try connection.run(
-                PostgresStatement(
-                    """
-                    INSERT INTO tideline.departures AS d ("table", "millisecond", "count", "last")
-                    SELECT $1, stamp / 1000, count(*), $3 FROM unnest($2::bigint[]) AS stamp
-                    GROUP BY 2 ORDER BY 2
-                    ON CONFLICT ("table", "millisecond") DO UPDATE
-                    SET "count" = d."count" + excluded."count", "last" = excluded."last"
-                    """,
-                    [.value(name), .array(stamps.map { .integer($0) }), .value(.integer(now))]
-                )
-            )
-        }
+        if owner == nil { try leave(name, stamps, now, connection) }
         // Who held these rows cannot be told any more that they are gone.
         try connection.run(PostgresSchema.raiseHorizon, [name, .integer(stamps.max() ?? 0)])
         if owner != nil {
@@ -147,6 +129,33 @@ struct PostgresPurge: Sendable {
         return gone.count
     }
 
+    /// Tombstones with these stamps are gone, of a table with one clock.
+    private func leave(
+        _ name: SQLValue,
+        _ stamps: [Int64],
+        _ now: Int64,
+        _ connection: PostgresConnection
+    ) throws {
+        // Under the clock's lock: who counts the rows of a millisecond sees these gone and counted.
+        let clock = try connection.run(
+            "SELECT \"counted\" FROM tideline.clocks WHERE \"table\" = $1 FOR UPDATE",
+            [name]
+        )
+        guard clock.count > 0, now - clock.integer(0, 0) < PostgresClock.countedTime else { return }
+        try connection.run(
+            PostgresStatement(
+                """
+                INSERT INTO tideline.departures AS d ("table", "millisecond", "count", "last")
+                SELECT $1, stamp / 1000, count(*), $3 FROM unnest($2::bigint[]) AS stamp
+                GROUP BY 2 ORDER BY 2
+                ON CONFLICT ("table", "millisecond") DO UPDATE
+                SET "count" = d."count" + excluded."count", "last" = excluded."last"
+                """,
+                [.value(name), .array(stamps.map { .integer($0) }), .value(.integer(now))]
+            )
+        )
+    }
+
     private func forgetChanges(
         _ table: String,
         upTo end: Int64,
@@ -154,7 +163,7 @@ struct PostgresPurge: Sendable {
     ) throws -> Int {
         let log = PostgresName.log(table)
         let name = SQLValue.text(table.lowercased())
-        if try owner(table, "ACCESS SHARE", connection) != nil {
+        if try owner(table, "ROW SHARE", connection) != nil {
             return try forgetChangesOfOwners(table, upTo: end, connection)
         }
         let gone = try connection.run(

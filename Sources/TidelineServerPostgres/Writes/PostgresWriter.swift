@@ -167,7 +167,7 @@ final class PostgresWriter: Sendable {
             try timeline.greet($0)
         }
         var schedule = PurgeSchedule()
-        var held = HeldClocks()
+        var held = HeldLocks()
         while true {
             let due = min(schedule.due, held.jobs.due ?? .max)
             _ = wake.wait(timeout: DispatchTime(uptimeNanoseconds: due))
@@ -233,7 +233,7 @@ final class PostgresWriter: Sendable {
     private func perform(
         _ queue: [Work],
         _ link: inout PostgresLink,
-        _ held: inout HeldClocks
+        _ held: inout HeldLocks
     ) {
         var jobs: [PostgresJob] = []
         var count = 0
@@ -266,57 +266,68 @@ final class PostgresWriter: Sendable {
     private func commit(
         _ jobs: inout [PostgresJob],
         _ link: inout PostgresLink,
-        _ held: inout HeldClocks
+        _ held: inout HeldLocks
     ) {
         guard !jobs.isEmpty else { return }
         defer { jobs.removeAll(keepingCapacity: true) }
-        commit(jobs, &link, &held)
+        let passesHeld = held.isAny(at: Uptime.now())
+        commit(jobs, &link, &held, passesHeld: passesHeld)
     }
 
-    /// Does what may be done now of the batches that wait for clocks.
+    /// Does what may be done now of the batches that wait for rows and clocks.
     private func commitHeldUp(
         _ link: inout PostgresLink,
-        _ held: inout HeldClocks,
+        _ held: inout HeldLocks,
         isLast: Bool
     ) {
-        let now = Uptime.now()
-        guard let due = held.jobs.due, isLast || due <= now else { return }
-        var jobs: [PostgresJob] = []
+        guard let due = held.jobs.due, isLast || due <= Uptime.now() else { return }
+        var taken = JobsHeldUp.Taken()
         if isLast {
-            jobs = held.jobs.takeAll()
+            taken.free = held.jobs.takeAll()
         } else {
-            let find = NamedOwnerClocks.findFree(held.jobs.clocks.sorted())
-            let free = (try? link.connection().run(find)).map(NamedOwnerClocks.keys) ?? []
+            let look = try? HeldLook(
+                at: held.jobs.locks,
+                of: held.jobs.tables,
+                link.connection(),
+                times
+            )
             link.settle()
-            jobs = held.jobs.take(at: now, free: free)
+            taken = held.jobs.take(at: Uptime.now(), look)
         }
-        for job in jobs where job.place.isLeft { job.answer.resume(throwing: CancellationError()) }
-        jobs.removeAll { $0.place.isLeft }
-        guard !jobs.isEmpty else { return }
-        commit(jobs, &link, &held)
+        for (jobs, isBusy) in [(taken.free, false), (taken.busy, true)] {
+            let jobs = jobs.filter { job in
+                guard job.place.isLeft else { return true }
+                job.answer.resume(throwing: CancellationError())
+                return false
+            }
+            if !jobs.isEmpty {
+                commit(jobs, &link, &held, passesHeld: !isBusy, waitsInLine: isBusy)
+            }
+        }
     }
 
     private func commit(
         _ jobs: [PostgresJob],
         _ link: inout PostgresLink,
-        _ held: inout HeldClocks
+        _ held: inout HeldLocks,
+        passesHeld: Bool,
+        waitsInLine: Bool = false
     ) {
-        let isOfOwners = jobs.contains { job in
-            job.groups.lazy.joined().contains { $0.table.hasOwnerClocks }
-        }
         let start = Uptime.now()
-        var retry = WriteRetry(passesHeld: isOfOwners ? held.isAny(at: start) : nil)
+        var retry = WriteRetry(passesHeld: passesHeld)
+        var times = times
+        if waitsInLine { times.heldLock = times.busyLock }
         defer { metrics.commits.add(from: start, to: Uptime.now()) }
         while true {
             do {
-                let results = try transact(jobs, &link, retry, &held)
+                let results = try transact(jobs, &link, retry, &held, times)
                 let done = zip(jobs, results.outcomes).filter { $1 != nil }
                 metrics.groups.add(done.reduce(0) { $0 + $1.0.batch.count })
                 stamps.report(results.moved)
                 for (job, outcomes) in done { job.answer.resume(returning: outcomes ?? []) }
-                for (place, clocks) in results.heldUp {
+                for (place, locks) in results.heldUp.sorted(by: { $0.key < $1.key }) {
                     let end = start &+ UInt64(times.lock) * 1_000_000
-                    held.jobs.add(jobs[place], for: clocks, now: Uptime.now(), until: end)
+                    held.jobs.add(jobs[place], for: locks, now: Uptime.now(), until: end)
                 }
                 announce(results.moved, &link)
                 link.settle()
@@ -348,48 +359,54 @@ final class PostgresWriter: Sendable {
         _ jobs: [PostgresJob],
         _ link: inout PostgresLink,
         _ retry: WriteRetry,
-        _ held: inout HeldClocks
+        _ held: inout HeldLocks,
+        _ times: WriteTimes
     ) throws -> WriteResults {
-        var round = WriteRound(try link.connection(), limits: limits, now: now)
-        let passesHeld = retry.passesHeld == true
-        try round.begin(jobs, times, passing: passesHeld ? held : nil)
+        var round = WriteRound(try link.connection(), limits: limits, times: times, now: now)
+        try round.begin(jobs, passing: retry.passesHeld ? held : nil)
         var results = WriteResults()
         for (place, job) in jobs.enumerated() {
             if let outdated = try round.outdated(job) {
                 results.outcomes.append(job.refused(outdated))
                 continue
             }
-            let clocks = passesHeld ? round.missing(job) : []
-            guard clocks.isEmpty else {
-                results.heldUp[place] = clocks
+            let locks = retry.passesHeld ? round.missing(job) : []
+            guard locks.isEmpty else {
+                results.heldUp[place] = locks
                 results.outcomes.append(nil)
                 continue
             }
             var progress = BatchProgress(job.batch)
             while let place = progress.next() {
-                let outcome = try round.apply(
-                    job.groups[place],
-                    within: progress.budget,
-                    isApart: retry.isApart
-                )
-                progress.ended(outcome)
+                let group = job.groups[place]
+                let budget = progress.budget
+                progress.ended(try round.apply(group, within: budget, isApart: retry.isApart))
             }
             results.outcomes.append(progress.outcomes)
         }
+        refuse(jobs, &results, &held)
+        results.moved = try round.commit()
+        return results
+    }
+
+    /// Refuses what has waited for as long as it may, what needs what is known to be held, and what has no room.
+    private func refuse(
+        _ jobs: [PostgresJob],
+        _ results: inout WriteResults,
+        _ held: inout HeldLocks
+    ) {
         let now = Uptime.now()
         let inVain = results.heldUp.filter { jobs[$0.key].waitsUntil.map { $0 <= now } ?? false }
-        held.remember(try round.heldForLong(Set(inVain.values.joined())), at: now)
+        held.remember(Set(inVain.values.joined()), at: now)
         var room = limits.writeQueue - held.jobs.writes
-        for (place, clocks) in results.heldUp {
+        for (place, locks) in results.heldUp.sorted(by: { $0.key < $1.key }) {
             room -= jobs[place].batch.count
-            guard inVain[place] != nil || room < 0 || clocks.contains(where: held.contains) else {
+            guard inVain[place] != nil || room < 0 || locks.contains(where: held.contains) else {
                 continue
             }
             results.outcomes[place] = jobs[place].refused(ServerError.writesWait)
             results.heldUp[place] = nil
         }
-        results.moved = try round.commit()
-        return results
     }
 
     /// What a statement failed by, where a table has lost what it named.

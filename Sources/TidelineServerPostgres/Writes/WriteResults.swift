@@ -2,12 +2,12 @@
 
 import TidelineServerCore
 
-/// What became of the jobs of a transaction that left out clocks which somebody else has.
+/// What became of the jobs of a transaction that left out what somebody else has.
 struct WriteResults {
     /// By the places of the jobs; nil for those that are to wait.
     var outcomes: [[GroupOutcome]?] = []
     /// What those are to wait for, by their places.
-    var heldUp: [Int: Set<ClockKey>] = [:]
+    var heldUp: [Int: Set<HeldLock>] = [:]
     /// The clocks that have moved.
     var moved: [ClockStamp] = []
 }

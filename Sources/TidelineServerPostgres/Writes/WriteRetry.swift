@@ -15,18 +15,18 @@ struct WriteRetry {
 
     /// Whether each group has a savepoint, as something is wrong with one of them.
     private(set) var isApart = false
-    /// Whether clocks of owners that somebody else has are left out; nil where there are none.
-    private(set) var passesHeld: Bool?
+    /// Whether rows and clocks of owners that somebody else has are left out.
+    private(set) var passesHeld: Bool
     private var tries = 0
     private var lostConnections = 0
 
     private static let triesMax = 5
 
-    init(passesHeld: Bool? = nil) { self.passesHeld = passesHeld }
+    init(passesHeld: Bool) { self.passesHeld = passesHeld }
 
     mutating func failed(_ error: any Error, isBroken: Bool) -> Action {
-        if error is OwnerClockTimeout {
-            guard passesHeld == false else { return .refuse(ServerError.writesWait) }
+        if error is HeldTimeout {
+            guard !passesHeld else { return .refuse(ServerError.writesWait) }
             passesHeld = true
             return .again(after: 0)
         }

@@ -18,6 +18,9 @@ struct WriteRound {
     private let injectedNow: (@Sendable () -> Int64)?
     private var databaseNow: Int64 = 0
     var state = WriteState()
+    let times: WriteTimes
+    /// What was held before, where it passes over what others have.
+    private(set) var passed: HeldLocks?
     /// What a write of the group under way has made: others of the group find it there.
     private var grown: Table?
     private var isWritten = false
@@ -29,10 +32,12 @@ struct WriteRound {
     init(
         _ connection: PostgresConnection,
         limits: ServerLimits,
+        times: WriteTimes,
         now: (@Sendable () -> Int64)?
     ) {
         self.connection = connection
         self.limits = limits
+        self.times = times
         injectedNow = now
     }
 
@@ -44,14 +49,12 @@ struct WriteRound {
     ///
     /// - Parameters:
     ///   - jobs: The batches of the transaction.
-    ///   - times: How long it waits.
-    ///   - held: The clocks of owners that somebody had for long; where it is there, those that anybody
-    ///     else has are left out.
-    /// - Throws: ``OwnerClockTimeout`` when somebody else had such a clock for too long.
+    ///   - held: The rows and clocks of owners that somebody had for long; where it is there, those that
+    ///     anybody else has are left out.
+    /// - Throws: ``HeldTimeout`` when somebody else had a row or such a clock for too long.
     mutating func begin(
         _ jobs: [PostgresJob],
-        _ times: WriteTimes,
-        passing held: HeldClocks? = nil
+        passing held: HeldLocks? = nil
     ) throws {
         var ids: [String: Set<String>] = [:]
         var tables: [String: PostgresTable] = [:]
@@ -65,11 +68,20 @@ struct WriteRound {
             }
             if let key = write.repeatKey { names.insert(LedgerKey(key)) }
         }
+        passed = held
+        let waits = held == nil
         let parts = tables.values.sorted { $0.clock < $1.clock }
             .map { (table: $0, ids: Array(ids[$0.clock] ?? []).sorted()) }
-        var statements = [PostgresStatement("BEGIN"), WriteStatements.settings(times)]
+        var statements = [
+            PostgresStatement("BEGIN"),
+            WriteStatements.settings(times, lock: waits ? times.heldLock : times.lock),
+        ]
         let rowsPlace = statements.count
-        statements += parts.map { WriteStatements.lock($0.ids, of: $0.table) }
+        statements += parts.map {
+            WriteStatements.lock($0.ids, of: $0.table, passingHeld: !waits)
+        }
+        if waits { statements.append(WriteStatements.lockTimeout(times.lock)) }
+        let clocksPlace = statements.count
         statements.append(
             WriteStatements.lockClocks(
                 parts.map(\.table).filter { !$0.hasOwnerClocks }.map(\.clock)
@@ -77,16 +89,16 @@ struct WriteRound {
         )
         let owners = NamedOwnerClocks(jobs, tables, ids, passing: held)
         var results: [PostgresResult] = []
-        if let owners, held != nil {
+        if let owners, !waits {
             results = try connection.pipeline(statements)
             try makeClocks(owners, times)
             statements = []
         } else if let owners {
-            statements += [WriteStatements.lockTimeout(times.ownerClock), owners.make]
+            statements += [WriteStatements.lockTimeout(times.heldLock), owners.make]
         }
         let ownersPlace = results.count + statements.count
         if let owners { statements.append(owners.lock) }
-        if owners != nil, held == nil { statements.append(WriteStatements.lockTimeout(times.lock)) }
+        if owners != nil, waits { statements.append(WriteStatements.lockTimeout(times.lock)) }
         let formsPlace = results.count + statements.count
         statements.append(WriteStatements.forms(parts.map(\.table.clock)))
         let placeBehind = formsPlace + 1
@@ -96,13 +108,14 @@ struct WriteRound {
         statements += parts.map { WriteStatements.read($0.ids, of: $0.table) }
         do {
             results += try connection.pipeline(statements)
-        } catch let error as PostgresError where error.isLockTimeout {
-            guard owners != nil, held == nil, let place = error.place,
-                place == ownersPlace - 1 || place == ownersPlace
+        } catch let error as PostgresError where waits && error.isOverTime {
+            // In one pipeline: the rows, the clocks of tables, those of owners.
+            guard let place = error.place, place >= rowsPlace, place != clocksPlace,
+                place < clocksPlace || owners != nil && place <= ownersPlace
             else { throw error }
-            throw OwnerClockTimeout()
+            throw HeldTimeout()
         }
-        takeClocks(results[rowsPlace + parts.count])
+        takeClocks(results[clocksPlace])
         if owners != nil { takeOwnerClocks(results[ownersPlace]) }
         takeForms(results[formsPlace])
         databaseNow = results[placeBehind].integer(0, 0)
@@ -111,57 +124,13 @@ struct WriteRound {
         takeLedger(results[placeBehind + 2], names)
         for (place, part) in parts.enumerated() {
             take(results[placeBehind + 3 + place], part.ids, part.table)
-            if part.table.hasOwnerClocks {
-                markLate(part.ids, part.table, locked: results[rowsPlace + place])
+            let locked = results[rowsPlace + place]
+            if !waits {
+                markHeld(part.ids, part.table, locked: locked)
+            } else if part.table.hasOwnerClocks {
+                markLate(part.ids, part.table, locked: locked)
             }
         }
-    }
-
-    private mutating func takeClocks(_ result: PostgresResult) {
-        for row in 0..<result.count {
-            let key = ClockKey(table: result.text(row, 0), owner: nil)
-            state.clocks[key] = WriteState.Clock(
-                stamp: result.integer(row, 1),
-                counted: result.integer(row, 2)
-            )
-        }
-    }
-
-    /// Takes the numbers of the tables' forms.
-    mutating func takeForms(_ result: PostgresResult) {
-        for row in 0..<result.count { state.forms[result.text(row, 0)] = result.integer(row, 1) }
-    }
-
-    private mutating func takeLedger(_ result: PostgresResult, _ names: Set<LedgerKey>) {
-        for name in names { state.ledger[name] = .some(nil) }
-        for row in 0..<result.count {
-            state.ledger[LedgerKey(result, row)] = LedgerEntry(result, row)
-        }
-    }
-
-    private mutating func take(_ result: PostgresResult, _ ids: [String], _ table: PostgresTable) {
-        for id in ids { state.rows[RowKey(table: table.clock, id: id)] = WriteState.Cell() }
-        for row in 0..<result.count {
-            let image = table.image(result, row)
-            let key = RowKey(table: table.clock, id: image.id)
-            state.rows[key] = WriteState.Cell(stored: image, planned: image)
-        }
-    }
-
-    /// Why a batch cannot be done with the tables that it came with; nil when it can.
-    func outdated(_ job: PostgresJob) throws -> OutdatedTable? {
-        for write in job.groups.lazy.joined() {
-            if let outdated = try outdated(write.table) { return outdated }
-        }
-        return nil
-    }
-
-    func outdated(_ table: PostgresTable) throws -> OutdatedTable? {
-        guard !table.table.needsGrowth, let own = table.table.definition.form,
-            let found = state.forms[table.clock], found != own,
-            let stored = try PostgresSchemaChange.stored(table.clock, connection)
-        else { return nil }
-        return OutdatedTable(stored)
     }
 
     // MARK: - Groups
@@ -178,9 +147,14 @@ struct WriteRound {
         let grows = group.contains { $0.table.table.needsGrowth }
         guard isApart || grows else {
             let before = group.count > 1 ? state : nil
-            let outcome = try applyEach(group, within: budget)
-            if !outcome.isDone, let before { state = before }
-            return outcome
+            do {
+                let outcome = try applyEach(group, within: budget)
+                if !outcome.isDone, let before { state = before }
+                return outcome
+            } catch let error where Self.refusal(error) != nil {
+                if let before { state = before }
+                return .failed(at: nil, Self.refusal(error) ?? error)
+            }
         }
         try flush()
         if grows { state.forgetRows() }
@@ -197,10 +171,13 @@ struct WriteRound {
             }
             try undo(to: before)
             return outcome
+        } catch let error where Self.refusal(error) != nil {
+            try undo(to: before)
+            return .failed(at: nil, Self.refusal(error) ?? error)
         } catch let error as PostgresError {
             // What ends the whole transaction is not for the group alone.
             if error.isConnectionLost || connection.isBroken || connection.fault != nil
-                || error.isTransient || error.isLockTimeout
+                || error.isTransient || error.isLockTimeout && !grows
                 || error.isUniqueViolation && isApart == false
             {
                 throw error
@@ -208,6 +185,12 @@ struct WriteRound {
             try undo(to: before)
             return .failed(at: nil, PostgresRefusal.ofWrite(error))
         }
+    }
+
+    /// What a group is told by that cannot be done, while others of the transaction can.
+    private static func refusal(_ error: any Error) -> (any Error)? {
+        if error is HeldClock { return ServerError.writesWait }
+        return error is OutdatedTable ? error : nil
     }
 
     private mutating func undo(to before: WriteState) throws {
@@ -286,7 +269,8 @@ struct WriteRound {
             let (made, formBefore) = try change.grow(
                 table.definition,
                 isFiltered: write.table.log.takesUpdates,
-                begin: state.formsBefore[write.table.clock]
+                begin: state.formsBefore[write.table.clock],
+                waiting: times.lock
             )
             state.formsBefore[write.table.clock] = formBefore
             // Who comes behind it with the form from before has to begin anew.
@@ -374,39 +358,6 @@ struct WriteRound {
             throw PostgresError(state: "XX000", "a planned write asks for its base twice")
         }
         return (stamp, plan)
-    }
-
-    /// The row as it will be after what was planned.
-    private mutating func image(_ id: String, _ table: PostgresTable) throws -> RowImage? {
-        let key = RowKey(table: table.clock, id: id)
-        if let known = state.rows[key] { return known.planned }
-        let ids = [id]
-        _ = try connection.run(WriteStatements.lock(ids, of: table))
-        take(try connection.run(WriteStatements.read(ids, of: table)), ids, table)
-        return state.rows[key]?.planned
-    }
-
-    /// The values by column that the row had with this version, nil for what is not known of them.
-    private func base(
-        _ id: String,
-        _ version: Int64,
-        of table: PostgresTable
-    ) throws -> [SQLValue?]? {
-        let planned = state.bases.last { base in
-            base.table.clock == table.clock && base.image.id == id
-                && base.image.version == version
-        }
-        if let planned {
-            return try? table.table.members(of: planned.image.stored(in: planned.table.table).json)
-        }
-        let result = try connection.run(
-            """
-            SELECT "row" FROM tideline.bases WHERE "table" = $1 AND "id" = $2 AND "version" = $3
-            """,
-            [.text(table.clock), .text(id), .integer(version)]
-        )
-        guard result.count > 0 else { return nil }
-        return try? table.table.members(of: Array(result.bytes(0, 0)))
     }
 
     // MARK: - The end

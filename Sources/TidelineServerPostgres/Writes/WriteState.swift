@@ -37,6 +37,8 @@ struct WriteState {
 
     /// The rows that are known; those that are not there have no image.
     var rows: [RowKey: Cell] = [:]
+    /// Those that are there and that somebody else has, where a transaction passes over them.
+    var heldRows: Set<RowKey> = []
     var clocks: [ClockKey: Clock] = [:]
     /// The numbers of the tables' forms, as far as they are known.
     var forms: [String: Int64] = [:]

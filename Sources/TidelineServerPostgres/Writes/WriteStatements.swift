@@ -6,7 +6,12 @@ import TidelineServerCore
 
 enum WriteStatements {
     /// The settings end with the transaction: a pooler keeps nothing of them.
-    static func settings(_ times: WriteTimes) -> PostgresStatement {
+    ///
+    /// - Parameters:
+    ///   - times: How long it waits.
+    ///   - lock: How long the first lock may take, in milliseconds.
+    /// - Returns: What begins a transaction.
+    static func settings(_ times: WriteTimes, lock: Int) -> PostgresStatement {
         PostgresStatement(
             """
             SELECT set_config('lock_timeout', $1, true),
@@ -15,7 +20,7 @@ enum WriteStatements {
                 set_config('tideline.own', 'on', true), set_config('tideline.owners', 'on', true)
             """,
             values: [
-                .text(String(times.lock)), .text(String(times.idle)),
+                .text(String(lock)), .text(String(times.idle)),
                 .text(String(times.statement)),
             ]
         ).kept
@@ -29,14 +34,19 @@ enum WriteStatements {
         ).kept
     }
 
-    /// Locks rows; says which, where a row has the clock of its owner.
-    static func lock(_ ids: [String], of table: PostgresTable) -> PostgresStatement {
+    /// Locks rows; says which, where a row has the clock of its owner or those that somebody else has are
+    /// left out.
+    static func lock(
+        _ ids: [String],
+        of table: PostgresTable,
+        passingHeld: Bool = false
+    ) -> PostgresStatement {
         let ids = PostgresParameter.array(ids.map { .text($0) })
-        if table.hasOwnerClocks {
+        if table.hasOwnerClocks || passingHeld {
             return PostgresStatement(
                 """
                 SELECT "id" FROM \(table.quoted) WHERE "id" = ANY($1::text[])
-                ORDER BY "id" FOR UPDATE
+                ORDER BY "id" FOR UPDATE\(passingHeld ? " SKIP LOCKED" : "")
                 """,
                 [ids]
             ).kept
@@ -50,6 +60,14 @@ enum WriteStatements {
             """,
             [ids]
         ).kept
+    }
+
+    /// The transactions that have locked rows last.
+    static func holders(of ids: [String], in table: PostgresTable) -> PostgresStatement {
+        PostgresStatement(
+            "SELECT \"id\", xmax::text FROM \(table.quoted) WHERE \"id\" = ANY($1::text[])",
+            [.array(ids.map { .text($0) })]
+        )
     }
 
     static func lockClocks(_ names: [String]) -> PostgresStatement {

@@ -4,8 +4,10 @@
 package struct WriteTimes: Sendable {
     /// For a lock.
     package var lock = 2000
-    /// For the clock of an owner with the writes of other owners; its own wait as for any lock.
-    package var ownerClock = 100
+    /// For a row or the clock of an owner with writes that do not need it; its own writes wait as for any lock.
+    package var heldLock = 100
+    /// The same for what goes from one transaction to the next: who waits in line gets it in the end.
+    package var busyLock = 500
     /// For its server, before it is undone: a server that was stopped holds up nobody for longer.
     var idle = 5000
     /// For a statement but COMMIT; more than for a lock, which is told apart from it.

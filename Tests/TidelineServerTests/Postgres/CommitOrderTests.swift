@@ -130,7 +130,12 @@ private struct Overlap {
                             var isLast = false
                             while !isLast {
                                 isLast = writing.isOver
-                                try await reader.readOn()
+                                do {
+                                    try await reader.readOn()
+                                } catch let error as ServerError where error.status == 503 {
+                                    // Somebody had the clock for long; a client comes again.
+                                    isLast = false
+                                }
                             }
                             return reader
                         }

@@ -90,7 +90,8 @@ struct Door: Sendable {
         _ options: SQLiteTableStore.Options,
         _ path: String?,
         onPostgres: Bool,
-        _ database: String?
+        _ database: String?,
+        heldLock: Int?
     ) throws -> any TableStore {
         guard onPostgres, path == nil else {
             return try SQLiteTableStore(path: path ?? ":memory:", options: options)
@@ -100,6 +101,7 @@ struct Door: Sendable {
         own.now = options.now
         own.metrics = options.metrics
         own.readers = 2
+        if let heldLock { own.times.heldLock = heldLock }
         own.purgeInterval = options.purgeInterval
         let url = try database ?? PostgresCluster.shared().database()
         let store = try PostgresTableStore(url: url, options: own)
@@ -120,12 +122,14 @@ struct Door: Sendable {
     var statementsKnownLong: Int { (store as? SQLiteTableStore)?.statementsKnownLong ?? 0 }
 
     /// In memory and inline, unless a path is given; on PostgreSQL in a database of its own, unless the
-    /// address of one is given; `relay` may put something before the store.
+    /// address of one is given; `heldLock` is how long a transaction waits for a row there, in milliseconds;
+    /// `relay` may put something before the store.
     init(
         _ tables: [TableDefinition] = [Door.todo],
         path: String? = nil,
         onPostgres: Bool = Door.usesPostgres,
         database: String? = nil,
+        heldLock: Int? = nil,
         dynamic: Bool = false,
         clock: TestClock = TestClock(),
         limits: ServerLimits = ServerLimits(),
@@ -152,7 +156,13 @@ struct Door: Sendable {
         if let readers { options.readers = readers }
         if let purgeInterval { options.purgeInterval = purgeInterval }
         let place = onPostgres && path == nil ? await DatabasePlaces.shared.take() : nil
-        let made = try Self.store(options, path, onPostgres: onPostgres, database)
+        let made = try Self.store(
+            options,
+            path,
+            onPostgres: onPostgres,
+            database,
+            heldLock: heldLock
+        )
         store = relay?(made) ?? made
         life = place.map { [store] in StoreLife(store, $0) }
         let declared = tables.map { table in

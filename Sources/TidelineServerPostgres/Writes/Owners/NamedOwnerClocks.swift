@@ -19,14 +19,14 @@ struct NamedOwnerClocks {
         _ jobs: [PostgresJob],
         _ tables: [String: PostgresTable],
         _ ids: [String: Set<String>],
-        passing held: HeldClocks?
+        passing held: HeldLocks?
     ) {
         let rows = tables.values.filter(\.hasOwnerClocks).sorted { $0.clock < $1.clock }
         guard !rows.isEmpty else { return nil }
         var keys: Set<ClockKey> = []
         for write in jobs.lazy.flatMap(\.groups).joined() where write.table.hasOwnerClocks {
             let key = write.table.clockKey(of: write.operation)
-            if key.owner != "" { keys.insert(key) }
+            if write.makesRow(of: key) { keys.insert(key) }
         }
         self.init(
             keys.sorted(),
@@ -38,9 +38,9 @@ struct NamedOwnerClocks {
     init(
         _ keys: [ClockKey],
         _ rows: [(table: PostgresTable, ids: [String])] = [],
-        passing held: HeldClocks? = nil
+        passing held: HeldLocks? = nil
     ) {
-        let made = keys.filter { held?.contains($0) != true }
+        let made = keys.filter { held?.contains(.clock($0)) != true }
         make = Self.make(made)
         findUnmade =
             PostgresStatement(
@@ -98,6 +98,17 @@ struct NamedOwnerClocks {
     /// The clocks that ``findFree(_:)`` has found.
     static func keys(_ found: PostgresResult) -> Set<ClockKey> {
         Set((0..<found.count).map { ClockKey(table: found.text($0, 0), owner: found.text($0, 1)) })
+    }
+
+    /// The transactions that have locked these clocks last.
+    static func findHolders(_ keys: [ClockKey]) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT "table", "owner", xmax::text FROM tideline.owner_clocks
+            WHERE ("table", "owner") IN (SELECT * FROM unnest($1::text[], $2::text[]))
+            """,
+            named(keys)
+        )
     }
 
     private static func named(_ keys: [ClockKey]) -> [PostgresParameter] {

@@ -65,21 +65,29 @@ extension OwnerClocks {
         )
     }
 
-    /// Says that somebody counts the rows of a millisecond.
+    /// Says that somebody counts the rows of a millisecond; the clock is there.
     static func count(_ clock: ClockKey, _ now: Int64) -> SQL {
-        let (table, now) = (SQLValue.text(clock.table), SQLValue.integer(now))
-        guard let owner = clock.owner else {
-            return """
-                UPDATE tideline.clocks SET "counted" = greatest("counted", \(now))
-                WHERE "table" = \(table)
-                """
-        }
-        return """
-            INSERT INTO tideline.owner_clocks AS c ("table", "owner", "stamp", "horizon", "counted")
-            SELECT t."table", \(SQLValue.text(owner)), t."stamp", t."stamp", \(now)
-            FROM tideline.clocks AS t WHERE t."table" = \(table)
-            ON CONFLICT ("table", "owner") DO UPDATE
-            SET "counted" = greatest(c."counted", excluded."counted")
-            """
+        """
+        UPDATE \(relation(clock)) SET "counted" = greatest("counted", \(SQLValue.integer(now)))
+        WHERE \(isIt(clock))
+        """
+    }
+
+    /// When that was said last, and the time, both in microseconds.
+    static func readCounted(_ clock: ClockKey) -> SQL {
+        """
+        SELECT coalesce((SELECT "counted" FROM \(relation(clock)) WHERE \(isIt(clock))), 0),
+            \(SQL(verbatim: PostgresClock.microseconds))
+        """
+    }
+
+    private static func relation(_ clock: ClockKey) -> SQL {
+        clock.owner == nil ? "tideline.clocks" : "tideline.owner_clocks"
+    }
+
+    private static func isIt(_ clock: ClockKey) -> SQL {
+        let table: SQL = "\"table\" = \(SQLValue.text(clock.table))"
+        guard let owner = clock.owner else { return table }
+        return table + " AND \"owner\" = \(SQLValue.text(owner))"
     }
 }

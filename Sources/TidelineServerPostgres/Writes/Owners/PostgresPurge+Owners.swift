@@ -7,13 +7,14 @@ import TidelineServerCore
 extension PostgresPurge {
     /// The owner of a row as SQL, where the table has clocks of owners by now.
     ///
-    /// Another server may have begun or ended that, and none does while the table is locked.
+    /// Another server may have begun or ended that, and none does while the table is locked. Who changes it just
+    /// now is not waited for, on the thread of all writes: there is a next turn.
     func owner(
         _ table: String,
         _ mode: String,
         _ connection: PostgresConnection
     ) throws -> String? {
-        try connection.execute("LOCK TABLE \(PostgresName.quoted(table)) IN \(mode) MODE")
+        try connection.execute("LOCK TABLE \(PostgresName.quoted(table)) IN \(mode) MODE NOWAIT")
         let stored = try PostgresSchemaChange.stored(table, connection)
         return stored.flatMap { OwnerClocks.cell($0) }
     }

@@ -1,4 +1,4 @@
-// WriteRound: what a transaction does with the clocks of owners.
+// WriteRound: what a transaction does with rows and clocks of owners that others have.
 //
 //     normally           waits for each of them, for a moment, and fails when it waits for longer
 //     passing others'    leaves out those that somebody else has: what needs them is missing
@@ -6,16 +6,22 @@
 import TidelinePostgres
 import TidelineServerCore
 
-/// Somebody else had the clock of an owner for longer than a transaction waits for that.
-struct OwnerClockTimeout: Error {}
+/// Somebody else had a row, or the clock of an owner, for longer than a transaction waits for that.
+struct HeldTimeout: Error {}
+
+/// Somebody else has a clock that nothing named, where it is passed over.
+struct HeldClock: Error {}
+
+extension PostgresError {
+    /// Whether it waited for too long: for one lock, or for several that each came in time.
+    var isOverTime: Bool { isLockTimeout || isCanceled }
+}
 
 extension WriteRound {
     /// How long it waits, in milliseconds, for somebody who makes a clock, where it passes others'.
     private static let makingTime = 50
     /// For how many of them.
     private static let makingWaitsMax = 10
-    /// How long after the first look a second one tells who has a clock for long, in seconds.
-    private static let secondLook = 0.005
 
     /// Makes the clocks that are not there, all but those that somebody else makes.
     func makeClocks(_ owners: NamedOwnerClocks, _ times: WriteTimes) throws {
@@ -57,7 +63,16 @@ extension WriteRound {
         }
     }
 
-    // MARK: - Rows that come late
+    // MARK: - Rows that others have, and rows that come late
+
+    /// Marks the rows that are there and were not locked: somebody has them, or they came a moment ago.
+    mutating func markHeld(_ ids: [String], _ table: PostgresTable, locked: PostgresResult) {
+        let locked = Set((0..<locked.count).map { locked.text($0, 0) })
+        for id in ids where !locked.contains(id) {
+            let key = RowKey(table: table.clock, id: id)
+            if state.rows[key]?.stored != nil { state.heldRows.insert(key) }
+        }
+    }
 
     /// Marks the rows that came when the locks on rows were taken, of owners whose clocks others may have.
     ///
@@ -81,42 +96,47 @@ extension WriteRound {
 
     /// Locks a clock that nothing of the transaction named.
     ///
-    /// - Throws: ``OutdatedTable`` when others have changed the table before.
+    /// - Throws: ``OutdatedTable`` when others have changed the table before; ``HeldTimeout`` when somebody
+    ///   else had the clock for too long; ``HeldClock`` when somebody has it, and it is passed over.
     mutating func lockClock(_ key: ClockKey, of table: PostgresTable) throws {
         guard key.owner != nil else { return }
-        let owners = NamedOwnerClocks([key])
-        let forms = WriteStatements.forms([table.clock])
-        let results = try connection.pipeline([owners.make, owners.lock, forms])
-        takeOwnerClocks(results[1])
-        takeForms(results[2])
+        let owners = NamedOwnerClocks([key], passing: passed)
+        if passed != nil { try makeClocks(owners, times) }
+        let waits = passed == nil
+        let begin = waits ? [WriteStatements.lockTimeout(times.heldLock), owners.make] : []
+        let end = waits ? [WriteStatements.lockTimeout(times.lock)] : []
+        do {
+            let results = try connection.pipeline(begin + [owners.lock] + end)
+            takeOwnerClocks(results[begin.count])
+        } catch let error as PostgresError where waits && error.isOverTime {
+            throw HeldTimeout()
+        }
+        takeForms(try connection.run(WriteStatements.forms([table.clock])))
+        guard state.clocks[key] != nil else { throw HeldClock() }
         // What a write of this transaction has made of the table is no other server's doing.
         if state.formsBefore[table.clock] == nil, let outdated = try outdated(table) {
             throw outdated
         }
     }
 
-    // MARK: - Clocks that somebody else has
+    // MARK: - What somebody else has
 
-    /// The clocks of owners that a batch needs and that somebody else has.
-    func missing(_ job: PostgresJob) -> Set<ClockKey> {
-        var keys: Set<ClockKey> = []
-        for write in job.groups.lazy.joined()
-        where write.table.hasOwnerClocks && !write.table.table.needsGrowth {
-            let row = state.rows[RowKey(table: write.table.clock, id: write.operation.id)]?.stored
+    /// The rows and the clocks of owners that a batch needs and that somebody else has.
+    func missing(_ job: PostgresJob) -> Set<HeldLock> {
+        var locks: Set<HeldLock> = []
+        for write in job.groups.lazy.joined() where !write.table.table.needsGrowth {
+            let place = RowKey(table: write.table.clock, id: write.operation.id)
+            if state.heldRows.contains(place) { locks.insert(.row(place)) }
+            guard write.table.hasOwnerClocks else { continue }
+            let row = state.rows[place]?.stored
             let key =
                 row.map { write.table.clockKey(of: $0) }
                 ?? write.table.clockKey(of: write.operation)
-            // Who names no owner and finds no row has nothing to stamp.
-            if state.clocks[key] == nil, row != nil || key.owner != "" { keys.insert(key) }
+            // Who names no owner, makes no row and finds none has nothing to stamp.
+            if state.clocks[key] == nil, row != nil || write.makesRow(of: key) {
+                locks.insert(.clock(key))
+            }
         }
-        return keys
-    }
-
-    /// Those of the missing clocks that somebody has for more than a moment.
-    func heldForLong(_ missing: Set<ClockKey>) throws -> Set<ClockKey> {
-        guard !missing.isEmpty else { return [] }
-        Uptime.sleep(seconds: Self.secondLook)
-        let free = try connection.run(NamedOwnerClocks.findFree(missing.sorted()))
-        return missing.subtracting(NamedOwnerClocks.keys(free))
+        return locks
     }
 }

@@ -117,6 +117,9 @@ struct TransactionFailureTests {
 
     // MARK: - For real
 
+    /// How long a transaction waits for a row, in milliseconds: for a deadlock to be seen.
+    private static let heldLock = 9000
+
     /// A server whose waits for locks are looked at for a deadlock after a second.
     private static func begin() async throws -> (door: Door, url: String, psql: PostgresConnection)
     {
@@ -124,7 +127,7 @@ struct TransactionFailureTests {
         let url = try cluster.database()
         let name = PostgresCluster.name(in: url)
         try cluster.psql("ALTER DATABASE \(name) SET deadlock_timeout = '1s'", in: "postgres")
-        let door = try await Door(onPostgres: true, database: url)
+        let door = try await Door(onPostgres: true, database: url, heldLock: Self.heldLock)
         for id in ["a", "b"] {
             let body = #"{"id":"\#(id)","text":"first"}"#
             try #require(await door.send("POST", "/tables/TodoItem", body).status == 201)
@@ -214,7 +217,7 @@ struct TransactionFailureTests {
             "ALTER DATABASE \(name) SET default_transaction_isolation = 'repeatable read'",
             in: "postgres"
         )
-        let door = try await Door(onPostgres: true, database: url)
+        let door = try await Door(onPostgres: true, database: url, heldLock: Self.heldLock)
         try psql.execute("BEGIN; UPDATE \"TodoItem\" SET \"text\" = 'beside', \"rank\" = 7")
         let write = Task { await door.send("POST", "/$batch", Self.group) }
         try await Self.waits(in: url)

@@ -20,7 +20,7 @@ struct OwnerHeldTests {
     @Test(arguments: holds) func othersAreWrittenWhileSomebodyHasAClock(hold: String) async throws {
         let url = try PostgresCluster.shared().database()
         // Long enough to be seen.
-        let store = try await OwnerTable.store(url) { $0.times.ownerClock = 1500 }
+        let store = try await OwnerTable.store(url) { $0.times.heldLock = 1500 }
         _ = try await OwnerTable.put("a", of: "ann", store)
         _ = try await OwnerTable.put("b", of: "bob", store)
         for round in 0..<2 {
@@ -52,14 +52,16 @@ struct OwnerHeldTests {
             UPDATE "TodoItem" SET "text" = 'x' WHERE "id" = 'ann'; SET CONSTRAINTS ALL IMMEDIATE
             """
         try await OwnerTable.holding(url, change) { _ in
-            let (hers, his) = try await Self.together(
+            let (hers, his) = try await OwnerTable.together(
                 url,
                 store,
                 OwnerTable.write("a2", of: "ann"),
                 OwnerTable.write("b2", of: "bob")
             )
-            #expect(try await Self.isDone(his))
-            let error = await #expect(throws: ServerError.self) { _ = try await Self.isDone(hers) }
+            #expect(try await OwnerTable.isDone(his))
+            let error = await #expect(throws: ServerError.self) {
+                _ = try await OwnerTable.isDone(hers)
+            }
             #expect(error?.status == 503)
         }
         await store.stop()
@@ -74,15 +76,17 @@ struct OwnerHeldTests {
             """
         try await OwnerTable.holding(url, makes) { _ in
             // Both are new here.
-            let (hers, his) = try await Self.together(
+            let (hers, his) = try await OwnerTable.together(
                 url,
                 store,
                 OwnerTable.write("a", of: "ann"),
                 OwnerTable.write("b", of: "bob")
             )
-            #expect(try await Self.isDone(his))
+            #expect(try await OwnerTable.isDone(his))
             #expect(try await OwnerTable.put("c", of: "carl", store).decision == .insert)
-            let error = await #expect(throws: ServerError.self) { _ = try await Self.isDone(hers) }
+            let error = await #expect(throws: ServerError.self) {
+                _ = try await OwnerTable.isDone(hers)
+            }
             #expect(error?.status == 503)
         }
         await store.stop()
@@ -94,7 +98,7 @@ struct OwnerHeldTests {
         let store = try await OwnerTable.store(url) { options in
             options.times.lock = 12_000
             // Time to hold up its look at the ledger.
-            options.times.ownerClock = 4000
+            options.times.heldLock = 4000
             options.times.statement = 30_000
         }
         for id in ["ann", "bob"] { _ = try await OwnerTable.put(id, of: id, store) }
@@ -104,7 +108,7 @@ struct OwnerHeldTests {
         )
         try busy.execute("BEGIN; " + OwnerTable.hold("bob"))
         try await OwnerTable.holding(url, OwnerTable.hold("ann")) { _ in
-            let (hers, his) = try await Self.together(
+            let (hers, his) = try await OwnerTable.together(
                 url,
                 store,
                 OwnerTable.write("a2", of: "ann"),
@@ -115,17 +119,23 @@ struct OwnerHeldTests {
             try await OwnerTable.waiting(url, for: try OwnerTable.number(of: gate))
             try busy.execute("COMMIT")
             try gate.execute("COMMIT")
-            #expect(try await Self.isDone(his))
-            let error = await #expect(throws: ServerError.self) { _ = try await Self.isDone(hers) }
+            #expect(try await OwnerTable.isDone(his))
+            let error = await #expect(throws: ServerError.self) {
+                _ = try await OwnerTable.isDone(hers)
+            }
             #expect(error?.status == 503)
         }
         await store.stop()
     }
 
-    /// A row that somebody has is no clock: to begin anew would wait for it twice.
+    /// Who begins anew waits for it in no transaction.
     @Test func aRowThatSomebodyHasIsWaitedForOnce() async throws {
         let url = try PostgresCluster.shared().database()
-        let store = try await OwnerTable.store(url)
+        // Long enough to be seen.
+        let store = try await OwnerTable.store(url) { options in
+            options.times.lock = 6000
+            options.times.heldLock = 1500
+        }
         var notes = Door.todo
         notes.schema.name = "Notes"
         let tables = [OwnerTable.definition(), notes]
@@ -153,44 +163,9 @@ struct OwnerHeldTests {
                 try await Task.sleep(for: .milliseconds(50))
             }
             #expect(transactions.count == 1)
-            await #expect(throws: ServerError.self) { _ = try await write.value }
+            let outcomes = try await write.value
+            #expect(outcomes.count == 2 && !outcomes.contains(where: \.isDone))
         }
         await store.stop()
-    }
-
-    // MARK: - One transaction
-
-    /// Two batches that wait behind another one, and so are done in one transaction.
-    private static func together(
-        _ url: String,
-        _ store: PostgresTableStore,
-        _ first: WriteBatch.Write,
-        _ second: WriteBatch.Write
-    ) async throws -> (Task<[GroupOutcome], any Error>, Task<[GroupOutcome], any Error>) {
-        // Behind the second one the purge that begins with a server is over, which looks at the ledger, too.
-        for id in ["z1", "z2"] { _ = try await OwnerTable.put(id, of: "zoe", store) }
-        let gate = try PostgresConnection(PostgresAddress(url))
-        try gate.execute("BEGIN; LOCK TABLE tideline.ledger IN ACCESS EXCLUSIVE MODE")
-        let before = Task { try await OwnerTable.put("before", of: "zoe", store) }
-        try await OwnerTable.waiting(url, for: try OwnerTable.number(of: gate))
-        let tasks = (
-            Task { try await store.write(WriteBatch([WriteBatch.Group([first])])) },
-            Task { try await store.write(WriteBatch([WriteBatch.Group([second])])) }
-        )
-        try await OwnerTable.queued(2, store)
-        try gate.execute("COMMIT")
-        _ = await before.result
-        return tasks
-    }
-
-    /// Whether a batch was done.
-    ///
-    /// - Throws: What it was refused with.
-    private static func isDone(_ batch: Task<[GroupOutcome], any Error>) async throws -> Bool {
-        for outcome in try await batch.value {
-            if case .failed(_, let error) = outcome { throw error }
-            guard outcome.isDone else { return false }
-        }
-        return true
     }
 }

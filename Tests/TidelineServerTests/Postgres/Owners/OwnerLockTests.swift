@@ -114,30 +114,6 @@ struct OwnerLockTests {
         await store.stop()
     }
 
-    /// The writer does not wait for the clock of a reader who counts rows.
-    @Test func countingRowsHoldsUpNoWriter() async throws {
-        let url = try PostgresCluster.shared().database()
-        let store = try await OwnerTable.store(url)
-        _ = try await OwnerTable.put("a", of: "ann", store)
-        let page = try await OwnerTable.holding(url, OwnerTable.hold("ann")) { _ in
-            let page = Task {
-                var request = ListRequest()
-                request.clock = .user("ann")
-                request.tie = 0
-                return try await store.list(request, in: Table(OwnerTable.definition()))
-            }
-            try await OwnerTable.waiting(url)
-            #expect(try await OwnerTable.put("b", of: "bob", store).decision == .insert)
-            return page
-        }
-        _ = try await page.value
-        let counted = try PostgresConnection(PostgresAddress(url)).run(
-            "SELECT \"counted\" FROM tideline.owner_clocks WHERE \"owner\" = 'ann'"
-        )
-        #expect(counted.integer(0, 0) > 0)
-        await store.stop()
-    }
-
     // MARK: - The order of locks
 
     /// What is purged waits for no change of the tables' forms that has its table already.
@@ -149,6 +125,21 @@ struct OwnerLockTests {
         try await OwnerTable.holding(url, "SELECT 1 FROM tideline.tables FOR UPDATE") { _ in
             try await store.purge()
         }
+        await store.stop()
+    }
+
+    /// It is done on the thread of all writes.
+    @Test(arguments: [ClockRule.table, .owner])
+    func aPurgeWaitsForNobodyWhoChangesATable(clock: ClockRule) async throws {
+        let url = try PostgresCluster.shared().database()
+        let store = try await OwnerTable.store(url, OwnerTable.definition(clock))
+        let hold = "LOCK TABLE \"TodoItem\" IN EXCLUSIVE MODE"
+        try await OwnerTable.holding(url, hold) { _ in
+            let begin = ContinuousClock.now
+            await #expect(throws: PostgresError.self) { try await store.purge() }
+            #expect(ContinuousClock.now - begin < .seconds(1.5))
+        }
+        try await store.purge()
         await store.stop()
     }
 
@@ -169,6 +160,7 @@ struct OwnerLockTests {
         let connection = try PostgresConnection(PostgresAddress(url))
         try connection.execute(
             """
+            UPDATE tideline.clocks SET "counted" = (extract(epoch FROM now()) * 1000000)::bigint;
             BEGIN; SET LOCAL tideline.owners = 'on';
             UPDATE tideline."log.TodoItem" SET "tideline_stamp" = "tideline_stamp" / 2;
             UPDATE "TodoItem" SET "updatedAt" = now() - interval '3 days' WHERE "deleted"; COMMIT
@@ -191,6 +183,9 @@ struct OwnerLockTests {
         }
         try await store.purge()
         #expect(try await horizons() == [true, true])
+        // What left is counted for the owners alone.
+        let counted = try connection.run("SELECT count(*) FROM tideline.departures")
+        #expect(counted.integer(0, 0) == 0)
         let left = try connection.run(
             soft
                 ? "SELECT count(*) FROM \"TodoItem\""

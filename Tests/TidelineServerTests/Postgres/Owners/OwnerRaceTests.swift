@@ -17,6 +17,8 @@ struct OwnerRaceTests {
         let url = try PostgresCluster.shared().database()
         let one = try await OwnerTable.store(url) { options in
             options.times.lock = 20_000
+            // It is to wait for the clock with the others' writes.
+            options.times.heldLock = 20_000
             options.times.statement = 30_000
         }
         let other = try await OwnerTable.store(url)
@@ -58,7 +60,7 @@ struct OwnerRaceTests {
         for id in ["a", "b"] { _ = try await OwnerTable.put(id, of: "ann", store) }
         let form = try #require(try await store.stored("todoitem")?.form)
         let old = OwnerTable.definition { $0.form = form }
-        let grown = Self.grown(old)
+        let grown = OwnerTable.grown(old)
         let growth = WriteBatch.Group(
             ["a", "b"].map { Self.change($0, to: "grown", in: grown, 5) }
         )
@@ -95,7 +97,7 @@ struct OwnerRaceTests {
         let store = try await OwnerTable.store(url)
         for id in ["a", "b"] { _ = try await OwnerTable.put(id, of: "ann", store) }
         let old = OwnerTable.definition()
-        let grown = Self.grown(old)
+        let grown = OwnerTable.grown(old)
         let batch = WriteBatch([
             WriteBatch.Group(["a", "b"].map { Self.change($0, to: "grown", in: grown, 5) }),
             WriteBatch.Group([Self.change("b", to: "changed", in: Table(old), 4)]),
@@ -129,13 +131,6 @@ struct OwnerRaceTests {
     }
 
     // MARK: - Growth
-
-    /// The table with another column, which it does not have yet.
-    private static func grown(_ old: TableDefinition) -> Table {
-        var wider = old
-        wider.schema.columns.append(ColumnDefinition("more", .string))
-        return Table(wider, made: .part(Table(old)))
-    }
 
     private static func change(
         _ id: String,

@@ -2,6 +2,7 @@
 // rows of all owners loses none; what a timeline has lost is noticed, and nothing else.
 
 import Foundation
+import Synchronization
 import Testing
 import TidelineCore
 import TidelinePostgres
@@ -206,5 +207,38 @@ struct OwnerReadTests {
         _ = try await OwnerTable.put("a", of: "ann", store)
         #expect(try #require(await told.next()).stamp >= time)
         await store.stop()
+    }
+
+    /// A server that stood still, or whose connection was cut off, comes back to what it has not seen.
+    @Test func whatAWatchSleptThroughIsTold() async throws {
+        let url = try PostgresCluster.shared().database()
+        let (one, other) = (try await OwnerTable.store(url), try await OwnerTable.store(url))
+        let (stamps, heard) = AsyncStream.makeStream(of: TableStamp.self)
+        let (sleeps, begins) = AsyncStream.makeStream(of: Void.self)
+        let told = Mutex(0)
+        try await other.watch { news in
+            for stamp in news { heard.yield(stamp) }
+            let count = told.withLock { count in
+                count += 1
+                return count
+            }
+            guard count == 2 else { return }
+            begins.yield()
+            Thread.sleep(forTimeInterval: 14)
+        }
+        var news = stamps.makeAsyncIterator()
+        _ = await news.next()
+        _ = try await OwnerTable.put("a", of: "ann", one)
+        let last = try #require(await news.next())
+        for await _ in sleeps { break }
+        try await Task.sleep(for: .seconds(1))
+        _ = try await OwnerTable.put("b", of: "bob", one)
+        let end = Task {
+            try await Task.sleep(for: .seconds(60))
+            heard.finish()
+        }
+        #expect(try #require(await news.next()).stamp > last.stamp)
+        end.cancel()
+        for store in [one, other] { await store.stop() }
     }
 }

@@ -107,6 +107,29 @@ struct OwnerSwitchTests {
         #expect((0..<3).map { ahead.integer(0, $0) } == [3, 3, 0])
     }
 
+    /// They begin for all the owners that there are, which takes its time.
+    @Test func rowsAreReadWhileClocksBegin() async throws {
+        let url = try PostgresCluster.shared().database()
+        let table = OwnerTable.definition(.table)
+        let store = try await OwnerTable.store(url, table)
+        _ = try await OwnerTable.put("a", of: "ann", store, table)
+        let care = try PostgresCare(url: url)
+        let hold = "LOCK TABLE tideline.owner_clocks IN SHARE MODE"
+        let migration = try await OwnerTable.holding(url, hold) { holder in
+            let migration = Task {
+                try await onThread {
+                    _ = try care.migrate([OwnerTable.definition()], isComplete: true, isDry: false)
+                }
+            }
+            try await OwnerTable.waiting(url, for: try OwnerTable.number(of: holder))
+            let row = try await store.image("a", view: nil, in: Table(table))
+            #expect(row != nil)
+            return migration
+        }
+        try await migration.value
+        await store.stop()
+    }
+
     /// A server that has not heard of their end may leave some.
     @Test func clocksThatWereLeftBeginAnew() async throws {
         let url = try PostgresCluster.shared().database()
@@ -231,5 +254,58 @@ struct OwnerSwitchTests {
         let later = try await OwnerTable.store(url, other)
         #expect(try await later.clock(.user("ann"), of: Table(other)).stamp > before)
         await later.stop()
+    }
+
+    // MARK: - What goes with them
+
+    /// Rows get new versions, too, by clocks that are there.
+    @Test(arguments: [false, true])
+    func theOwnersColumnMayGoWithItsClocks(hasAnother: Bool) async throws {
+        let url = try PostgresCluster.shared().database()
+        let store = try await OwnerTable.store(url)
+        for owner in ["ann", "bob"] { _ = try await OwnerTable.put(owner, of: owner, store) }
+        let before = try await OwnerTable.stamp(of: "bob", store)
+        await store.stop()
+        let changed = OwnerTable.definition(hasAnother ? .owner : .table) { table in
+            table.schema.columns[3] = ColumnDefinition("tenant", .string)
+            table.owner = hasAnother ? "tenant" : nil
+            table.schema.columns.append(
+                ColumnDefinition("state", .string, nullable: false, default: "open")
+            )
+        }
+        _ = try PostgresCare(url: url).migrate([changed], isComplete: true, isDry: false)
+        let found = try PostgresConnection(PostgresAddress(url)).run(
+            """
+            SELECT min(r."version"), max(r."version"), count(DISTINCT r."version"),
+                max(c."stamp"), (SELECT max("stamp") FROM tideline.owner_clocks)
+            FROM "TodoItem" AS r, tideline.clocks AS c
+            """
+        )
+        #expect(found.integer(0, 0) > before && found.integer(0, 2) == 2)
+        #expect(found.integer(0, hasAnother ? 4 : 3) >= found.integer(0, 1))
+    }
+
+    /// The new clocks know nothing of who counted by those of before.
+    @Test func whoCountsRowsSaysSoOfNewClocks() async throws {
+        let url = try PostgresCluster.shared().database()
+        let store = try await OwnerTable.store(url)
+        _ = try await OwnerTable.put("a", of: "ann", store)
+        let connection = try PostgresConnection(PostgresAddress(url))
+        func count() async throws -> Int64 {
+            let form = try await store.stored("todoitem")?.form
+            var request = ListRequest()
+            request.clock = .user("ann")
+            request.tie = 0
+            _ = try await store.list(request, in: Table(OwnerTable.definition { $0.form = form }))
+            let found = try connection.run("SELECT max(\"counted\") FROM tideline.owner_clocks")
+            return found.integer(0, 0)
+        }
+        #expect(try await count() > 0)
+        let care = try PostgresCare(url: url)
+        for clock in [ClockRule.table, .owner] {
+            _ = try care.migrate([OwnerTable.definition(clock)], isComplete: true, isDry: false)
+        }
+        #expect(try await count() > 0)
+        await store.stop()
     }
 }

@@ -88,6 +88,13 @@ enum OwnerTable {
         return WriteBatch.Write(operation, in: Table(table))
     }
 
+    /// The table with another column, which it does not have yet.
+    static func grown(_ old: TableDefinition) -> Table {
+        var wider = old
+        wider.schema.columns.append(ColumnDefinition("more", .string))
+        return Table(wider, made: .part(Table(old)))
+    }
+
     /// A change of others that is not committed before `body` is through.
     static func holding<Result>(
         _ url: String,
@@ -143,5 +150,42 @@ enum OwnerTable {
                 """
             ).integer(0, 0) >= count
         }
+    }
+
+    // MARK: - One transaction
+
+    /// Two batches that wait behind another one, and so are done in one transaction.
+    static func together(
+        _ url: String,
+        _ store: PostgresTableStore,
+        _ first: WriteBatch.Write,
+        _ second: WriteBatch.Write,
+        _ table: TableDefinition = definition()
+    ) async throws -> (Task<[GroupOutcome], any Error>, Task<[GroupOutcome], any Error>) {
+        // Behind the second one the purge that begins with a server is over, which looks at the ledger, too.
+        for id in ["z1", "z2"] { _ = try await put(id, of: "zoe", store, table) }
+        let gate = try PostgresConnection(PostgresAddress(url))
+        try gate.execute("BEGIN; LOCK TABLE tideline.ledger IN ACCESS EXCLUSIVE MODE")
+        let before = Task { try await put("before", of: "zoe", store, table) }
+        try await waiting(url, for: try number(of: gate))
+        let tasks = (
+            Task { try await store.write(WriteBatch([WriteBatch.Group([first])])) },
+            Task { try await store.write(WriteBatch([WriteBatch.Group([second])])) }
+        )
+        try await queued(2, store)
+        try gate.execute("COMMIT")
+        _ = await before.result
+        return tasks
+    }
+
+    /// Whether a batch was done.
+    ///
+    /// - Throws: What it was refused with.
+    static func isDone(_ batch: Task<[GroupOutcome], any Error>) async throws -> Bool {
+        for outcome in try await batch.value {
+            if case .failed(_, let error) = outcome { throw error }
+            guard outcome.isDone else { return false }
+        }
+        return true
     }
 }

@@ -1,0 +1,89 @@
+// WriteRound: what a transaction reads: at its beginning all that is named, later single rows.
+
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+
+extension WriteRound {
+    mutating func takeClocks(_ result: PostgresResult) {
+        for row in 0..<result.count {
+            let key = ClockKey(table: result.text(row, 0), owner: nil)
+            state.clocks[key] = WriteState.Clock(
+                stamp: result.integer(row, 1),
+                counted: result.integer(row, 2)
+            )
+        }
+    }
+
+    /// Takes the numbers of the tables' forms.
+    mutating func takeForms(_ result: PostgresResult) {
+        for row in 0..<result.count { state.forms[result.text(row, 0)] = result.integer(row, 1) }
+    }
+
+    mutating func takeLedger(_ result: PostgresResult, _ names: Set<LedgerKey>) {
+        for name in names { state.ledger[name] = .some(nil) }
+        for row in 0..<result.count {
+            state.ledger[LedgerKey(result, row)] = LedgerEntry(result, row)
+        }
+    }
+
+    mutating func take(_ result: PostgresResult, _ ids: [String], _ table: PostgresTable) {
+        for id in ids { state.rows[RowKey(table: table.clock, id: id)] = WriteState.Cell() }
+        for row in 0..<result.count {
+            let image = table.image(result, row)
+            let key = RowKey(table: table.clock, id: image.id)
+            state.rows[key] = WriteState.Cell(stored: image, planned: image)
+        }
+    }
+
+    /// Why a batch cannot be done with the tables that it came with; nil when it can.
+    func outdated(_ job: PostgresJob) throws -> OutdatedTable? {
+        for write in job.groups.lazy.joined() {
+            if let outdated = try outdated(write.table) { return outdated }
+        }
+        return nil
+    }
+
+    func outdated(_ table: PostgresTable) throws -> OutdatedTable? {
+        guard !table.table.needsGrowth, let own = table.table.definition.form,
+            let found = state.forms[table.clock], found != own,
+            let stored = try PostgresSchemaChange.stored(table.clock, connection)
+        else { return nil }
+        return OutdatedTable(stored)
+    }
+
+    // MARK: - Single rows
+
+    /// The row as it will be after what was planned.
+    mutating func image(_ id: String, _ table: PostgresTable) throws -> RowImage? {
+        let key = RowKey(table: table.clock, id: id)
+        if let known = state.rows[key] { return known.planned }
+        let ids = [id]
+        _ = try connection.run(WriteStatements.lock(ids, of: table))
+        take(try connection.run(WriteStatements.read(ids, of: table)), ids, table)
+        return state.rows[key]?.planned
+    }
+
+    /// The values by column that the row had with this version, nil for what is not known of them.
+    func base(
+        _ id: String,
+        _ version: Int64,
+        of table: PostgresTable
+    ) throws -> [SQLValue?]? {
+        let planned = state.bases.last { base in
+            base.table.clock == table.clock && base.image.id == id
+                && base.image.version == version
+        }
+        if let planned {
+            return try? table.table.members(of: planned.image.stored(in: planned.table.table).json)
+        }
+        let result = try connection.run(
+            """
+            SELECT "row" FROM tideline.bases WHERE "table" = $1 AND "id" = $2 AND "version" = $3
+            """,
+            [.text(table.clock), .text(id), .integer(version)]
+        )
+        guard result.count > 0 else { return nil }
+        return try? table.table.members(of: Array(result.bytes(0, 0)))
+    }
+}
