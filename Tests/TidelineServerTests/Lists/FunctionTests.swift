@@ -154,7 +154,7 @@ import TidelineTestKit
                 let answer = await door.send("GET", "/tables/Task?$filter=\(filter)")
                 // 503 if the machine is so busy that the query waits most of the time.
                 #expect([400, 503].contains(answer.status), "\(answer.text)")
-                #expect(answer.error.contains("limits.queryTime"))
+                #expect(answer.status == 503 || answer.error.contains("limits.queryTime"))
                 #expect(.now - start < .seconds(60))
             }
             await door.store.stop()

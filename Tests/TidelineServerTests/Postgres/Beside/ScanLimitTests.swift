@@ -27,7 +27,12 @@ struct ScanLimitTests {
             limits.queryTime = .seconds(120)
             patient = try await Door(onPostgres: true, database: url, limits: limits)
             limits.queryTime = .milliseconds(60)
-            hurried = try await Door(onPostgres: true, database: url, limits: limits)
+            // Its own first look at the tables has no more time than that, either.
+            var door: Door?
+            for _ in 0..<50 where door == nil {
+                door = try? await Door(onPostgres: true, database: url, limits: limits)
+            }
+            hurried = try #require(door)
             let body = #"{"id":"0","text":"first"}"#
             let first = await patient.send("POST", "/tables/TodoItem", body)
             try #require(first.status == 201)
