@@ -5,7 +5,7 @@
 package import TidelineCore
 
 /// Why a request was refused.
-package struct ServerError: Error, Sendable {
+package struct ServerError: Error, Sendable, CustomStringConvertible {
     package var status: Int
     package var message: String
     /// The byte offset in the body or in an option's text.
@@ -27,6 +27,9 @@ package struct ServerError: Error, Sendable {
         self.headers = headers
         self.code = code
     }
+
+    /// What a command prints where it meets one.
+    package var description: String { message }
 
     package static func badRequest(_ message: String, position: Int? = nil) -> ServerError {
         ServerError(400, message, position: position)
