@@ -43,7 +43,7 @@ RESULTS := .build/tests
 # Sockets have deadlines, worlds and processes compete for the cores: each gets a run of its own.
 report = --event-stream-output-path $(RESULTS)-$(1).events --xunit-output $(RESULTS)-$(1).xml; s=$$?; scripts/test-times $(RESULTS)-$(1).xml; exit $$s
 
-.PHONY: help run test check cipher worlds demo page proxies deb deb-test dist dist-test litestream bench failover docs format clean
+.PHONY: help run test check cipher worlds demo page proxies deb deb-test dist dist-test litestream bench failover chaos docs format clean
 .PHONY: postgres18 protocol
 
 help:
@@ -60,6 +60,7 @@ help:
 	@echo 'make dist        a tarball of them that brings its Swift along; dist-test tries it'
 	@echo 'make litestream  Litestream beside a server that is written to'
 	@echo 'make failover    kills the primary of PostgreSQL under load, with Patroni and etcd'
+	@echo 'make chaos       kills servers, PostgreSQL and PgBouncer at random under load, and compares what all have'
 	@echo 'make postgres18  the tests of PostgreSQL on version 18'
 	@echo 'make bench       benchmarks of server and client, in release mode'
 	@echo 'make docs        the documentation of the client as a site, in .build/docs'
@@ -148,6 +149,11 @@ litestream:
 bench:
 	@scripts/bootstrap bench
 	@scripts/bench $(ARGS)
+
+chaos:
+	@scripts/bootstrap chaos
+	swift build -c release --product tideline
+	python3 Tests/Chaos/chaos.py .build/release/tideline $(ARGS)
 
 failover:
 	@scripts/bootstrap failover

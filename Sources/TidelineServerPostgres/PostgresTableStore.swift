@@ -383,9 +383,7 @@ package final class PostgresTableStore: TableStore {
     package func checkWritable() async throws {
         guard !stopped.withLock({ $0 }) else { throw ServerError.stopping }
         guard writer.queueLength < limits.writeQueue else { throw ServerError.tooManyWrites }
-        try await look.check { [writer] in
-            try await writer.run { _ = try $0.run(PostgresSchema.touchState) }
-        }
+        try await look.check { [writer] in try await writer.touch() }
     }
 
     /// Removes some of each kind of what is older than it is kept.

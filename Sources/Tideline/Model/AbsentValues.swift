@@ -111,14 +111,18 @@ struct AbsentValues: Sendable {
     /// nil where they do not tell.
     func isMissing(_ name: String, in rows: [Row], of query: TableQuery) -> Bool? {
         guard query.select == nil, query.offset == 0,
-            let column = table.column(matching: name)?.name
+            let column = table.column(matching: name)
         else { return nil }
-        let isNull = { (row: Row) in row[column]?.isNull ?? true }
+        let isNull = { (row: Row) in row[column.name]?.isNull ?? true }
         if query.limit == nil { return rows.contains(where: isNull) }
         // Null comes first.
         guard let key = query.order.first, key.isAscending, case .field(name) = key.expression.kind
         else { return nil }
-        return query.limit == 0 ? nil : rows.first.map(isNull) ?? false
+        guard query.limit != 0 else { return nil }
+        guard let first = rows.first else { return false }
+        if isNull(first) { return true }
+        // A value that its column does not hold stands among the nulls of the store.
+        return first[column.name].map(CellKind(column.type).holds) == true ? false : nil
     }
 
     /// The expression with the defaults of columns where they have no value.
@@ -141,25 +145,5 @@ struct AbsentValues: Sendable {
             return false
         }
         return names
-    }
-}
-
-extension RecordCoder {
-    /// The rows of a query that is meant already, in the order that their records have.
-    ///
-    /// A column that no row lacks stays the key, which an index may answer. Mostly the rows themselves
-    /// tell; otherwise they are counted, which needs no order.
-    func rows(_ query: TableQuery, of store: any LocalStoreReader) throws -> [Row] {
-        let rows = try store.rows(query, in: table.name)
-        guard let absent else { return rows }
-        let columns = absent.columns(in: query.order)
-        let missing = try columns.filter { column in
-            if let isMissing = absent.isMissing(column, in: rows, of: query) { return isMissing }
-            let isNull = Filter.equal(column, .null)
-            let filter = query.filter.map { $0 && isNull } ?? isNull
-            return try store.count(filter, in: table.name) > 0
-        }
-        guard !missing.isEmpty else { return rows }
-        return try store.rows(absent.ordered(query, without: missing), in: table.name)
     }
 }

@@ -54,6 +54,26 @@ package struct RecordCoder<Record: Sendable>: Sendable {
     }
 }
 
+extension RecordCoder {
+    /// The rows of a query that is meant already, in the order that their records have.
+    ///
+    /// A column that no row lacks stays the key, which an index may answer. Mostly the rows themselves
+    /// tell; otherwise they are counted, which needs no order.
+    func rows(_ query: TableQuery, of store: any LocalStoreReader) throws -> [Row] {
+        let rows = try store.rows(query, in: table.name)
+        guard let absent else { return rows }
+        let columns = absent.columns(in: query.order)
+        let missing = try columns.filter { column in
+            if let isMissing = absent.isMissing(column, in: rows, of: query) { return isMissing }
+            let isNull = Filter.equal(column, .null)
+            let filter = query.filter.map { $0 && isNull } ?? isNull
+            return try store.count(filter, in: table.name) > 0
+        }
+        guard !missing.isEmpty else { return rows }
+        return try store.rows(absent.ordered(query, without: missing), in: table.name)
+    }
+}
+
 extension RecordCoder where Record: SyncRecord {
     /// The coder of a model; `declared` is the schema given for its table, whose defaults count.
     package static func model(

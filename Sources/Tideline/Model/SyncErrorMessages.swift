@@ -29,7 +29,8 @@ extension SyncError {
         SyncError(
             .rowDoesNotFit,
             """
-            Record \(id.isEmpty ? "without an id" : "'\(id)'") does not fit into table '\(table)': column '\(column)' \(reason). \
+            Record \(id.isEmpty ? "without an id" : "'\(id)'") does not fit into table '\(table)': \
+            column '\(column)' \(reason). \
             Change the value before the record is stored.
             """
         )

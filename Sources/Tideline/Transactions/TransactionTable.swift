@@ -79,7 +79,10 @@ public struct TransactionTable<Record: Sendable> {
 
     /// Reads a record, changes it and stores it.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` when the record is not here.
+    /// What the closure writes to the same row by other verbs stays, but for the columns that `change` sets.
+    ///
+    /// - Throws: ``SyncError`` with code `notFound` when the record is not here, `rowDoesNotFit`, `invalidID`
+    ///   when `change` gives it another id, `otherAccount`, what `change` throws, or as every verb.
     @discardableResult
     public func update(
         id: String,

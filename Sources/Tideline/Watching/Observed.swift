@@ -116,6 +116,7 @@ struct ObservedCount<Record: Sendable>: Observed {
 
     func isReached(by change: StoreChange) -> Bool {
         guard change.tables[table.name] != nil else { return false }
+        if filter?.expression.calls(.now) == true { return true }
         return change.changesCount(
             table.conditionOnChanges(filter),
             of: table.name,

@@ -2,8 +2,8 @@
 //
 //     let sql: SQL = "SELECT 1 FROM \(Identifier(table)) WHERE \(Identifier("id")) = \(.text(id))"
 //
-// Placeholders get their numbers when the statement is rendered, so that parts can be joined in
-// any order and the same value serves both dialects (`?1`, `$1`).
+// Placeholders are written when the statement is rendered, so that parts can be joined in any order
+// and the same value serves both dialects (`?`, `$1`).
 
 package import Foundation
 
@@ -101,7 +101,7 @@ package struct SQL: Hashable, Sendable, ExpressibleByStringInterpolation {
 
     package var isEmpty: Bool { text.isEmpty && bindings.isEmpty }
 
-    /// The statement with numbered placeholders.
+    /// The statement with the dialect's placeholders.
     package func text(for dialect: SQLDialect) -> String {
         guard !places.isEmpty else { return text }
         let bytes = text.utf8

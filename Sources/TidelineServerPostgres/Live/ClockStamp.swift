@@ -6,8 +6,9 @@ import TidelinePostgres
 struct ClockStamp: Sendable {
     var key: ClockKey
     var stamp: Int64
-    /// Of a table's own: whether its rows are stamped by the clocks of their owners.
-    var isOfOwners = false
+    /// Of a table's own: whether its rows are stamped by the clocks of their owners; nil where that was not
+    /// looked at.
+    var isOfOwners: Bool?
 }
 
 extension ClockStamp {

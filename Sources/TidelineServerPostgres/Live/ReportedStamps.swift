@@ -18,9 +18,13 @@ final class ReportedStamps: Sendable {
 
         mutating func take(_ clock: ClockStamp, _ now: Int64) -> TableStamp? {
             let key = clock.key
-            if clock.isOfOwners {
+            if clock.isOfOwners == true {
                 guard listenerTimes[key.table] == nil else { return nil }
                 return listenerTime(key.table, now)
+            }
+            if clock.isOfOwners == false, listenerTimes.removeValue(forKey: key.table) != nil {
+                // The clocks of owners have ended, and what they told is behind the table's.
+                stamps = stamps.filter { $0.key.table != key.table || $0.key.owner == nil }
             }
             guard clock.stamp > stamps[key] ?? -1 else { return nil }
             stamps[key] = clock.stamp
@@ -92,7 +96,7 @@ final class ReportedStamps: Sendable {
     ///
     /// Under the lock, so that an older stamp never comes behind a newer one.
     func report(_ clocks: [ClockStamp]) {
-        let now = clocks.contains { $0.isOfOwners || $0.key.owner != nil } ? now() : 0
+        let now = clocks.contains { $0.isOfOwners == true || $0.key.owner != nil } ? now() : 0
         state.withLock { state in
             var news: [TableStamp] = []
             for clock in clocks {

@@ -69,13 +69,14 @@ final class TimelineWatch: Sendable {
         let result = try connection.run(PostgresSchema.readTimelineStamps, [.text(found)])
         let pairs = (0..<result.count).map { (result.text($0, 0), result.integer($0, 1)) }
         let begin = Dictionary(pairs, uniquingKeysWith: max)
-        let window = begin["/"] ?? 0
         let told = stamps.told.filter { key, stamp in
             let name = Self.name(of: key)
             guard stamp > begin[name] ?? 0 else { return false }
+            if key.owner == nil || begin[name] != nil { return true }
             // Of owners those stand there that moved of late: what is lost is later than what is not.
-            let isKnown = key.owner == nil || begin[name] != nil
-            return isKnown || stamp > window + OwnerClocks.toldMargin
+            // None do where a server of before came first.
+            guard let window = begin["/"] else { return false }
+            return stamp > window + OwnerClocks.toldMargin
         }
         let lost = Set(told.keys.map(\.table)).sorted()
         guard !lost.isEmpty else {

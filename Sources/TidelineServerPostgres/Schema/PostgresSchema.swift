@@ -96,9 +96,20 @@ enum PostgresSchema {
     /// One server changes tables at a time.
     ///
     /// The number means nothing; it ends with the transaction, so that a pooler keeps nothing of it.
-    static let lock = """
+    ///
+    /// - Parameter wait: How long this and each later lock may take, in milliseconds.
+    /// - Returns: Statements of a transaction that is open.
+    static func lock(waiting wait: Int) -> String {
+        """
         SELECT set_config('tideline.own', 'on', true), set_config('tideline.owners', 'on', true),
-            set_config('lock_timeout', '10000', true), pg_advisory_xact_lock(6072326741)
+            set_config('lock_timeout', '\(wait)', true);
+        SELECT pg_advisory_xact_lock(6072326741)
+        """
+    }
+
+    /// Undoes a change of tables whose program stands still.
+    static let idle = """
+        SELECT set_config('idle_in_transaction_session_timeout', '60000', true)
         """
 
     static let readFormat = """
@@ -179,9 +190,10 @@ enum PostgresSchema {
         WHERE "key" = 'epoch' AND EXISTS (SELECT FROM first)
         """
 
-    /// Writes without changing anything.
+    /// Writes what nobody reads, to a row that nobody locks for long.
     static let touchState = """
-        UPDATE tideline.state SET "value" = "value" WHERE "key" = 'format'
+        INSERT INTO tideline.state ("key", "value") VALUES ('touched', '')
+        ON CONFLICT ("key") DO UPDATE SET "value" = excluded."value"
         """
 
     static let readTables = """

@@ -42,8 +42,9 @@ struct PostgresSchemaChange {
         isComplete: Bool,
         isCopy: Bool = false
     ) throws -> (tables: [TableDefinition], steps: [SchemaStep]) {
-        try connection.execute("BEGIN; \(PostgresSchema.lock)")
         do {
+            let lock = PostgresSchema.lock(waiting: Self.lockMilliseconds)
+            try connection.execute("BEGIN; \(PostgresSchema.idle); \(lock)")
             try open()
             guard try isCopy || value(of: CopyProgress.key) == nil else {
                 throw DatabaseError(.unavailable, CopyProgress.refusal)
@@ -185,9 +186,8 @@ struct PostgresSchemaChange {
         begin: Int64?,
         waiting wait: Int
     ) throws -> (table: TableDefinition, begin: Int64?) {
-        try connection.execute(PostgresSchema.lock)
-        // All writes wait with it: for other servers that change tables, but for nobody else for long.
-        try connection.run(WriteStatements.lockTimeout(wait))
+        // All writes wait with it.
+        try connection.execute(PostgresSchema.lock(waiting: wait))
         if let fault = PostgresName.fault(of: table.schema) { throw SchemaError(fault) }
         let stored = try Self.stored(table.name, connection)
         let begin = begin ?? stored?.form
@@ -244,6 +244,9 @@ struct PostgresSchemaChange {
         ])[1]
         return found.count > 0 ? try table(found, 0) : nil
     }
+
+    /// How long a change of tables waits for a lock.
+    private static let lockMilliseconds = 10_000
 
     /// The longest that such a look takes.
     private static let lookMilliseconds = 2000

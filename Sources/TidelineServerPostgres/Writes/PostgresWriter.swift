@@ -109,6 +109,14 @@ final class PostgresWriter: Sendable {
         }
     }
 
+    /// Writes what nobody reads; waits for nobody else's lock for long.
+    func touch() async throws {
+        let settings = WriteStatements.settings(times, lock: times.heldLock)
+        try await run {
+            _ = try $0.pipeline([settings, PostgresStatement(PostgresSchema.touchState)])
+        }
+    }
+
     private func enqueue(
         _ work: Work,
         count: Int,

@@ -7,6 +7,8 @@ import TidelineServerCore
 enum WriteStatements {
     /// The settings end with the transaction: a pooler keeps nothing of them.
     ///
+    /// What is acknowledged is on the disk, also where the database commits without waiting for it.
+    ///
     /// - Parameters:
     ///   - times: How long it waits.
     ///   - lock: How long the first lock may take, in milliseconds.
@@ -17,7 +19,11 @@ enum WriteStatements {
             SELECT set_config('lock_timeout', $1, true),
                 set_config('idle_in_transaction_session_timeout', $2, true),
                 set_config('statement_timeout', $3, true),
-                set_config('tideline.own', 'on', true), set_config('tideline.owners', 'on', true)
+                set_config('tideline.own', 'on', true), set_config('tideline.owners', 'on', true),
+                set_config(
+                    'synchronous_commit',
+                    coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'local'), true
+                )
             """,
             values: [
                 .text(String(lock)), .text(String(times.idle)),

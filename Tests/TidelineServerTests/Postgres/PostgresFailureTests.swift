@@ -208,6 +208,26 @@ struct PostgresFailureTests {
         withExtendedLifetime(cluster) {}
     }
 
+    // MARK: - Crashes
+
+    /// A database that answers before its disk has the commit; nobody else's commit brings it there.
+    @Test func whatIsAcknowledgedOutlivesACrash() async throws {
+        let cluster = try PostgresCluster(
+            keepsCommits: true,
+            settings: ["synchronous_commit": "off", "wal_writer_delay": "10s"]
+        )
+        let writes = try await PostgresWrites(try cluster.database())
+        for count in 0..<20 { try await writes.insert("r\(count)") }
+        try await onThread {
+            try cluster.crash()
+            try cluster.startAgain()
+        }
+        for count in 0..<20 {
+            #expect(try await writes.answer { try await writes.row("r\(count)") } != nil)
+        }
+        await writes.store.stop()
+    }
+
     // MARK: - Timelines
 
     @Test(arguments: [false, true])

@@ -91,4 +91,26 @@ struct SchemaLockTests {
         }
         await store.stop()
     }
+
+    /// Who prepares or migrates has the state's form until it is done, and may stand still meanwhile; who has
+    /// the row that is touched holds up the look alone.
+    @Test(arguments: ["format", "touched"])
+    func aLookWhetherWritesAreTakenHoldsUpNobody(key: String) async throws {
+        let url = try PostgresCluster.shared().database()
+        let store = try await OwnerTable.store(url, OwnerTable.definition(.table))
+        try await store.checkWritable()
+        try await Task.sleep(for: .seconds(1.1))
+        let hold = "UPDATE tideline.state SET \"value\" = \"value\" WHERE \"key\" = '\(key)'"
+        try await OwnerTable.holding(url, hold) { _ in
+            if key == "format" {
+                try await store.checkWritable()
+            } else {
+                await #expect(throws: ServerError.self) { try await store.checkWritable() }
+            }
+            let definition = OwnerTable.definition(.table)
+            let write = try await OwnerTable.put("a", of: "ann", store, definition)
+            #expect(write.decision == .insert)
+        }
+        await store.stop()
+    }
 }

@@ -59,13 +59,74 @@ import TidelineTestKit
         }
         let text = changesText ? "mine" : "old"
         transport.add(
-            .json(412, serverRow("a", 2, text: "old", rank: 2)),
+            .json(412, serverRow("a", 2, text: "old", rank: 2), Self.isKnown),
             .json(200, serverRow("a", 3, text: text, rank: 3))
         )
         #expect(try await device.push() == nil)
         let sent = changesText ? #"{"text":"mine","rank":3}"# : #"{"rank":3}"#
         #expect(transport.sent[1].description == "PATCH /tables/Todo/a \"v2\" " + sent)
         #expect(try await device.rows() == [localRow("a", 3, text: text, rank: 3)])
+    }
+
+    /// The server knows repeated requests: no attempt took effect.
+    private static let isKnown: HTTPFields = ["Repeatability-Result": "accepted"]
+
+    /// A lower layer may have sent the request twice: elsewhere equal raises may be one.
+    @Test func equalRaisesCountOnceWhereRepeatsAreNotKnown() async throws {
+        let device = try await device(.merge(["rank": Self.sum]))
+        try await device.todos().update(id: "a") { $0.rank = 2 }
+        transport.add(.json(412, serverRow("a", 2, text: "old", rank: 2)))
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.count == 1)
+        #expect(try await device.rows() == [localRow("a", 2, text: "old", rank: 2)])
+    }
+
+    /// The answer of the first attempt was lost, and somebody else has changed the text meanwhile.
+    @Test func aRaiseWhoseAnswerWasLostIsNotAddedBesideOthersChanges() async throws {
+        let device = try await device(.merge(["rank": Self.sum, "text": .server]))
+        try await device.todos().update(id: "a") { ($0.rank, $0.text) = (2, "mine") }
+        transport.add(.lost, .json(412, serverRow("a", 3, text: "theirs", rank: 2)))
+        #expect(try await device.push()?.status == .networkFailure)
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.count == 2)
+        #expect(try await device.rows() == [localRow("a", 3, text: "theirs", rank: 2)])
+    }
+
+    /// A handler is asked after a lost answer, too: what it merges does not add up.
+    @Test func aHandlersMergeCountsEqualRaisesOnce() {
+        let conflict = Conflict(
+            table: "Todo",
+            itemID: "a",
+            kind: .update,
+            base: localRow("a", 1, text: "old", rank: 1),
+            local: localRow("a", 1, text: "mine", rank: 2),
+            server: localRow("a", 3, text: "theirs", rank: 2)
+        )
+        let merged = conflict.merged(["rank": Self.sum, "text": .local])
+        #expect(merged?["rank"] == .integer(2))
+    }
+
+    /// Both inserted the same row; the server's has a column more.
+    @Test func anInsertThatIsThereIsDoneUnderARule() async throws {
+        let device = try await Device(transport, conflicts: .merge(["rank": Self.sum]))
+        _ = try await device.todos().insert(Todo(id: "b", text: "seed", rank: 0))
+        let row = serverRow("b", 2, text: "seed", rank: 0, #","owner":"anna""#)
+        transport.add(.json(409, row, Self.isKnown))
+        #expect(try await device.push() == nil)
+        #expect(transport.sent.count == 1)
+        #expect(try await device.queue() == [])
+    }
+
+    /// A rule that gives what its column does not hold parks equal raises as it does others; one that says
+    /// nothing leaves the value.
+    @Test(arguments: [Value?.some(.string("3")), nil])
+    func aRuleThatFailsOnEqualRaises(value: Value?) async throws {
+        let device = try await device(.merge(["rank": .custom { _, _, _ in value }]))
+        try await device.todos().update(id: "a") { $0.rank = 2 }
+        transport.add(.json(412, serverRow("a", 2, text: "old", rank: 2), Self.isKnown))
+        let result = try await device.push()
+        #expect(result?.errors.first?.message.contains("rank") == (value == nil ? nil : true))
+        #expect(try await device.queue() == (value == nil ? [] : ["update a attempted parked"]))
     }
 
     /// A raise that may have arrived is not added to what it made.

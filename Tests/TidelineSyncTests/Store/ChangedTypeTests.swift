@@ -175,6 +175,36 @@ import TidelineTestKit
         }
     }
 
+    /// What the column does not hold stands among the rows without a value, and tells nothing of them.
+    @Test func anOrderIsThatOfItsRecordsBehindAMisfit() async throws {
+        try await withTemporaryFile { path in
+            let transport = ScriptedTransport()
+            let first = try await Device(
+                transport,
+                store: SQLiteStore(path: path),
+                tables: [Text.self]
+            )
+            try await first.seed([["id": "b", "version": "v1"]])
+            _ = try await first.client.syncTable(Text.self).insert(Text(id: "a", value: "abc"))
+            try await first.store.close()
+            let device = try await Device(
+                transport,
+                store: SQLiteStore(path: path),
+                tables: [Whole.self]
+            )
+            let table = try device.client.syncTable(Whole.self)
+            _ = try await table.insert(Whole(id: "c", value: -5))
+            let all = try await table.read(sortedBy: [.ascending(\.value)], misfits: .skip)
+            #expect(all.map(\.id) == ["c", "b"])
+            let some = try await table.read(
+                sortedBy: [.ascending(\.value)],
+                limit: 2,
+                misfits: .skip
+            )
+            #expect(some.first?.id == "c")
+        }
+    }
+
     /// Models of which each but one holds the value: it comes back as it began.
     @Test func aTextThatWentThroughOtherTypesIsATextAgain() async throws {
         try await withTemporaryFile { path in

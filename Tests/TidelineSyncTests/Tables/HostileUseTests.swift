@@ -157,6 +157,10 @@ import TidelineTestKit
                 "two are called 'A'"
             ),
             ([ColumnDefinition("a", .enumeration([]))], "'a' is an enumeration without members"),
+            (
+                [ColumnDefinition("a", .integer, default: .string("x"))],
+                "the default of 'a' has a value of another type than the column"
+            ),
         ]
     )
     func columnsThatCannotBeAreRefused(columns: [ColumnDefinition], fault: String) async throws {

@@ -82,9 +82,12 @@ import TidelineTestKit
         let query = try Query<Row>(odata: "$filter=due lt now()")
         var lists = events.observe(query).makeAsyncIterator()
         #expect(try await lists.next()?.isEmpty == true)
+        var counts = events.observeCount(query).makeAsyncIterator()
+        #expect(try await counts.next() == 0)
         now.withLock { $0 = soon.addingTimeInterval(1) }
         try await events.delete(id: "late")
         #expect(try await lists.next()?.map(\.id) == ["soon"])
+        #expect(try await counts.next() == 1)
     }
 
     /// More than are remembered one by one.

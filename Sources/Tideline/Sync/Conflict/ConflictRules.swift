@@ -45,10 +45,13 @@ package enum ConflictRules {
         schema: TableSchema? = nil,
         limits: SyncLimits
     ) -> ConflictOutcome {
-        let isCertain = isCertain(operation, isFirstAnswer: isFirstAnswer)
-        if isApplied(operation, payload: payload, server: server),
-            !isCertain || wasRead || !policy.addsUp(columnsOf: payload)
-        {
+        let mayGoAgain = operation.conflicts < limits.conflictsMax
+        // Equal values may be of one change that a lower layer sent twice. Only a server that knows
+        // repeats tells that they are of two.
+        let addsUp =
+            isFirstAnswer && !wasRead && operation.unknownSent == nil && mayGoAgain
+            && isEdit(operation) && policy.addsUp(columnsOf: payload)
+        if isApplied(operation, payload: payload, server: server), !addsUp {
             return .alreadyApplied(server)
         }
         let earlier = operation.unknownSent.map(RowMerge.payload)
@@ -59,7 +62,6 @@ package enum ConflictRules {
         }
         // Whatever answered in the server's place, no policy has anything to decide.
         if wasRead, isUntouched(operation, by: server) { return .tryAnew(anew(operation)) }
-        let mayGoAgain = operation.conflicts < limits.conflictsMax
         // An insert whose id belongs to a tombstone brings that row back. With an unknown outcome
         // only if the tombstone holds something else: it may be of this very insert, deleted since.
         if operation.kind == .insert, case .deleted(.some, let tombstone) = server,
@@ -79,7 +81,14 @@ package enum ConflictRules {
             return mayGoAgain ? .ask(server) : .park
         case .merge(let rules):
             guard mayGoAgain, case .row(let row) = server else { return .park }
-            return merged(operation, row, rules, schema, isCertain: isCertain)
+            return merged(
+                operation,
+                row,
+                rules,
+                schema,
+                isCertain: isCertain(operation, isFirstAnswer: isFirstAnswer),
+                addsUp: addsUp
+            )
         }
     }
 
@@ -92,25 +101,31 @@ package enum ConflictRules {
         _ server: Row,
         _ rules: [String: MergeRule],
         _ schema: TableSchema?,
-        isCertain: Bool
+        isCertain: Bool,
+        addsUp: Bool
     ) -> ConflictOutcome {
-        let base = operation.knownBase
-        let isEdit = operation.kind == .update && !operation.sendsWholeRow && base != nil
-        guard operation.kind == .insert || isEdit, let mine = operation.frozen?.sentRow else {
+        guard operation.kind == .insert || isEdit(operation), let mine = operation.frozen?.sentRow
+        else {
             return .park
         }
         switch RowMerge.join(
             mine: mine,
-            base: base,
+            base: operation.knownBase,
             theirs: server,
             rules: rules,
-            schema: schema
+            schema: schema,
+            addsUp: addsUp
         ) {
         case .contested(let columns, let faults): return .contested(columns, faults: faults)
         case .joined(let row, isTheirs: true): return .alreadyApplied(.row(row))
         case .joined(let row, isTheirs: false):
             return isCertain ? .merged(row, onto: server) : .park
         }
+    }
+
+    /// Whether it is known which columns the operation changed, and from what.
+    private static func isEdit(_ operation: QueuedOperation) -> Bool {
+        operation.kind == .update && !operation.sendsWholeRow && operation.knownBase != nil
     }
 
     /// Whether no attempt took effect.

@@ -61,8 +61,11 @@ public struct MergeRule: Sendable, Hashable {
     /// What a closure says; nil is a conflict.
     ///
     /// It is called outside any transaction, and may be called again for the same row: it must not
-    /// do anything but decide. It is asked where both sides changed the column, also to the same value:
-    /// two that each added 1 have added 2. `base` is nil where both sides inserted the row.
+    /// do anything but decide. `base` is nil where both sides inserted the row.
+    ///
+    /// It is also asked where both sides changed the column to the same value, as two that each added 1
+    /// have added 2; nil then leaves that value. That needs a server that knows repeated requests, as
+    /// Tideline's does: elsewhere equal values may come of one change that arrived twice, and stay.
     public static func custom(
         _ decide:
             @escaping @Sendable (_ base: Value?, _ local: Value, _ server: Value) -> Value?

@@ -62,13 +62,15 @@ package enum RowMerge {
 
     /// Joins two changes of a row, column by column; `base` is nil where both inserted it.
     ///
-    /// A rule that makes what its column does not hold has decided nothing.
+    /// A rule that makes what its column does not hold has decided nothing. `addsUp`: equal changes are two,
+    /// and a closure may make their sum.
     package static func join(
         mine: Row,
         base: Row?,
         theirs: Row,
         rules: [String: MergeRule],
-        schema: TableSchema? = nil
+        schema: TableSchema? = nil,
+        addsUp: Bool = false
     ) -> Joined {
         let names = columns(of: [theirs, mine, base ?? Row()])
         var faults: [String: String] = [:]
@@ -77,7 +79,7 @@ package enum RowMerge {
             base: names.map { name in base.map { $0[name] ?? .null } },
             theirs: names.map { theirs[$0] ?? .null },
             isSame: { _, one, two in isSame(one, two) },
-            addsUp: { rules[names[$0]]?.isClosure ?? false },
+            addsUp: { addsUp && rules[names[$0]]?.isClosure ?? false },
             settle: { place, base, mine, theirs in
                 let type = schema?.column(named: names[place])?.type
                 guard let rule = rules[names[place]],
@@ -89,8 +91,9 @@ package enum RowMerge {
                 return Optional.none
             }
         )
-        guard outcome.contested.isEmpty else {
-            return .contested(outcome.contested.map { names[$0] }, faults: faults)
+        let contested = Set(outcome.contested.map { names[$0] }).union(faults.keys)
+        guard contested.isEmpty else {
+            return .contested(names.filter(contested.contains), faults: faults)
         }
         var row = theirs
         var isTheirs = true

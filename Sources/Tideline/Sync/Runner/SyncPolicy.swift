@@ -66,3 +66,15 @@ public struct SyncPolicy: Sendable {
     /// The query id of whole tables.
     private static let wholeTableID = "all"
 }
+
+extension SyncPolicy {
+    /// The same policy with times that timers can count, and a rest between two syncs.
+    var clamped: SyncPolicy {
+        var policy = self
+        policy.debounce = debounce.clampedForTimers
+        policy.interval = interval.map { max($0.clampedForTimers, .seconds(1)) }
+        policy.retryFirst = max(retryFirst.clampedForTimers, .milliseconds(1))
+        policy.retryMax = max(retryMax.clampedForTimers, .milliseconds(1))
+        return policy
+    }
+}

@@ -126,9 +126,11 @@ extension WriteRound {
         var locks: Set<HeldLock> = []
         for write in job.groups.lazy.joined() where !write.table.table.needsGrowth {
             let place = RowKey(table: write.table.clock, id: write.operation.id)
+            let row = state.rows[place]?.stored
+            // Who does not see a row is not to learn from a wait that it is there; nothing is written.
+            if let row, !row.isVisible(in: write.operation.view, of: write.table.table) { continue }
             if state.heldRows.contains(place) { locks.insert(.row(place)) }
             guard write.table.hasOwnerClocks else { continue }
-            let row = state.rows[place]?.stored
             let key =
                 row.map { write.table.clockKey(of: $0) }
                 ?? write.table.clockKey(of: write.operation)

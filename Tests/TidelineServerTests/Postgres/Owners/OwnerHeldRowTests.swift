@@ -213,6 +213,58 @@ struct OwnerHeldRowTests {
         await store.stop()
     }
 
+    /// So it is while somebody else changes tables, for however long.
+    @Test func aTableThatWaitsForAnotherChangeHoldsUpNobodyForLong() async throws {
+        let url = try PostgresCluster.shared().database()
+        let store = try await OwnerTable.store(url)
+        _ = try await OwnerTable.put("bob", of: "bob", store)
+        var grows = WriteOperation(.merge, id: "bob")
+        grows.values = [.text("x"), nil, nil, nil, .text("more")]
+        let batch = WriteBatch([
+            WriteBatch.Group([
+                WriteBatch.Write(grows, in: OwnerTable.grown(OwnerTable.definition()))
+            ])
+        ])
+        try await OwnerTable.holding(url, "SELECT pg_advisory_xact_lock(6072326741)") { _ in
+            let begin = ContinuousClock.now
+            await Self.expectBusy(Task { try await store.write(batch) })
+            #expect(ContinuousClock.now - begin < .seconds(6))
+        }
+        await store.stop()
+    }
+
+    /// Who does not see a row learns nothing of it from who has it, or its owner's clock.
+    @Test(arguments: ClockRule.allCases)
+    func aRowOfAnotherUserIsMissingWhileSomebodyHasIt(clock: ClockRule) async throws {
+        let url = try PostgresCluster.shared().database()
+        let table = OwnerTable.definition(clock)
+        let store = try await OwnerTable.store(url, table)
+        for id in ["ann", "bob"] { _ = try await OwnerTable.put(id, of: id, store, table) }
+        var hers = OwnerTable.write("ann", of: "bob", by: .merge, table)
+        hers.operation.view = QueryExpression(
+            .compare(
+                .eq,
+                QueryExpression(.field("userId")),
+                QueryExpression(.value(.string("bob")))
+            )
+        )
+        let batch = WriteBatch([WriteBatch.Group([hers])])
+        let hold =
+            "UPDATE \"TodoItem\" SET \"text\" = 'x' WHERE \"id\" = 'ann'"
+            + (clock == .owner ? "; SET CONSTRAINTS ALL IMMEDIATE" : "")
+        try await OwnerTable.holding(url, hold) { _ in
+            let begin = ContinuousClock.now
+            let outcome = try #require(try await store.write(batch).first)
+            guard case .refused(_, let refused) = outcome else {
+                Issue.record("\(outcome)")
+                return
+            }
+            #expect(refused.decision == .missing)
+            #expect(ContinuousClock.now - begin < .seconds(2))
+        }
+        await store.stop()
+    }
+
     /// Only who named the table learns that it has another form.
     @Test func anotherFormIsToldToThoseWhoNamedTheTable() async throws {
         let url = try PostgresCluster.shared().database()

@@ -66,6 +66,39 @@ struct OwnerTimelineTests {
         await writes.store.stop()
     }
 
+    /// What owners' clocks told is behind the table's when they have ended: nothing is lost with them.
+    @Test func clocksThatHaveEndedAreNotLost() async throws {
+        let cluster = try PostgresCluster(
+            keepsCommits: true,
+            settings: ["restore_command": "false"]
+        )
+        let url = try cluster.database()
+        let store = try await OwnerTable.store(url)
+        let writes = try await PostgresWrites(try cluster.database())
+        _ = try await OwnerTable.put("a", of: "ann", store)
+        let table = OwnerTable.definition(.table)
+        try await onThread {
+            _ = try PostgresCare(url: url).migrate([table], isComplete: true, isDry: false)
+        }
+        let (stamps, heard) = AsyncStream.makeStream(of: TableStamp.self)
+        try await store.watch { for stamp in $0 { heard.yield(stamp) } }
+        // It has looked at the clocks: the table's is told.
+        let other = try await OwnerTable.store(url, table)
+        _ = try await OwnerTable.put("b", of: "bob", other, table)
+        let last = try await other.clock(.table, of: Table(table)).stamp
+        let epoch = try await other.epoch()
+        await other.stop()
+        for await stamp in stamps where stamp.stamp == last { break }
+        try await onThread {
+            try cluster.crash()
+            try cluster.startAgain(promoted: true)
+        }
+        try await writes.answer { _ = try await OwnerTable.put("c", of: "carl", store, table) }
+        #expect(try await writes.answer { try await store.epoch() } == epoch)
+        await store.stop()
+        await writes.store.stop()
+    }
+
     /// Of how many timelines a database knows how they began.
     private static func timelines(_ url: String) throws -> Int64 {
         try PostgresConnection(PostgresAddress(url)).run(
