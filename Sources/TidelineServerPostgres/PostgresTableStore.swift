@@ -36,7 +36,6 @@ package final class PostgresTableStore: TableStore {
     private let stopped = Mutex(false)
     private let look: WritableLook
     private let limits: ServerLimits
-    private let times: WriteTimes
     private let now: (@Sendable () -> Int64)?
     private let log: ServerLog
     private let address: PostgresAddress
@@ -73,7 +72,6 @@ package final class PostgresTableStore: TableStore {
             throw DatabaseError(.unavailable, error.description + Self.remedy(error))
         }
         limits = options.limits
-        times = options.times
         now = options.now
         log = options.log
         let wallClock = options.now ?? ServerEnvironment.live.now
@@ -150,7 +148,7 @@ package final class PostgresTableStore: TableStore {
     package func list(_ request: ListRequest, in table: Table) async throws -> ListPage {
         let table = derived(table)
         if request.tie != nil {
-            try await countRows(of: table, request)
+            try await markCounted(of: table, request)
         }
         let read = PostgresListRead(request, table)
         return try await self.read(of: request.caller, in: table) { try read.run($0) }
@@ -352,30 +350,28 @@ package final class PostgresTableStore: TableStore {
         return outcomes
     }
 
-    /// Says that a reader goes on by counting the rows of a millisecond, before he reads.
+    /// Marks the clock of a reader who goes on by counting the rows of a millisecond, before he reads.
     ///
-    /// From then on all servers count what leaves one. Where that cannot be said he is refused: his next page
+    /// From then on all servers count what leaves one. Where that cannot be marked he is refused: his next page
     /// would pass over rows, for nobody knew how many had left.
-    private func countRows(of table: PostgresTable, _ request: ListRequest) async throws {
+    private func markCounted(of table: PostgresTable, _ request: ListRequest) async throws {
         let (time, caller) = (Uptime.now(), request.caller)
         let clock = table.clockKey(of: request.clock)
         let key = CountedClocks.Key(clock: clock, form: table.table.definition.form)
         guard !counted.withLock({ $0.isKnown(key, at: time) }) else { return }
-        let count = RowCount(clock, now)
-        let age = try await read(of: caller) { try count.age($0) } ?? .max
+        let mark = CountedMark(clock, now)
+        let age = try await read(of: caller) { try mark.age($0) } ?? .max
         do {
-            if age >= RowCount.youngTime, clock.owner == nil {
-                try await writer.run { [times] in try count.say($0, times) }
-            } else if age >= RowCount.youngTime {
+            if age >= CountedMark.youngTime {
                 // Not by the writer: somebody may have the clock, and only this reader is to wait for it.
-                var isSaid = false
-                for _ in 0..<RowCount.tries where !isSaid {
-                    isSaid = try await read(of: caller) { try count.saySoon($0) }
+                var isPut = false
+                for _ in 0..<CountedMark.tries where !isPut {
+                    isPut = try await read(of: caller) { try mark.put($0) }
                 }
-                guard isSaid else { throw ServerError.writesWait }
+                guard isPut else { throw ServerError.writesWait }
             }
-        } catch is ServerError where age < RowCount.oldTime {
-            // What was said holds for long enough.
+        } catch is ServerError where age < CountedMark.oldTime {
+            // What is there holds for long enough.
         }
         counted.withLock { $0.take(key, at: time) }
     }

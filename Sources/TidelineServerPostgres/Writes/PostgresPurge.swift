@@ -89,18 +89,18 @@ struct PostgresPurge: Sendable {
         var bounds: [PostgresParameter] = [
             .value(.text(Timestamp(microseconds: end).exactText)), .value(Self.rows),
         ]
-        var isFree = ""
+        var ofFreeOwners = ""
         if let owner {
             let owners = try freeOwners(table, owner, old, by: "\"updatedAt\"", bounds, connection)
             guard !owners.isEmpty else { return 0 }
             bounds.append(.array(owners))
-            isFree = "AND \(owner) = ANY($3::text[])"
+            ofFreeOwners = "AND \(owner) = ANY($3::text[])"
         }
         let gone = try connection.run(
             PostgresStatement(
                 """
                 DELETE FROM \(relation) AS r WHERE "id" IN (
-                    SELECT "id" \(old) \(isFree)
+                    SELECT "id" \(old) \(ofFreeOwners)
                     ORDER BY "updatedAt" LIMIT $2 FOR UPDATE SKIP LOCKED
                 )
                 RETURNING "id", "version", \(owner ?? "NULL::text")

@@ -66,7 +66,7 @@ extension OwnerClocks {
     }
 
     /// Says that somebody counts the rows of a millisecond; the clock is there.
-    static func count(_ clock: ClockKey, _ now: Int64) -> SQL {
+    static func markCounted(_ clock: ClockKey, _ now: Int64) -> SQL {
         """
         UPDATE \(relation(clock)) SET "counted" = greatest("counted", \(SQLValue.integer(now)))
         WHERE \(isIt(clock))

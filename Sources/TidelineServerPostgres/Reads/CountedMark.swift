@@ -1,23 +1,23 @@
-// RowCount: says of a clock that a reader goes on by counting the rows of its milliseconds, so that all servers
-// count what leaves one.
+// CountedMark: the mark of a clock that a reader goes on by counting the rows of its milliseconds, so that all
+// servers count what leaves one.
 //
-// Those who write look at it under the lock of the clock, so it is said under that lock, which somebody may have
-// for long. What was said holds for a day: mostly it is enough to look.
+// Those who write look at it under the lock of the clock, so it is put under that lock, which somebody may have
+// for long. It holds for a day: mostly it is enough to look.
 
 import TidelineCore
 import TidelinePostgres
 import TidelineServerCore
 
-struct RowCount: Sendable {
+struct CountedMark: Sendable {
     private let clock: ClockKey
     /// Microseconds since 1970; nil for the time of the database.
     private let now: (@Sendable () -> Int64)?
 
-    /// Below this age it need not be said again, in microseconds.
+    /// Below this age it need not be put again, in microseconds.
     static let youngTime: Int64 = 3_600_000_000
     /// Below this one it need not be where it cannot: there is as long left for who pages.
     static let oldTime = PostgresClock.countedTime / 2
-    /// How long a reader waits for the clock of an owner, in milliseconds: others wait for his thread.
+    /// How long a reader waits for the clock, in milliseconds: others wait for his thread.
     private static let wait = 100
     /// How often he does so; other readers come between.
     static let tries = 3
@@ -27,41 +27,22 @@ struct RowCount: Sendable {
         self.now = now
     }
 
-    /// How long ago it was said, in microseconds; nil where it was not.
+    /// How long ago it was put, in microseconds; nil where it was not.
     func age(_ read: PostgresRead) throws -> Int64? {
         let found = try read.one(PostgresStatement(OwnerClocks.readCounted(clock)))
         let counted = found.integer(0, 0)
         return counted > 0 ? (now?() ?? found.integer(0, 1)) - counted : nil
     }
 
-    /// Says it of the clock of a table.
-    func say(_ connection: PostgresConnection, _ times: WriteTimes) throws {
-        do {
-            guard try run([], connection, waiting: times.lock) else { throw ServerError.writesWait }
-        } catch let error as PostgresError {
-            throw PostgresRefusal.ofWrite(error)
-        }
-    }
-
-    /// Says it of the clock of an owner; false where somebody has that.
-    func saySoon(_ read: PostgresRead) throws -> Bool {
+    /// Puts it; false where somebody has the clock for longer, or has it in a circle of waits.
+    func put(_ read: PostgresRead) throws -> Bool {
         try read.check()
-        let times = [read.times]
-        return try run(times, read.connection, waiting: Self.wait)
-    }
-
-    /// False where somebody has the clock for longer, or has it in a circle of waits.
-    private func run(
-        _ settings: [PostgresStatement],
-        _ connection: PostgresConnection,
-        waiting time: Int
-    ) throws -> Bool {
         do {
-            let now = try now?() ?? connection.run(PostgresClock.now).integer(0, 0)
-            var statements = settings + [WriteStatements.lockTimeout(time)]
+            let now = try now?() ?? read.connection.run(PostgresClock.now).integer(0, 0)
+            var statements = [read.times, WriteStatements.lockTimeout(Self.wait)]
             if clock.owner != nil { statements.append(NamedOwnerClocks.make([clock])) }
-            statements.append(PostgresStatement(OwnerClocks.count(clock, now)))
-            _ = try connection.pipeline(statements)
+            statements.append(PostgresStatement(OwnerClocks.markCounted(clock, now)))
+            _ = try read.connection.pipeline(statements)
             return true
         } catch let error as PostgresError where error.isLockTimeout || error.isTransient {
             return false
@@ -71,7 +52,7 @@ struct RowCount: Sendable {
     }
 }
 
-/// When this server found last that it is said of clocks.
+/// When this server found last that clocks have the mark.
 struct CountedClocks {
     /// With another form a table may have other clocks, which know nothing of it.
     struct Key: Hashable {
