@@ -376,65 +376,6 @@ struct PostgresSchemaChange {
         for text in texts.values.sorted() { try script.runOnRows(text) }
     }
 
-    // MARK: - The log
-
-    /// Makes the log, with the columns of its table; where they changed it begins anew, for links
-    /// from before lead nowhere then.
-    private func prepareLog(_ table: TableDefinition, before: TableDefinition?) throws {
-        func form(_ table: TableDefinition) -> Set<String> {
-            Set(table.schema.columns.map { "\($0.name) \(PostgresColumn($0).declaration)" })
-        }
-        if let before, form(before) == form(table), OwnerClocks.haveSameClocks(before, table) {
-            return
-        }
-        if before != nil {
-            let log = PostgresName.log(table.name)
-            let last = try connection.run(
-                "SELECT coalesce(max(\"tideline_stamp\"), 0) FROM \(log)"
-            ).integer(0, 0)
-            try script.run(
-                PostgresSchema.raiseHorizon,
-                [.text(table.name.lowercased()), .integer(last)]
-            )
-            if let before, before.clock == .owner {
-                for sql in OwnerClocks.expireLog(of: table.name) { try script.runOnRows(sql) }
-            }
-            try script.execute("DROP TABLE \(log)")
-            // The triggers of the old one went with it.
-            try put("", as: "triggers.\(table.name.lowercased())")
-        }
-        try script.execute(PostgresSchema.createLog(table))
-    }
-
-    /// From now on the log takes what this server logs: who asks for what it did not take before
-    /// starts over.
-    private func beginLog(of table: TableDefinition, isFiltered: Bool?) throws {
-        let key = "log.\(table.name.lowercased())"
-        let before = try value(of: key).flatMap { LogScope($0) } ?? .nothing
-        guard let isFiltered else { return try stampForeignWrites(to: table, before) }
-        let scope = LogScope(table, isFiltered: isFiltered)
-        if !before.covers(scope) {
-            let name = SQLValue.text(table.name.lowercased())
-            let stamp = try connection.run(PostgresSchema.lockClock, [name]).integer(0, 0)
-            try script.run(PostgresSchema.raiseHorizon, [name, .integer(stamp)])
-            if table.clock == .owner {
-                for sql in OwnerClocks.expire(table.name) { try script.runOnRows(sql) }
-            }
-        }
-        try put(scope.text, as: key)
-        try stampForeignWrites(to: table, scope)
-    }
-
-    /// Makes the triggers of the table, where they are not there in this form.
-    private func stampForeignWrites(to table: TableDefinition, _ scope: LogScope) throws {
-        let text = ForeignWriters(table, scope).script
-        let key = "triggers.\(table.name.lowercased())"
-        let hash = SHA256.hash(text.utf8).prefix(16).map { String($0, radix: 16) }.joined()
-        guard try value(of: key) != hash else { return }
-        try script.execute(text)
-        try put(hash, as: key)
-    }
-
     // MARK: - The state
 
     func value(of key: String) throws -> String? {

@@ -15,7 +15,9 @@ extension TableSchema {
             if case .enumeration(let members) = column.type, members.isEmpty {
                 return "'\(name)' is an enumeration without members. Name them."
             }
-            if let value = column.defaultValue, let fault = RowCheck.fault(of: value, in: column.type) {
+            if let value = column.defaultValue,
+                let fault = RowCheck.fault(of: value, in: column.type)
+            {
                 return "the default of '\(name)' \(fault). Declare one that the column holds."
             }
         }
