@@ -52,6 +52,34 @@ import TidelineTestKit
         #expect(try await device.todos().read(id: "a")?.text == "theirs")
     }
 
+    /// So it is where the row was deleted meanwhile, and somebody brought it back.
+    @Test func anEditTakenBackBehindADeletionOverwritesNothing() async throws {
+        let device = try await device(.serverWins)
+        try await device.seed([localRow("a", 1, text: "old", rank: 1)])
+        try await device.todos().update(id: "a") { $0.text = "new" }
+        transport.add(
+            .run { _ in
+                try await device.todos().update(id: "a") { $0.text = "newer" }
+                return .status(410)
+            },
+            .run { _ in
+                try await device.todos().update(id: "a") {
+                    $0.text = "old"
+                    $0.rank = 2
+                }
+                return .json(412, serverRow("a", 3, text: "theirs", rank: 1))
+            },
+            .json(200, serverRow("a", 4, text: "theirs", rank: 2))
+        )
+        #expect(try await device.push() == nil)
+        #expect(transport.sent[1].ifMatch == "\"v1\"")
+        #expect(try await device.push() == nil)
+        #expect(
+            transport.sent.last?.description == "PATCH /tables/Todo/a \"v3\" {\"rank\":2}"
+        )
+        #expect(try await device.todos().read(id: "a")?.text == "theirs")
+    }
+
     /// Guarantee 3: a tombstone that came while an operation was parked is not forgotten when an
     /// edit takes the change back.
     @Test func aTombstoneBesideAParkedOperationIsKept() async throws {

@@ -130,6 +130,11 @@ struct Settlement {
             // against: without If-Match it could hit a row that somebody brought back meanwhile.
             waiting.basisVersion =
                 version ?? operation.basis.base?.version ?? later.basisVersion
+            if later.kind == .update, let base = operation.basis.base {
+                // Should somebody bring the row back, it tells still what only puts something back.
+                waiting.basis = RowBasis(base: base, latest: basis.latest ?? server)
+                waiting.sendsWholeRow = true
+            }
             // The local row still has what its group had changed, and brings it with it.
             if !isDone, later.kind == .update {
                 waiting = try queue.joined(waiting, with: operation)
