@@ -18,7 +18,7 @@ SEEDS ?= 10000
 
 # Suites in which somebody holds a clock or a limit of time ends a query: what they wait for does not come in its time
 # beside hundreds of other tests, so they run by themselves.
-HELD_UP := TidelineServerTests\.(Owner(Count|Delay|Held|HeldRow|Lock|Race)|ScanLimit)Tests
+HELD_UP := TidelineServerTests\.(Owner(Count|Delay|Held|HeldRow|Lock|Race)|HeldTable|ScanLimit)Tests
 
 # What `make cipher` runs: the suites of stores, tables and queues, without the tests that need a server
 # of ours, SQLite's JSON functions or a later ALTER TABLE.

@@ -1,17 +1,29 @@
-// HeldLocks: rows and clocks of owners that somebody else had for too long, so that other writes do not wait for
-// them again and again.
+// HeldLocks: tables, rows and clocks that somebody else had for too long, so that other writes do not wait for them
+// again and again.
 //
-// A transaction waits for all of its rows and clocks, for a moment. Where that takes longer it begins anew without
-// those that somebody has, and the rest is done. What needs them waits outside of transactions (`JobsHeldUp`). What
-// somebody still has when it was waited for as long as may be is remembered here: writes that need it are refused,
-// for some seconds at once.
+// A transaction waits for all of its tables, rows and clocks, for a moment. Where that takes longer it begins anew
+// without those that somebody has, and the rest is done. What needs them waits outside of transactions
+// (`JobsHeldUp`). What somebody still has when it was waited for as long as may be is remembered here: no transaction
+// waits for it, and writes that need it are refused, for some seconds at once. Only for a table, which many need,
+// they wait each time, as it is looked for there: they are done as soon as it is free.
 
 import TidelineServerCore
 
-/// What a transaction locks that somebody else may have without holding up a whole table.
+/// What a transaction locks that somebody else may have.
 enum HeldLock: Hashable, Sendable {
+    /// A table, or its clock, by the name of that.
+    case table(String)
     case row(RowKey)
     case clock(ClockKey)
+
+    /// The tables that are locked as such, among locks.
+    static func tables(of locks: some Sequence<HeldLock>) -> Set<String> {
+        Set(
+            locks.compactMap { lock in
+                if case .table(let clock) = lock { clock } else { nil }
+            }
+        )
+    }
 }
 
 struct HeldLocks {
@@ -31,8 +43,25 @@ struct HeldLocks {
 
     func contains(_ lock: HeldLock) -> Bool { ends[lock] != nil }
 
-    /// Remembers those of them that the same transaction had for long, while they were waited for in vain.
-    mutating func remember(_ locks: Set<HeldLock>, at now: UInt64) {
-        for lock in jobs.heldForLong(locks) { ends[lock] = now &+ Self.time }
+    /// Whether what needs it is refused at once.
+    func refuses(_ lock: HeldLock) -> Bool {
+        if case .table = lock { false } else { contains(lock) }
+    }
+
+    /// The tables that are remembered, or waited for: nobody waits for them in a transaction.
+    var tables: Set<String> {
+        HeldLock.tables(of: ends.keys).union(HeldLock.tables(of: jobs.locks))
+    }
+
+    /// Forgets what nobody has any more.
+    mutating func forget(_ locks: Set<HeldLock>) {
+        for lock in locks { ends[lock] = nil }
+    }
+
+    /// Remembers what a batch waited for in vain: what the same transaction had for long, or all of it where
+    /// the batch was in line for that often enough.
+    mutating func remember(_ locks: Set<HeldLock>, of job: PostgresJob, at now: UInt64) {
+        let held = JobsHeldUp.mayLineUp(job) ? jobs.heldForLong(locks) : locks
+        for lock in held { ends[lock] = now &+ Self.time }
     }
 }

@@ -1,8 +1,9 @@
-// JobsHeldUp: batches that need rows or clocks of owners which somebody else has.
+// JobsHeldUp: batches that need tables, rows or clocks which somebody else has.
 //
 // They wait here, and not in a transaction, for as long as any write waits for a lock. So nobody waits with them:
 // the writer goes on with other batches, and looks now and then whether what they need is free. What goes from one
-// transaction to the next is busy, and mostly not free at a look: for that they wait in line, for a while.
+// transaction to the next is busy, and mostly not free at a look: for that they wait in line, for a while, and no
+// more than twice: what does not come free to who stands in line is held, whoever has it.
 
 import TidelineServerCore
 
@@ -13,6 +14,8 @@ struct JobsHeldUp {
         var free: [PostgresJob] = []
         /// What they waited for is busy.
         var busy: [PostgresJob] = []
+        /// The tables that somebody had at the look, by the names of their clocks.
+        var heldTables: Set<String> = []
     }
 
     private struct Waiting {
@@ -41,6 +44,8 @@ struct JobsHeldUp {
     private static let longTime: UInt64 = 100_000_000
     /// What was seen longer ago tells nothing, in nanoseconds.
     private static let seenTime: UInt64 = 1_000_000_000
+    /// How often a batch waits in line: the writer does nothing else meanwhile.
+    private static let linesMax = 2
 
     var isEmpty: Bool { waiting.isEmpty }
 
@@ -59,6 +64,9 @@ struct JobsHeldUp {
             .reduce(into: [:]) { $0[$1.table.clock] = $1.table }
     }
 
+    /// Whether a batch may wait in line once more.
+    static func mayLineUp(_ job: PostgresJob) -> Bool { job.linesUp < linesMax }
+
     mutating func add(_ job: PostgresJob, for locks: Set<HeldLock>, now: UInt64, until end: UInt64)
     {
         if waiting.isEmpty { nextLook = now &+ Self.pause }
@@ -72,13 +80,17 @@ struct JobsHeldUp {
         nextLook = now &+ Self.pause
         let changed = note(look, at: now)
         var (taken, left) = (Taken(), [Waiting]())
-        for entry in waiting {
+        if let look { taken.heldTables = HeldLock.tables(of: locks.subtracting(look.free)) }
+        for var entry in waiting {
             let others = entry.locks.subtracting(look?.free ?? [])
             let isOver = entry.end <= now || entry.job.place.isLeft
-            let isBusy = isOver ? heldForLong(others).isEmpty : others.isSubset(of: changed)
-            if others.isEmpty || isOver && !(isBusy && look != nil) {
+            let isBusy =
+                look != nil && Self.mayLineUp(entry.job)
+                && (isOver ? heldForLong(others).isEmpty : others.isSubset(of: changed))
+            if others.isEmpty || isOver && !isBusy {
                 taken.free.append(entry.job)
             } else if isBusy {
+                entry.job.linesUp += 1
                 taken.busy.append(entry.job)
             } else {
                 left.append(entry)

@@ -1,6 +1,7 @@
 // PostgresJob: a batch that waits for the writer.
 
 import Synchronization
+import TidelinePostgres
 import TidelineServerCore
 
 struct PostgresJob: Sendable {
@@ -23,10 +24,42 @@ struct PostgresJob: Sendable {
     let place: JobPlace
     /// Until when it waits for what somebody else has, by the uptime; nil where it has not waited yet.
     var waitsUntil: UInt64?
+    /// How often it was to wait in line.
+    var linesUp = 0
+
+    /// The tables of its writes, by the names of their clocks.
+    var tables: Set<String> { Set(groups.lazy.joined().map(\.table.clock)) }
+
+    /// Whether it came with another form of a table than this one, by the name of its clock.
+    func isOutdated(by form: Int64?, of clock: String) -> Bool {
+        groups.lazy.joined().contains { write in
+            let own = write.table.table.definition.form
+            return write.table.clock == clock && own != nil && own != form
+        }
+    }
 
     /// Its outcome where nothing of it was done.
     func refused(_ error: any Error) -> [GroupOutcome] {
         batch.groups.map { _ in .failed(at: nil, error) }
+    }
+}
+
+extension [PostgresJob] {
+    /// What a statement failed by, where a table has lost what some of them ask of it, and the rest of them.
+    func outdated(
+        _ error: any Error,
+        _ link: inout PostgresLink
+    ) -> (error: OutdatedTable, jobs: [PostgresJob], others: [PostgresJob])? {
+        guard let error = error as? PostgresError, let connection = try? link.connection() else {
+            return nil
+        }
+        for table in lazy.flatMap(\.groups).joined().map(\.table) {
+            guard let outdated = table.outdated(error, connection) else { continue }
+            let form = outdated.definition.form
+            let jobs = filter { $0.isOutdated(by: form, of: table.clock) }
+            return (outdated, jobs, filter { !$0.isOutdated(by: form, of: table.clock) })
+        }
+        return nil
     }
 }
 

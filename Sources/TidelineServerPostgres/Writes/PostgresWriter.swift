@@ -279,10 +279,11 @@ final class PostgresWriter: Sendable {
         guard !jobs.isEmpty else { return }
         defer { jobs.removeAll(keepingCapacity: true) }
         let passesHeld = held.isAny(at: Uptime.now())
-        commit(jobs, &link, &held, passesHeld: passesHeld)
+        let retry = WriteRetry(passesHeld: passesHeld, without: passesHeld ? held.tables : [])
+        commit(jobs, &link, &held, retry, times)
     }
 
-    /// Does what may be done now of the batches that wait for rows and clocks.
+    /// Does what may be done now of the batches that wait for what somebody has.
     private func commitHeldUp(
         _ link: inout PostgresLink,
         _ held: inout HeldLocks,
@@ -300,6 +301,7 @@ final class PostgresWriter: Sendable {
                 times
             )
             link.settle()
+            held.forget(look?.free ?? [])
             taken = held.jobs.take(at: Uptime.now(), look)
         }
         for (jobs, isBusy) in [(taken.free, false), (taken.busy, true)] {
@@ -308,9 +310,12 @@ final class PostgresWriter: Sendable {
                 job.answer.resume(throwing: CancellationError())
                 return false
             }
-            if !jobs.isEmpty {
-                commit(jobs, &link, &held, passesHeld: !isBusy, waitsInLine: isBusy)
-            }
+            guard !jobs.isEmpty else { continue }
+            var times = times
+            if isBusy { times.heldLock = times.busyLock }
+            let tables = isBusy ? [] : taken.heldTables
+            let retry = WriteRetry(passesHeld: !isBusy, without: tables)
+            commit(jobs, &link, &held, retry, times)
         }
     }
 
@@ -318,13 +323,11 @@ final class PostgresWriter: Sendable {
         _ jobs: [PostgresJob],
         _ link: inout PostgresLink,
         _ held: inout HeldLocks,
-        passesHeld: Bool,
-        waitsInLine: Bool = false
+        _ retry: WriteRetry,
+        _ times: WriteTimes
     ) {
         let start = Uptime.now()
-        var retry = WriteRetry(passesHeld: passesHeld)
-        var times = times
-        if waitsInLine { times.heldLock = times.busyLock }
+        var (jobs, retry, times) = (jobs, retry, times)
         defer { metrics.commits.add(from: start, to: Uptime.now()) }
         while true {
             do {
@@ -344,12 +347,17 @@ final class PostgresWriter: Sendable {
                 let isBroken =
                     (try? link.connection()).map { $0.isBroken || $0.fault != nil } ?? true
                 link.settle()
-                if let outdated = Self.outdated(error, jobs, &link) {
-                    for job in jobs { job.answer.resume(throwing: outdated) }
-                    return
+                if let outdated = jobs.outdated(error, &link) {
+                    for job in outdated.jobs { job.answer.resume(throwing: outdated.error) }
+                    jobs = outdated.others
+                    if jobs.isEmpty { return }
+                    continue
                 }
                 switch retry.failed(error, isBroken: isBroken) {
-                case .again(let pause): Uptime.sleep(seconds: pause)
+                case .again(let pause):
+                    // Long enough was waited for one table.
+                    if error is HeldTable { times.busyLock = self.times.heldLock }
+                    Uptime.sleep(seconds: pause)
                 case .refuse(let refusal):
                     metrics.failures.add()
                     // That the database is away was said once.
@@ -371,16 +379,24 @@ final class PostgresWriter: Sendable {
         _ times: WriteTimes
     ) throws -> WriteResults {
         var round = WriteRound(try link.connection(), limits: limits, times: times, now: now)
-        try round.begin(jobs, passing: retry.passesHeld ? held : nil)
+        let heldTables = jobs.map { $0.tables.intersection(retry.heldTables) }
+        let free = zip(jobs, heldTables).filter { $1.isEmpty }.map { $0.0 }
+        try round.begin(free, passing: retry.passesHeld ? held : nil)
+        // Before any is done: a table that grows makes the others be read anew.
+        let missing = zip(jobs, heldTables).map { job, tables in
+            guard retry.passesHeld, tables.isEmpty else {
+                return Set(tables.map { HeldLock.table($0) })
+            }
+            return round.missing(job)
+        }
         var results = WriteResults()
         for (place, job) in jobs.enumerated() {
             if let outdated = try round.outdated(job) {
                 results.outcomes.append(job.refused(outdated))
                 continue
             }
-            let locks = retry.passesHeld ? round.missing(job) : []
-            guard locks.isEmpty else {
-                results.heldUp[place] = locks
+            guard missing[place].isEmpty else {
+                results.heldUp[place] = missing[place]
                 results.outcomes.append(nil)
                 continue
             }
@@ -405,29 +421,16 @@ final class PostgresWriter: Sendable {
     ) {
         let now = Uptime.now()
         let inVain = results.heldUp.filter { jobs[$0.key].waitsUntil.map { $0 <= now } ?? false }
-        held.remember(Set(inVain.values.joined()), at: now)
+        for (place, locks) in inVain { held.remember(locks, of: jobs[place], at: now) }
         var room = limits.writeQueue - held.jobs.writes
         for (place, locks) in results.heldUp.sorted(by: { $0.key < $1.key }) {
             room -= jobs[place].batch.count
-            guard inVain[place] != nil || room < 0 || locks.contains(where: held.contains) else {
+            guard inVain[place] != nil || room < 0 || locks.contains(where: held.refuses) else {
                 continue
             }
             results.outcomes[place] = jobs[place].refused(ServerError.writesWait)
             results.heldUp[place] = nil
         }
-    }
-
-    /// What a statement failed by, where a table has lost what it named.
-    private static func outdated(
-        _ error: any Error,
-        _ jobs: [PostgresJob],
-        _ link: inout PostgresLink
-    ) -> OutdatedTable? {
-        guard let error = error as? PostgresError, let connection = try? link.connection() else {
-            return nil
-        }
-        let tables = jobs.lazy.flatMap(\.groups).joined().map(\.table)
-        return tables.lazy.compactMap { $0.outdated(error, connection) }.first
     }
 
     /// Tells other servers that there is something new, behind the answers.

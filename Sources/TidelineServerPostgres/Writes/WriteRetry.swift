@@ -17,18 +17,28 @@ struct WriteRetry {
     private(set) var isApart = false
     /// Whether rows and clocks of owners that somebody else has are left out.
     private(set) var passesHeld: Bool
+    /// The tables that are left out, by the names of their clocks: somebody has them, or their clocks.
+    private(set) var heldTables: Set<String>
     private var tries = 0
     private var lostConnections = 0
 
     private static let triesMax = 5
 
-    init(passesHeld: Bool) { self.passesHeld = passesHeld }
+    init(passesHeld: Bool, without heldTables: Set<String>) {
+        self.passesHeld = passesHeld
+        self.heldTables = heldTables
+    }
 
     mutating func failed(_ error: any Error, isBroken: Bool) -> Action {
         if error is HeldTimeout {
             guard !passesHeld else { return .refuse(ServerError.writesWait) }
             passesHeld = true
             return .again(after: 0)
+        }
+        if let held = error as? HeldTable {
+            passesHeld = true
+            let isNew = heldTables.insert(held.clock).inserted
+            return isNew ? .again(after: 0) : .refuse(ServerError.writesWait)
         }
         guard let error = error as? PostgresError else { return .refuse(error) }
         if error.isConnectionLost || isBroken {

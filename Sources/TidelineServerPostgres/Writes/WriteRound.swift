@@ -1,6 +1,6 @@
 // WriteRound: the writes of one transaction.
 //
-//     begin    lock the rows that are there, then the clocks; read rows and names      one round trip
+//     begin    lock tables, the rows that are there, clocks; read rows and names       one round trip
 //     apply    plan each write in memory; nothing is sent
 //     commit   rows, log, bases, ledger, clocks, COMMIT                                one round trip
 //
@@ -49,9 +49,10 @@ struct WriteRound {
     ///
     /// - Parameters:
     ///   - jobs: The batches of the transaction.
-    ///   - held: The rows and clocks of owners that somebody had for long; where it is there, those that
-    ///     anybody else has are left out.
-    /// - Throws: ``HeldTimeout`` when somebody else had a row or such a clock for too long.
+    ///   - held: What somebody had for long; where it is there, the rows and clocks of owners that anybody
+    ///     else has are left out.
+    /// - Throws: ``HeldTable`` and ``HeldTimeout`` when somebody else had a table, or a row or such a clock, for
+    ///   too long.
     mutating func begin(
         _ jobs: [PostgresJob],
         passing held: HeldLocks? = nil
@@ -72,33 +73,47 @@ struct WriteRound {
         let waits = held == nil
         let parts = tables.values.sorted { $0.clock < $1.clock }
             .map { (table: $0, ids: Array(ids[$0.clock] ?? []).sorted()) }
+        let statementTime = waits ? times.heldStatement : times.statement
+        let heldTimes = WriteStatements.timeouts(lock: times.heldLock, statement: statementTime)
+        let fullTimes = WriteStatements.timeouts(lock: times.lock, statement: times.statement)
+        var waiting = WaitingStatements()
         var statements = [
             PostgresStatement("BEGIN"),
-            WriteStatements.settings(times, lock: waits ? times.heldLock : times.lock),
+            WriteStatements.settings(times, lock: times.heldLock, statement: statementTime),
         ]
-        let rowsPlace = statements.count
-        statements += parts.map {
-            WriteStatements.lock($0.ids, of: $0.table, passingHeld: !waits)
+        for part in parts {
+            waiting.tables[statements.count] = part.table.clock
+            statements.append(WriteStatements.lock(part.table))
         }
-        if waits { statements.append(WriteStatements.lockTimeout(times.lock)) }
-        let clocksPlace = statements.count
-        statements.append(
-            WriteStatements.lockClocks(
-                parts.map(\.table).filter { !$0.hasOwnerClocks }.map(\.clock)
+        let rowsPlace = statements.count
+        for part in parts {
+            if waits { waiting.others.insert(statements.count) }
+            statements.append(
+                WriteStatements.lock(part.ids, of: part.table, passingHeld: !waits)
             )
+        }
+        let clocksPlace = statements.count + 1
+        let clocks = parts.map(\.table).filter { !$0.hasOwnerClocks }.map(\.clock)
+        statements.append(
+            WriteStatements.timeouts(lock: times.busyLock, statement: times.statement)
         )
+        for clock in clocks {
+            waiting.tables[statements.count] = clock
+            statements.append(WriteStatements.lockClock(clock))
+        }
         let owners = NamedOwnerClocks(jobs, tables, ids, passing: held)
         var results: [PostgresResult] = []
         if let owners, !waits {
-            results = try connection.pipeline(statements)
+            results = try run(statements, waiting)
             try makeClocks(owners, times)
             statements = []
         } else if let owners {
-            statements += [WriteStatements.lockTimeout(times.heldLock), owners.make]
+            waiting.others.formUnion([statements.count + 1, statements.count + 2])
+            statements += [heldTimes, owners.make]
         }
         let ownersPlace = results.count + statements.count
         if let owners { statements.append(owners.lock) }
-        if owners != nil, waits { statements.append(WriteStatements.lockTimeout(times.lock)) }
+        statements.append(fullTimes)
         let formsPlace = results.count + statements.count
         statements.append(WriteStatements.forms(parts.map(\.table.clock)))
         let placeBehind = formsPlace + 1
@@ -106,16 +121,8 @@ struct WriteRound {
         statements.append(PostgresStatement(LedgerKey.readHorizon).kept)
         statements.append(LedgerKey.read(Array(names)))
         statements += parts.map { WriteStatements.read($0.ids, of: $0.table) }
-        do {
-            results += try connection.pipeline(statements)
-        } catch let error as PostgresError where waits && error.isOverTime {
-            // In one pipeline: the rows, the clocks of tables, those of owners.
-            guard let place = error.place, place >= rowsPlace, place != clocksPlace,
-                place < clocksPlace || owners != nil && place <= ownersPlace
-            else { throw error }
-            throw HeldTimeout()
-        }
-        takeClocks(results[clocksPlace])
+        results += try run(statements, waiting, from: results.count)
+        for place in clocks.indices { takeClocks(results[clocksPlace + place]) }
         if owners != nil { takeOwnerClocks(results[ownersPlace]) }
         takeForms(results[formsPlace])
         databaseNow = results[placeBehind].integer(0, 0)
@@ -130,6 +137,18 @@ struct WriteRound {
             } else if part.table.hasOwnerClocks {
                 markLate(part.ids, part.table, locked: locked)
             }
+        }
+    }
+
+    private func run(
+        _ statements: [PostgresStatement],
+        _ waiting: WaitingStatements,
+        from start: Int = 0
+    ) throws -> [PostgresResult] {
+        do {
+            return try connection.pipeline(statements)
+        } catch let error as PostgresError {
+            throw waiting.refusal(error, from: start)
         }
     }
 
@@ -276,7 +295,7 @@ struct WriteRound {
             // Who comes behind it with the form from before has to begin anew.
             state.forms[write.table.clock] = made.form
             if !write.table.hasOwnerClocks {
-                takeClocks(try connection.run(WriteStatements.lockClocks([write.table.clock])))
+                takeClocks(try connection.run(WriteStatements.lockClock(write.table.clock)))
             }
             var outcome = try perform(write.operation, in: write.table)
             guard outcome.decision.changesRow else {

@@ -12,8 +12,13 @@ enum WriteStatements {
     /// - Parameters:
     ///   - times: How long it waits.
     ///   - lock: How long the first lock may take, in milliseconds.
+    ///   - statement: The same of a statement; nil for the time of any.
     /// - Returns: What begins a transaction.
-    static func settings(_ times: WriteTimes, lock: Int) -> PostgresStatement {
+    static func settings(
+        _ times: WriteTimes,
+        lock: Int,
+        statement: Int? = nil
+    ) -> PostgresStatement {
         PostgresStatement(
             """
             SELECT set_config('lock_timeout', $1, true),
@@ -27,7 +32,7 @@ enum WriteStatements {
             """,
             values: [
                 .text(String(lock)), .text(String(times.idle)),
-                .text(String(times.statement)),
+                .text(String(statement ?? times.statement)),
             ]
         ).kept
     }
@@ -38,6 +43,29 @@ enum WriteStatements {
             "SELECT set_config('lock_timeout', $1, true)",
             values: [.text(String(time))]
         ).kept
+    }
+
+    /// How long a lock and a statement may take from here on, in milliseconds.
+    static func timeouts(lock: Int, statement: Int) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true)
+            """,
+            values: [.text(String(lock)), .text(String(statement))]
+        ).kept
+    }
+
+    /// Locks a table as whoever writes to it does.
+    ///
+    /// Before its rows: who has the whole table, as for an index that is made, is told apart from who has a
+    /// row, and is not waited for with a clock in hand.
+    static func lock(_ table: PostgresTable) -> PostgresStatement {
+        PostgresStatement("LOCK TABLE ONLY \(table.quoted) IN ROW EXCLUSIVE MODE").kept
+    }
+
+    /// The same; fails at once where somebody has it.
+    static func lockSoon(_ table: PostgresTable) -> PostgresStatement {
+        PostgresStatement("LOCK TABLE ONLY \(table.quoted) IN ROW EXCLUSIVE MODE NOWAIT")
     }
 
     /// Locks rows; says which, where a row has the clock of its owner or those that somebody else has are
@@ -76,14 +104,33 @@ enum WriteStatements {
         )
     }
 
-    static func lockClocks(_ names: [String]) -> PostgresStatement {
+    /// Locks the clock of a table.
+    static func lockClock(_ name: String) -> PostgresStatement {
         PostgresStatement(
             """
-            SELECT "table", "stamp", "counted" FROM tideline.clocks
-            WHERE "table" = ANY($1::text[]) ORDER BY "table" FOR UPDATE
+            SELECT "table", "stamp", "counted" FROM tideline.clocks WHERE "table" = $1 FOR UPDATE
+            """,
+            values: [.text(name)]
+        ).kept
+    }
+
+    /// Which of these clocks of tables nobody else has.
+    static func findFreeClocks(_ names: [String]) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT "table" FROM tideline.clocks WHERE "table" = ANY($1::text[])
+            FOR UPDATE SKIP LOCKED
             """,
             [.array(names.map { .text($0) })]
-        ).kept
+        )
+    }
+
+    /// The transactions that have locked these clocks of tables last.
+    static func findClockHolders(_ names: [String]) -> PostgresStatement {
+        PostgresStatement(
+            "SELECT \"table\", xmax::text FROM tideline.clocks WHERE \"table\" = ANY($1::text[])",
+            [.array(names.map { .text($0) })]
+        )
     }
 
     /// The numbers of tables' forms.

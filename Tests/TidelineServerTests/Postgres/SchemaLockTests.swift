@@ -28,7 +28,11 @@ struct SchemaLockTests {
     func nobodyWritesBetweenTheLookAndTheChange(change: Int, hasConsent: Bool) async throws {
         let (before, after) = Self.changes[change]
         let url = try PostgresCluster.shared().database()
-        let store = try await OwnerTable.store(url, before) { $0.times.lock = 9000 }
+        let store = try await OwnerTable.store(url, before) { options in
+            options.times.lock = 9000
+            // Long enough to be seen.
+            options.times.heldLock = 1500
+        }
         let form = try #require(try await store.stored("todoitem")?.form)
         var old = before
         old.form = form

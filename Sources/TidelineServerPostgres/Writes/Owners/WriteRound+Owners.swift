@@ -9,6 +9,26 @@ import TidelineServerCore
 /// Somebody else had a row, or the clock of an owner, for longer than a transaction waits for that.
 struct HeldTimeout: Error {}
 
+/// Somebody else had a table, or its clock, for longer than a transaction waits for that.
+struct HeldTable: Error {
+    let clock: String
+}
+
+/// The statements of a transaction's beginning that may wait, by their places.
+struct WaitingStatements {
+    /// Those that lock a table, or its clock; by the name of that.
+    var tables: [Int: String] = [:]
+    /// Those that lock rows and clocks of owners.
+    var others: Set<Int> = []
+
+    /// What a statement failed by, counted from a place.
+    func refusal(_ error: PostgresError, from start: Int) -> any Error {
+        guard error.isOverTime, let place = error.place.map({ $0 + start }) else { return error }
+        if let clock = tables[place] { return HeldTable(clock: clock) }
+        return others.contains(place) ? HeldTimeout() : error
+    }
+}
+
 /// Somebody else has a clock that nothing named, where it is passed over.
 struct HeldClock: Error {}
 
@@ -103,8 +123,13 @@ extension WriteRound {
         let owners = NamedOwnerClocks([key], passing: passed)
         if passed != nil { try makeClocks(owners, times) }
         let waits = passed == nil
-        let begin = waits ? [WriteStatements.lockTimeout(times.heldLock), owners.make] : []
-        let end = waits ? [WriteStatements.lockTimeout(times.lock)] : []
+        let heldTimes = WriteStatements.timeouts(
+            lock: times.heldLock,
+            statement: times.heldStatement
+        )
+        let fullTimes = WriteStatements.timeouts(lock: times.lock, statement: times.statement)
+        let begin = waits ? [heldTimes, owners.make] : []
+        let end = waits ? [fullTimes] : []
         do {
             let results = try connection.pipeline(begin + [owners.lock] + end)
             takeOwnerClocks(results[begin.count])

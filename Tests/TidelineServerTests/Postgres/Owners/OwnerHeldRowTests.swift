@@ -97,6 +97,85 @@ struct OwnerHeldRowTests {
         await store.stop()
     }
 
+    /// Others refer to a row, and there is always one of them: what does not come free in line is held.
+    @Test func aRowWhoseSharersChangeIsHeld() async throws {
+        let url = try PostgresCluster.shared().database()
+        let table = OwnerTable.definition(.table)
+        let store = try await OwnerTable.store(url, table)
+        for id in ["ann", "bob"] { _ = try await OwnerTable.put(id, of: id, store, table) }
+        let share = "SELECT 1 FROM \"TodoItem\" WHERE \"id\" = 'ann' FOR KEY SHARE"
+        let isOver = Flag()
+        try await OwnerTable.holding(url, share) { _ in
+            let sharers = (0..<4).map { _ in
+                Task {
+                    try await onThread {
+                        let connection = try PostgresConnection(PostgresAddress(url))
+                        while !isOver.isSet {
+                            try connection.execute(
+                                "BEGIN; \(share); SELECT pg_sleep(0.005); COMMIT"
+                            )
+                        }
+                    }
+                }
+            }
+            let first = Task {
+                try await store.write(
+                    WriteBatch([.init([OwnerTable.write("ann", of: "ann", by: .merge, table)])])
+                )
+            }
+            await Self.expectBusy(first)
+            let begin = ContinuousClock.now
+            await #expect(throws: ServerError.self) {
+                _ = try await OwnerTable.put("ann", of: "ann", by: .merge, store, table)
+            }
+            #expect(ContinuousClock.now - begin < .seconds(1.5))
+            _ = try await OwnerTable.put("bob", of: "bob", by: .merge, store, table)
+            isOver.set()
+            for sharer in sharers { try await sharer.value }
+        }
+        await store.stop()
+    }
+
+    /// Each of them comes in time, and all together do not.
+    @Test func rowsThatTakeTooLongTogetherAreHeld() async throws {
+        let url = try PostgresCluster.shared().database()
+        let table = OwnerTable.definition(.table)
+        let store = try await OwnerTable.store(url, table) { options in
+            options.times.lock = 30_000
+            options.times.heldLock = 400
+        }
+        let ids = (10..<30).map { "a\($0)" }
+        for id in ids + ["bob"] { _ = try await OwnerTable.put(id, of: "ann", store, table) }
+        var holders = try ids.map { id in
+            let holder = try PostgresConnection(PostgresAddress(url))
+            try holder.execute(
+                "BEGIN; SELECT 1 FROM \"TodoItem\" WHERE \"id\" = '\(id)' FOR UPDATE"
+            )
+            return holder
+        }
+        let batch = WriteBatch(
+            ids.map { .init([OwnerTable.write($0, of: "ann", by: .merge, table)]) }
+        )
+        let hers = Task { try await store.write(batch) }
+        try await OwnerTable.waiting(url)
+        let isDone = Flag()
+        let his = Task {
+            defer { isDone.set() }
+            return try await OwnerTable.put("bob", of: "ann", by: .merge, store, table)
+        }
+        while !isDone.isSet, !holders.isEmpty {
+            try await Task.sleep(for: .milliseconds(300))
+            try holders.removeFirst().execute("COMMIT")
+        }
+        #expect(!holders.isEmpty)
+        #expect(try await his.value.decision.isSuccess)
+        for holder in holders { try holder.execute("COMMIT") }
+        let outcomes = try await hers.value
+        #expect(outcomes.count == 20)
+        #expect(!outcomes.contains { !$0.isDone })
+        await store.stop()
+    }
+
     // MARK: - Clocks
 
     /// Several others write for bob, each for a moment, and there is always one of them.

@@ -89,7 +89,11 @@ struct OwnerLockTests {
     func aFormThatChangesWhileItWaitsIsSeen(clock: ClockRule) async throws {
         let url = try PostgresCluster.shared().database()
         let table = OwnerTable.definition(clock)
-        let store = try await OwnerTable.store(url, table) { $0.times.lock = 9000 }
+        let store = try await OwnerTable.store(url, table) { options in
+            options.times.lock = 9000
+            // Long enough to be seen.
+            options.times.heldLock = 1500
+        }
         _ = try await OwnerTable.put("a", of: "ann", store, table)
         let form = try #require(try await store.stored("todoitem")?.form)
         let old = OwnerTable.definition(clock) { $0.form = form }

@@ -154,7 +154,7 @@ enum OwnerTable {
 
     // MARK: - One transaction
 
-    /// Two batches that wait behind another one, and so are done in one transaction.
+    /// Two batches that wait behind another one, in their order, and so are done in one transaction.
     static func together(
         _ url: String,
         _ store: PostgresTableStore,
@@ -168,14 +168,13 @@ enum OwnerTable {
         try gate.execute("BEGIN; LOCK TABLE tideline.ledger IN ACCESS EXCLUSIVE MODE")
         let before = Task { try await put("before", of: "zoe", store, table) }
         try await waiting(url, for: try number(of: gate))
-        let tasks = (
-            Task { try await store.write(WriteBatch([WriteBatch.Group([first])])) },
-            Task { try await store.write(WriteBatch([WriteBatch.Group([second])])) }
-        )
+        let one = Task { try await store.write(WriteBatch([WriteBatch.Group([first])])) }
+        try await queued(1, store)
+        let two = Task { try await store.write(WriteBatch([WriteBatch.Group([second])])) }
         try await queued(2, store)
         try gate.execute("COMMIT")
         _ = await before.result
-        return tasks
+        return (one, two)
     }
 
     /// Whether a batch was done.
