@@ -383,11 +383,12 @@ final class PostgresWriter: Sendable {
         let free = zip(jobs, heldTables).filter { $1.isEmpty }.map { $0.0 }
         try round.begin(free, passing: retry.passesHeld ? held : nil)
         // Before any is done: a table that grows makes the others be read anew.
-        let missing = zip(jobs, heldTables).map { job, tables in
+        let missing = try zip(jobs, heldTables).map { job, tables in
             guard retry.passesHeld, tables.isEmpty else {
                 return Set(tables.map { HeldLock.table($0) })
             }
-            return round.missing(job)
+            // Rows are read in another form than it came with.
+            return try round.outdated(job) == nil ? round.missing(job) : []
         }
         var results = WriteResults()
         for (place, job) in jobs.enumerated() {

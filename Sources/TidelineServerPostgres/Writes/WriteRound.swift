@@ -64,7 +64,9 @@ struct WriteRound {
             let table = write.table
             // A form that is still to be made is read when it is there.
             if !table.table.needsGrowth {
-                tables[table.clock] = table
+                // Rows are read in the latest form; who came with another one is refused before it is planned.
+                let known = tables[table.clock]?.table.definition.form ?? 0
+                if table.table.definition.form ?? .max >= known { tables[table.clock] = table }
                 ids[table.clock, default: []].insert(write.operation.id)
             }
             if let key = write.repeatKey { names.insert(LedgerKey(key)) }

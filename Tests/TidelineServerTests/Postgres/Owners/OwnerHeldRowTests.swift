@@ -344,6 +344,50 @@ struct OwnerHeldRowTests {
         await store.stop()
     }
 
+    /// Whoever comes last: rows are read in the latest form, with what somebody has left out or not.
+    @Test(arguments: [false, true], [false, true])
+    func twoFormsInOneTransaction(olderIsLast: Bool, isHeld: Bool) async throws {
+        let url = try PostgresCluster.shared().database()
+        let store = try await OwnerTable.store(url)
+        for id in ["ann", "bob"] { _ = try await OwnerTable.put(id, of: id, store) }
+        var old = OwnerTable.definition()
+        old.form = try await store.stored("todoitem")?.form
+        var grows = WriteOperation(.merge, id: "bob")
+        grows.values = [.text("x"), nil, nil, nil, .text("more")]
+        let write = WriteBatch.Write(grows, in: OwnerTable.grown(old))
+        _ = try await store.write(WriteBatch([WriteBatch.Group([write])]))
+        let new = try #require(try await store.stored("todoitem"))
+        #expect(new.form != old.form)
+        let changes = [
+            WriteBatch.Write(grows, in: Table(new)),
+            OwnerTable.write("bob", of: "bob", by: .merge, old),
+        ]
+        let order = olderIsLast ? [0, 1] : [1, 0]
+        let hold = isHeld ? OwnerTable.hold("ann") : "SELECT 1"
+        try await OwnerTable.holding(url, hold) { _ in
+            if isHeld {
+                // From now on others leave out what somebody has.
+                await Self.expectBusy(
+                    Task {
+                        try await store.write(
+                            WriteBatch([WriteBatch.Group([OwnerTable.write("a2", of: "ann")])])
+                        )
+                    }
+                )
+            }
+            let (first, second) = try await OwnerTable.together(
+                url,
+                store,
+                changes[order[0]],
+                changes[order[1]]
+            )
+            let (newer, older) = olderIsLast ? (first, second) : (second, first)
+            #expect(try await OwnerTable.isDone(newer))
+            await #expect(throws: OutdatedTable.self) { _ = try await OwnerTable.isDone(older) }
+        }
+        await store.stop()
+    }
+
     /// Only who named the table learns that it has another form.
     @Test func anotherFormIsToldToThoseWhoNamedTheTable() async throws {
         let url = try PostgresCluster.shared().database()
