@@ -13,7 +13,7 @@ import uuid
 from place import token
 
 TABLE = "/tables/Item"
-# How often a request is sent before its writer gives up: for two minutes, while a machine starts again in seconds.
+# How often a request is sent before its writer gives up: for a minute and more, while all start again in seconds.
 ATTEMPTS_MAX = 600
 
 
