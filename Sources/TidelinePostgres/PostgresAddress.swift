@@ -13,9 +13,12 @@ package struct PostgresAddress: Hashable, Sendable, CustomStringConvertible {
     /// Which hosts it may come to (`target_session_attrs`); nil where it does not say.
     package let sessionAttributes: String?
 
+    /// Whether only a host that takes writes will do, where the address says nothing else.
+    let isForWrites: Bool
+
     /// - Throws: ``PostgresError`` for what libpq cannot read, and for what it may read in another way
     ///   than it was meant; without the text.
-    package init(_ url: String) throws {
+    package init(_ url: String, isForWrites: Bool = true) throws {
         var message: UnsafeMutablePointer<CChar>?
         guard !Self.mayHoldPassword(url), let options = PQconninfoParse(url, &message) else {
             // The message may quote the text with its password.
@@ -35,6 +38,7 @@ package struct PostgresAddress: Hashable, Sendable, CustomStringConvertible {
             throw Self.unreadable
         }
         self.url = url
+        self.isForWrites = isForWrites
         sessionAttributes = values["target_session_attrs"]
         let host = values["host"] ?? values["hostaddr"] ?? ""
         let port = values["port"].map { ":\($0)" } ?? ""

@@ -21,7 +21,7 @@ package final class PostgresConnection {
         // What stands in the address comes after what is only usual, and before what must be.
         let pairs: [(String, String)] = [
             ("connect_timeout", "\(connectSeconds)"),
-            ("target_session_attrs", "read-write"),
+            ("target_session_attrs", address.isForWrites ? "read-write" : "any"),
             ("tcp_user_timeout", "10000"),
             // A machine that is gone ends a wait for its answer, too.
             ("keepalives_idle", "10"),

@@ -183,6 +183,11 @@ public final class TidelineServer: Sendable {
         _ metrics: StoreMetrics,
         waits: Bool
     ) throws -> any TableStore {
+        if configuration.replica != nil {
+            guard case .postgres = configuration.database else {
+                throw ConfigurationError(["replica: only a database in PostgreSQL has one"])
+            }
+        }
         var options = SQLiteTableStore.Options()
         options.limits = configuration.limits
         options.log = log
@@ -222,6 +227,7 @@ public final class TidelineServer: Sendable {
         options.limits = configuration.limits
         options.log = log
         options.metrics = metrics
+        options.replica = configuration.replica
         if let readers = configuration.readers { options.readers = readers }
         return try PostgresTableStore(url: url, options: options)
     }

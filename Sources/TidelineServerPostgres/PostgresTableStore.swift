@@ -14,6 +14,10 @@ package final class PostgresTableStore: TableStore {
         package var readers = max(2 * ProcessInfo.processInfo.activeProcessorCount, 4)
         /// How often it is looked for what is older than it is kept.
         package var purgeInterval: Duration = .seconds(600)
+        /// The address of a copy of the database that PostgreSQL keeps, for pages; nil for none.
+        package var replica: String?
+        /// For how long it is left aside where it could not answer a page.
+        package var replicaRest: Duration = .seconds(1)
         /// Microseconds since 1970; nil for the time of the database, which all servers have.
         package var now: (@Sendable () -> Int64)?
         package var log = ServerLog.silent
@@ -27,7 +31,8 @@ package final class PostgresTableStore: TableStore {
         package init() {}
     }
 
-    private let readers: PostgresThreads
+    private let primary: PostgresReads
+    private let replica: ReplicaReads?
     private let writer: PostgresWriter
     private let watch: ClockWatch
     private let stamps: ReportedStamps
@@ -39,9 +44,6 @@ package final class PostgresTableStore: TableStore {
     private let now: (@Sendable () -> Int64)?
     private let log: ServerLog
     private let address: PostgresAddress
-
-    /// How many reads wait at most.
-    private static let readQueueMax = 10_000
 
     /// Why a server cannot have a database at this address, whatever is there; nil where it can.
     package static func fault(ofAddress url: String) -> String? {
@@ -58,6 +60,12 @@ package final class PostgresTableStore: TableStore {
     ///
     /// - Throws: ``DatabaseError``, without a password.
     package init(url: String, options: Options = Options()) throws {
+        let replicaAddress: PostgresAddress?
+        do {
+            replicaAddress = try options.replica.map { try PostgresAddress($0, isForWrites: false) }
+        } catch let error as PostgresError {
+            throw DatabaseError(.unavailable, "replica: \(error)")
+        }
         do {
             address = try PostgresAddress(url)
             let version = try PostgresConnection(address).serverVersion
@@ -78,14 +86,14 @@ package final class PostgresTableStore: TableStore {
         look = WritableLook(now: wallClock, log: options.log)
         stamps = ReportedStamps(now: wallClock)
         let keeping = StatementKeeping(trustsPoolers: options.trustsPoolers)
-        readers = PostgresThreads(
-            address,
-            count: max(2, options.readers),
-            queueMax: Self.readQueueMax,
-            keeping: keeping,
-            log: options.log,
-            metrics: options.metrics
-        )
+        primary = PostgresReads(address, keeping, options)
+        if let replicaAddress {
+            let keeping = StatementKeeping(trustsPoolers: options.trustsPoolers)
+            let reads = PostgresReads(replicaAddress, keeping, options)
+            replica = ReplicaReads(reads, stamps, options)
+        } else {
+            replica = nil
+        }
         let timeline = TimelineWatch(stamps, log: options.log)
         writer = PostgresWriter(
             address,
@@ -151,25 +159,25 @@ package final class PostgresTableStore: TableStore {
             try await markCounted(of: table, request)
         }
         let read = PostgresListRead(request, table)
-        return try await self.read(of: request.caller, in: table) { try read.run($0) }
+        return try await page(of: request.caller, request.clock, in: table) { try read.run($0) }
     }
 
     package func changes(_ request: ChangeRequest, in table: Table) async throws -> ChangePage {
         let table = derived(table)
         let read = PostgresChangesRead(request, table)
-        return try await self.read(of: request.caller, in: table) { try read.run($0) }
+        return try await page(of: request.caller, request.clock, in: table) { try read.run($0) }
     }
 
     package func digest(_ request: DigestRequest, in table: Table) async throws -> TableDigest {
         let table = derived(table)
         let read = PostgresDigestRead(request, table)
-        return try await self.read(of: request.caller, in: table) { try read.run($0) }
+        return try await page(of: request.caller, .table, in: table) { try read.run($0) }
     }
 
     package func clock(_ owner: ClockOwner, of table: Table) async throws -> TableClock {
         let table = derived(table)
         return try await read { read in
-            try table.clock(read.one(table.clockStatement(owner)), read.connection)
+            try table.clock(read.one(table.clockStatement(owner)), read)
         }
     }
 
@@ -262,68 +270,33 @@ package final class PostgresTableStore: TableStore {
         stamps.listen(report)
     }
 
-    /// Reads for `limits.queryTime` at most, the wait for a connection included.
+    /// Reads from the primary.
     private func read<Result: Sendable>(
         of caller: ReadCaller = .nobody,
         in table: PostgresTable? = nil,
         _ body: @escaping @Sendable (PostgresRead) throws -> Result
     ) async throws -> Result {
-        let ticket = QueryTicket()
-        let end = Uptime.after(limits.queryTime)
-        return try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { answer in
-                let job = PostgresThreads.Job(
-                    perform: { connection, isLastTry in
-                        guard Uptime.now() < end else {
-                            answer.resume(throwing: ServerError.queryTooSlow)
-                            return true
-                        }
-                        guard ticket.begin(connection.cancellation) else {
-                            answer.resume(throwing: CancellationError())
-                            return true
-                        }
-                        let read = PostgresRead(connection: connection, ticket: ticket, end: end)
-                        let result = Swift.Result { try body(read) }
-                        ticket.end()
-                        if case .failure(let error as PostgresError) = result {
-                            let refusal =
-                                table.flatMap { $0.outdated(error, connection) }
-                                ?? Self.refusal(error, connection, ticket, end)
-                            if let refusal {
-                                answer.resume(throwing: refusal)
-                            } else if isLastTry {
-                                answer.resume(throwing: ServerError.databaseAway)
-                            } else {
-                                return false
-                            }
-                        } else {
-                            answer.resume(with: result)
-                        }
-                        return true
-                    },
-                    refuse: { answer.resume(throwing: $0) }
-                )
-                readers.submit(job, of: caller)
-            }
-        } onCancel: {
-            ticket.cancel()
-        }
+        try await primary.run(of: caller, in: table, until: Uptime.after(limits.queryTime), body)
     }
 
-    /// Why a read has no answer; nil where it may be tried again.
-    private static func refusal(
-        _ error: PostgresError,
-        _ connection: PostgresConnection,
-        _ ticket: QueryTicket,
-        _ end: UInt64
-    ) -> (any Error)? {
-        if ticket.isCancelled { return CancellationError() }
-        if error.isConnectionLost || connection.isBroken || connection.fault != nil { return nil }
-        guard error.isCanceled else { return PostgresRefusal.ofRead(error) }
-        // Near its end it was the time; else it was meant for the read before.
-        let margin: UInt64 = 50_000_000
-        return Uptime.now() + margin > end
-            ? ServerError.queryTooExpensive : nil
+    /// Reads a page, from the replica where that has all that the primary has now.
+    private func page<Page: Sendable>(
+        of caller: ReadCaller,
+        _ owner: ClockOwner,
+        in table: PostgresTable,
+        _ body: @escaping @Sendable (PostgresRead) throws -> Page
+    ) async throws -> Page {
+        let end = Uptime.after(limits.queryTime)
+        if let replica, replica.isUsable, table.hasOneClock(for: owner) {
+            let wanted = try await primary.run(of: caller, in: table, until: end) { read in
+                try table.clock(read.one(table.clockStatement(owner)), read)
+            }
+            let key = table.clockKey(of: owner)
+            if let page = try await replica.page(wanted, key, of: caller, until: end, body) {
+                return page
+            }
+        }
+        return try await primary.run(of: caller, in: table, until: end, body)
     }
 
     // MARK: - Writes
@@ -397,7 +370,8 @@ package final class PostgresTableStore: TableStore {
         }
         guard !wasStopped else { return }
         watch.stop()
-        await readers.stop()
+        await primary.stop()
+        await replica?.stop()
         await writer.stop()
     }
 

@@ -10,6 +10,7 @@ import TidelineServerCore
     private static let values: [(key: String, json: String, shown: String)] = [
         ("listen", #""[::1]:9""#, "[::1]:9"),
         ("database", #""sqlite:a.db""#, "sqlite:a.db"),
+        ("replica", #""postgres://u:secret@h/d""#, "postgres"),
         ("publicURL", #""https://a.example/""#, "https://a.example"),
         ("dynamicSchema", "true", "true"), ("loops", "3", "3"), ("readers", "7", "7"),
         ("log.level", #""error""#, "error"), ("log.format", #""json""#, "json"),

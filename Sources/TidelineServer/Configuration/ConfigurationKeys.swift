@@ -17,6 +17,11 @@ extension ConfigurationKey {
         } show: {
             $0.databaseName
         },
+        ConfigurationKey("replica") { node, configuration, _ in
+            node.apply { (text) throws(ConfigurationError) in try configuration.setReplica(text) }
+        } show: {
+            $0.replica.map { _ in "postgres" }
+        },
         ConfigurationKey("publicURL") { node, configuration, _ in
             configuration.readPublicURL(node)
         } show: {

@@ -134,6 +134,10 @@ public struct ServerConfiguration: Sendable {
     public var tls: TLS?
     /// Where the tables are.
     public var database = Database.sqlite(path: "tideline.db")
+    /// A copy of a PostgreSQL database that PostgreSQL keeps, `postgres://…`, from which pages are read; nil for none.
+    ///
+    /// Nobody is shown an earlier state for it: where the copy is behind, the database itself is read.
+    public var replica: String?
     /// The server's address as clients see it, for links; needed behind a proxy.
     public var publicURL: String?
     /// Whose tokens the server takes; nil for a server without users.
@@ -232,13 +236,25 @@ public struct ServerConfiguration: Sendable {
         return bare
     }
 
+    /// Sets the replica from `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
+    mutating func setReplica(_ text: String) throws(ConfigurationError) {
+        guard Self.isPostgres(text) else {
+            throw ConfigurationError(["postgres://… is expected"])
+        }
+        replica = text
+    }
+
+    private static func isPostgres(_ text: String) -> Bool {
+        text.hasPrefix("postgres:") || text.hasPrefix("postgresql:")
+    }
+
     /// Sets the database from `sqlite:PATH` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
     public mutating func setDatabase(_ text: String) throws(ConfigurationError) {
         if text == "sqlite::memory:" {
             database = .memory
         } else if text.hasPrefix("sqlite:"), text.utf8.count > 7 {
             database = .sqlite(path: String(text.dropFirst(7)))
-        } else if text.hasPrefix("postgres:") || text.hasPrefix("postgresql:") {
+        } else if Self.isPostgres(text) {
             database = .postgres(url: text)
         } else {
             // What follows may be a password.

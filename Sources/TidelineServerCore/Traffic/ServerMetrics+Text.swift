@@ -38,6 +38,7 @@ extension ServerMetrics {
             Self.head(&writer, number.name, number.type, number.help)
             writer.raw("\(number.name) \(number.value)\n")
         }
+        Self.writeReplica(traffic.store, &writer)
         Self.writePurged(traffic.store, &writer)
         Self.writeHistograms(traffic, &writer)
         return writer.bytes
@@ -163,6 +164,14 @@ extension ServerMetrics {
                 store.ledgerEntries.current
             ),
         ]
+    }
+
+    private static func writeReplica(_ store: StoreMetrics, _ writer: inout JSONWriter) {
+        let name = "tideline_replica_pages_total"
+        head(&writer, name, "counter", "Pages from the replica, and those it could not answer.")
+        writer.raw("\(name){outcome=\"answered\"} \(store.replicaPages.current)\n")
+        writer.raw("\(name){outcome=\"behind\"} \(store.replicaBehind.current)\n")
+        writer.raw("\(name){outcome=\"failed\"} \(store.replicaFailures.current)\n")
     }
 
     private static func writePurged(_ store: StoreMetrics, _ writer: inout JSONWriter) {

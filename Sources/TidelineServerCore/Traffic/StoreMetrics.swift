@@ -17,6 +17,10 @@ package final class StoreMetrics: Sendable {
     package let readWaits = Histogram()
     /// Reads that wait.
     package let readsWaiting = Counter()
+    /// Pages from a replica, those that it was too far behind for, and those that it failed at.
+    package let replicaPages = Counter()
+    package let replicaBehind = Counter()
+    package let replicaFailures = Counter()
     /// What the ledger of repeated requests has, as of the last look of the purge.
     package let ledgerBytes = Counter()
     package let ledgerEntries = Counter()

@@ -29,7 +29,7 @@ struct PostgresChangesRead {
     /// Clock, changes and their number are of one state of the table.
     func run(_ read: PostgresRead) throws -> ChangePage {
         try read.transaction([table.clockStatement(request.clock)] + scanEnds) { results in
-            let clock = try table.clock(results[0], read.connection)
+            let clock = try table.clock(results[0], read)
             // A database that is behind the link was put back to an earlier state.
             guard request.after <= clock.stamp else { throw ServerError.epochChanged }
             let end = results.dropFirst()

@@ -24,7 +24,7 @@ struct PostgresDigestRead {
 
     func run(_ read: PostgresRead) throws -> TableDigest {
         try read.transaction([table.clockStatement(.table)]) { results in
-            _ = try table.clock(results[0], read.connection)
+            _ = try table.clock(results[0], read)
             let watch = read.watch
             var builder = DigestBuilder(request, total: try total(read, watch))
             try forEachRow(read, watch) { id, version in builder.take(id: id, version: version) }

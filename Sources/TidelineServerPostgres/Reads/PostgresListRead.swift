@@ -60,7 +60,7 @@ struct PostgresListRead {
         var statements = [clock, PostgresStatement(rows(begin, request.offset))]
         if request.wantsCount { statements.append(PostgresStatement(count)) }
         let results = try read.all(statements)
-        let clock = try table.clock(results[0], read.connection)
+        let clock = try table.clock(results[0], read)
         var page = ListBuilder(request, table, keys)
         for row in 0..<results[1].count where try !page.add(table.image(results[1], row)) { break }
         let count = request.wantsCount ? results[2].integer(0, 0) : nil
@@ -74,7 +74,7 @@ struct PostgresListRead {
         if let mark = request.mark { first.append(row(mark.id)) }
         if let tie = request.tie, request.offset > 0 { first.append(departures(from: tie)) }
         return try read.transaction(first) { results in
-            let clock = try table.clock(results[0], read.connection)
+            let clock = try table.clock(results[0], read)
             var offset = request.offset
             if request.tie != nil, offset > 0, let left = results.last {
                 offset = max(0, offset - Int(clamping: left.integer(0, 0)))

@@ -9,6 +9,8 @@ struct PostgresRead {
     let ticket: QueryTicket
     /// The uptime in nanoseconds at which the read has to end.
     let end: UInt64
+    /// What the database has to have, where it is a replica.
+    var reach: ReplicaReach?
 
     /// Ends functions in memory that read much.
     var watch: EvaluationWatch {
@@ -152,15 +154,20 @@ extension PostgresTable {
 
     /// A table that is not there stands at its beginning.
     ///
-    /// - Throws: ``OutdatedTable`` when it has another form than this one.
-    func clock(_ result: PostgresResult, _ connection: PostgresConnection) throws -> TableClock {
-        guard result.count > 0 else { return TableClock() }
-        try check(form: result.integer(0, 2), connection)
-        return TableClock(
+    /// - Throws: ``OutdatedTable`` when it has another form than this one; ``ReplicaIsBehind``.
+    func clock(_ result: PostgresResult, _ read: PostgresRead) throws -> TableClock {
+        guard result.count > 0 else {
+            try read.reach?.check(TableClock())
+            return TableClock()
+        }
+        let clock = TableClock(
             stamp: result.integer(0, 0),
             horizon: result.integer(0, 1),
             epoch: result.isNull(0, 3) ? nil : result.text(0, 3)
         )
+        try read.reach?.check(clock)
+        try check(form: result.integer(0, 2), read.connection)
+        return clock
     }
 
     /// Throws when the table has another form in the database.

@@ -19,6 +19,11 @@ enum Uptime {
         return end.overflow ? .max : end.partialValue
     }
 
+    /// Lets time pass, and holds up no thread.
+    static func pass(milliseconds: Int) async throws {
+        try await Task.sleep(for: .milliseconds(milliseconds))
+    }
+
     /// Holds up the thread.
     static func sleep(seconds: Double) { Thread.sleep(forTimeInterval: seconds) }
 }

@@ -48,6 +48,24 @@ package final class PostgresCluster: Sendable {
         }
     }
 
+    private static let pair = Mutex<
+        Result<(primary: PostgresCluster, standby: PostgresCluster), any Error>?
+    >(nil)
+
+    /// Another one of this process with its standby, started when they are first asked for.
+    package static func sharedPair() throws -> (primary: PostgresCluster, standby: PostgresCluster)
+    {
+        try pair.withLock { pair in
+            if let pair { return try pair.get() }
+            let started = Result {
+                let primary = try PostgresCluster()
+                return (primary: primary, standby: try PostgresCluster(standbyOf: primary))
+            }
+            pair = started
+            return try started.get()
+        }
+    }
+
     private let directory: String
     private let programs: String
     private let numbers = Mutex(0)
@@ -158,6 +176,36 @@ package final class PostgresCluster: Sendable {
             Thread.sleep(forTimeInterval: 0.02)
         }
         throw Missing(description: "PostgreSQL does not end")
+    }
+
+    /// Lets a standby show nothing of what its primary does from here on, until ``followAgain()``.
+    package func lag() throws {
+        try psql("SELECT pg_wal_replay_pause()", in: "postgres")
+        for _ in 0..<1500 {
+            let state = try psql("SELECT pg_get_wal_replay_pause_state()", in: "postgres")
+            if state == "paused\n" { return }
+            Thread.sleep(forTimeInterval: 0.01)
+        }
+        throw Missing(description: "the standby does not stand still")
+    }
+
+    package func followAgain() throws {
+        try psql("SELECT pg_wal_replay_resume()", in: "postgres")
+    }
+
+    /// Returns when a standby shows all that the primary has now.
+    package func catchUp(with primary: PostgresCluster) throws {
+        let end = try primary.psql("SELECT pg_current_wal_lsn()", in: "postgres")
+            .filter { $0 != "\n" }
+        for _ in 0..<1500 {
+            let isThere = try psql(
+                "SELECT pg_last_wal_replay_lsn() >= '\(end)'::pg_lsn",
+                in: "postgres"
+            )
+            if isThere == "t\n" { return }
+            Thread.sleep(forTimeInterval: 0.01)
+        }
+        throw Missing(description: "the standby does not catch up")
     }
 
     /// Keeps the data of a cluster that is down; what is committed behind it is in none of them.

@@ -1,5 +1,5 @@
-// A server and a real standby: it never takes one for its database, says so where its address lets it, and finds the
-// primary behind it.
+// A server and a real standby: it never takes one for its database, says so where its address lets it, finds the
+// primary behind it, and reads pages from it where it is told to.
 
 import Foundation
 import Testing
@@ -54,6 +54,46 @@ extension ProcessTests {
                 let finished = try await Self.serve(url, workspace)
                 #expect(finished.code == 1)
                 #expect(finished.error.contains("default_transaction_read_only"))
+            }
+        }
+
+        /// The standby shows nothing of what is written for a while, and no caller sees that.
+        @Test func pagesComeFromAStandby() async throws {
+            let primary = try PostgresCluster()
+            let url = try primary.database()
+            let standby = try PostgresCluster(standbyOf: primary)
+            let replica = standby.url(of: PostgresCluster.name(in: url))
+            let configuration = ServerProcess.configuration.replacing(
+                "\"tables\"",
+                with: "\"replica\": \"\(replica)\", \"tables\""
+            )
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(
+                    in: workspace,
+                    database: url,
+                    configuration: configuration
+                )
+                let wire = server.wire
+                try standby.catchUp(with: primary)
+                for number in 0..<20 {
+                    if number == 10 { try standby.lag() }
+                    let note = "{\"id\":\"n\(number)\"}"
+                    let made = try await wire.send("POST", "/tables/Note", note)
+                    #expect(made.status == 201)
+                    let filter = "$filter=id%20eq%20'n\(number)'"
+                    let page = try await wire.send("GET", "/tables/Note?\(filter)")
+                    #expect(page.rows.count == 1, "\(number)")
+                }
+                let metrics = String(
+                    decoding: try await wire.send("GET", "/metrics").body,
+                    as: UTF8.self
+                )
+                for (outcome, isSome) in [("answered", true), ("behind", true), ("failed", false)] {
+                    let name = "tideline_replica_pages_total{outcome=\"\(outcome)\"} "
+                    let line = metrics.split(separator: "\n").first { $0.hasPrefix(name) }
+                    #expect((line != "\(name)0") == isSome, "\(line ?? "")")
+                }
+                #expect(try await server.stop() == .exit(0))
             }
         }
 

@@ -30,6 +30,39 @@ struct CommitOrderTests {
         #expect(outcome.disorder == 0)
     }
 
+    /// The same with readers who page from a standby that lags, now and then for longer than it is waited for.
+    @Test(arguments: seeds, [ClockRule.table, .owner])
+    func nobodyMissesARowOnAStandby(seed: UInt64, clock: ClockRule) async throws {
+        let primary = try PostgresCluster()
+        let standby = try PostgresCluster(standbyOf: primary)
+        let metrics = StoreMetrics()
+        let lagging = Task {
+            var random = SeededGenerator(seed: seed)
+            while !Task.isCancelled {
+                let (moment, pause) = (random.next() % 200, random.next() % 300)
+                try await onThread {
+                    Thread.sleep(forTimeInterval: Double(moment) / 1000)
+                    try standby.lag()
+                    Thread.sleep(forTimeInterval: Double(pause) / 1000)
+                    try standby.followAgain()
+                }
+            }
+        }
+        var overlap = Overlap(seed: seed, isNaive: false, clock: clock)
+        overlap.cluster = primary
+        overlap.standby = standby
+        overlap.metrics = metrics
+        let outcome = try await overlap.run()
+        lagging.cancel()
+        _ = try? await lagging.value
+        #expect(outcome.rows > 100)
+        #expect(outcome.missed == [:])
+        #expect(outcome.repeatedStamps == 0)
+        #expect(outcome.disorder == 0)
+        #expect(metrics.replicaPages.current > 20)
+        #expect(metrics.replicaBehind.current > 0)
+    }
+
     /// The same with foreign rows stamped by the time of their statement: a reader passes a row that
     /// is not committed yet, and never sees it.
     @Test func theNaiveWayLosesRows() async throws {
@@ -68,6 +101,10 @@ private struct Overlap {
     private let isNaive: Bool
     private let definition: TableDefinition
     private let table: Table
+    var cluster: PostgresCluster?
+    /// Where readers page.
+    var standby: PostgresCluster?
+    var metrics = StoreMetrics()
 
     private static let owners = ["ann", "bob"]
     private static let writes = 60
@@ -87,10 +124,13 @@ private struct Overlap {
     private var hasOwnerClocks: Bool { definition.clock == .owner }
 
     func run() async throws -> Outcome {
-        let cluster = try PostgresCluster.shared()
+        let cluster = try self.cluster ?? PostgresCluster.shared()
         let url = try cluster.database()
         var options = PostgresTableStore.Options()
         options.readers = 2
+        options.replica = standby.map { $0.url(of: PostgresCluster.name(in: url)) }
+        options.replicaRest = .milliseconds(20)
+        options.metrics = metrics
         let stores = try [
             PostgresTableStore(url: url, options: options),
             PostgresTableStore(url: url, options: options),

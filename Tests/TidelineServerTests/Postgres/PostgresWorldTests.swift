@@ -1,4 +1,5 @@
-// Seeded worlds in front of two servers on one PostgreSQL: devices, a bad network, apps that are killed.
+// Seeded worlds in front of two servers on one PostgreSQL, without and with a standby for pages: devices, a bad
+// network, apps that are killed.
 
 import Foundation
 import Synchronization
@@ -17,8 +18,14 @@ struct PostgresWorldTests {
     private final class Stores: Sendable {
         private let all = Mutex<[PostgresTableStore]>([])
 
-        func open(_ url: String, _ now: @escaping @Sendable () -> Int64) throws -> BlockingStore {
+        func open(
+            _ url: String,
+            _ replica: String?,
+            _ now: @escaping @Sendable () -> Int64
+        ) throws -> BlockingStore {
             var options = PostgresTableStore.Options()
+            options.replica = replica
+            options.replicaRest = .milliseconds(20)
             options.readers = 2
             options.now = now
             let store = try PostgresTableStore(url: url, options: options)
@@ -30,10 +37,21 @@ struct PostgresWorldTests {
     }
 
     @Test(arguments: seeds) func guaranteesHoldOnTwoServers(seed: UInt64) async throws {
-        let url = try PostgresCluster.shared().database()
+        try await run(seed, on: PostgresCluster.shared().database(), nil)
+    }
+
+    @Test(arguments: seeds) func guaranteesHoldWithAStandby(seed: UInt64) async throws {
+        let (primary, standby) = try PostgresCluster.sharedPair()
+        let url = try primary.database()
+        try await run(seed, on: url, standby.url(of: PostgresCluster.name(in: url)))
+    }
+
+    private func run(_ seed: UInt64, on url: String, _ replica: String?) async throws {
         let stores = Stores()
         let world = World(WorldPlan(seed: seed)) { now in
-            AlternatingStore([try stores.open(url, now), try stores.open(url, now)])
+            AlternatingStore([
+                try stores.open(url, replica, now), try stores.open(url, replica, now),
+            ])
         }
         let result = await withCheckedContinuation { end in
             Thread.detachNewThread {

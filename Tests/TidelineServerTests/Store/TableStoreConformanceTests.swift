@@ -14,17 +14,20 @@ import TidelineTestKit
         case postgres
         /// Two servers on one PostgreSQL, in turns.
         case twoServers
+        /// Pages come from a standby.
+        case replica
 
         /// PostgreSQL only where it is installed.
         static let present = allCases.filter {
             $0 == .file || $0 == .memory || PostgresCluster.reasonToSkip == nil
         }
 
-        var isOnPostgres: Bool { self == .postgres || self == .twoServers }
+        var isOnPostgres: Bool { self != .file && self != .memory }
 
         func stores(in directory: String) -> TableStoreConformance.Stores {
             if self == .postgres { return Self.postgresStores(1) }
             if self == .twoServers { return Self.postgresStores(2) }
+            if self == .replica { return Self.replicaStores }
             return { limits, now in
                 var options = SQLiteTableStore.Options()
                 options.limits = limits
@@ -33,6 +36,17 @@ import TidelineTestKit
                 let path = self == .memory ? ":memory:" : directory + "/conformance.db"
                 return try SQLiteTableStore(path: path, options: options)
             }
+        }
+
+        private static let replicaStores: TableStoreConformance.Stores = { limits, now in
+            var options = PostgresTableStore.Options()
+            options.limits = limits
+            options.now = now
+            options.readers = 2
+            let (primary, standby) = try PostgresCluster.sharedPair()
+            let url = try primary.database()
+            options.replica = standby.url(of: PostgresCluster.name(in: url))
+            return try PostgresTableStore(url: url, options: options)
         }
 
         private static func postgresStores(_ count: Int) -> TableStoreConformance.Stores {

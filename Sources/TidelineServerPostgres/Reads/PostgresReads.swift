@@ -1,0 +1,110 @@
+// PostgresReads: runs reads on the connections to one server of PostgreSQL, each within a time and for as long as
+// somebody waits for it.
+
+import TidelinePostgres
+import TidelineServerCore
+
+struct PostgresReads: Sendable {
+    private let threads: PostgresThreads
+
+    /// How many reads wait at most.
+    private static let queueMax = 10_000
+
+    init(
+        _ address: PostgresAddress,
+        _ keeping: StatementKeeping,
+        _ options: PostgresTableStore.Options
+    ) {
+        threads = PostgresThreads(
+            address,
+            count: max(2, options.readers),
+            queueMax: Self.queueMax,
+            keeping: keeping,
+            log: options.log,
+            metrics: options.metrics
+        )
+    }
+
+    /// Reads until `end` at the latest, the wait for a connection included.
+    ///
+    /// - Parameters:
+    ///   - caller: Whose turn it takes.
+    ///   - table: What the read is about; nil where its form does not matter.
+    ///   - end: An uptime in nanoseconds.
+    ///   - reach: What the database has to have, where it is a replica.
+    ///   - body: May run twice, when the connection breaks.
+    /// - Returns: What `body` returns.
+    /// - Throws: What `body` throws, and ``ServerError`` in place of ``PostgresError``.
+    func run<Result: Sendable>(
+        of caller: ReadCaller = .nobody,
+        in table: PostgresTable? = nil,
+        until end: UInt64,
+        reach: ReplicaReach? = nil,
+        _ body: @escaping @Sendable (PostgresRead) throws -> Result
+    ) async throws -> Result {
+        let ticket = QueryTicket()
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { answer in
+                let job = PostgresThreads.Job(
+                    perform: { connection, isLastTry in
+                        guard Uptime.now() < end else {
+                            answer.resume(throwing: ServerError.queryTooSlow)
+                            return true
+                        }
+                        guard ticket.begin(connection.cancellation) else {
+                            answer.resume(throwing: CancellationError())
+                            return true
+                        }
+                        let read = PostgresRead(
+                            connection: connection,
+                            ticket: ticket,
+                            end: end,
+                            reach: reach
+                        )
+                        let result = Swift.Result { try body(read) }
+                        ticket.end()
+                        if case .failure(let error as PostgresError) = result {
+                            let lack = reach?.lack(error)
+                            let outdated = table.flatMap { $0.outdated(error, connection) }
+                            let refusal =
+                                lack ?? outdated ?? Self.refusal(error, connection, ticket, end)
+                            if let refusal {
+                                answer.resume(throwing: refusal)
+                            } else if isLastTry {
+                                answer.resume(throwing: ServerError.databaseAway)
+                            } else {
+                                return false
+                            }
+                        } else {
+                            answer.resume(with: result)
+                        }
+                        return true
+                    },
+                    refuse: { answer.resume(throwing: $0) }
+                )
+                threads.submit(job, of: caller)
+            }
+        } onCancel: {
+            ticket.cancel()
+        }
+    }
+
+    /// Ends when the reads have ended that were queued already.
+    func stop() async { await threads.stop() }
+
+    /// Why a read has no answer; nil where it may be tried again.
+    private static func refusal(
+        _ error: PostgresError,
+        _ connection: PostgresConnection,
+        _ ticket: QueryTicket,
+        _ end: UInt64
+    ) -> (any Error)? {
+        if ticket.isCancelled { return CancellationError() }
+        if error.isConnectionLost || connection.isBroken || connection.fault != nil { return nil }
+        guard error.isCanceled else { return PostgresRefusal.ofRead(error) }
+        // Near its end it was the time; else it was meant for the read before.
+        let margin: UInt64 = 50_000_000
+        return Uptime.now() + margin > end
+            ? ServerError.queryTooExpensive : nil
+    }
+}

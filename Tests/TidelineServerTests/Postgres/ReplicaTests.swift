@@ -1,0 +1,338 @@
+// ReplicaTests: pages from a standby. Whatever it lacks, nobody is shown less than what was acknowledged before he
+// asked, and a standby is never the reason for a refusal.
+
+import Foundation
+import Synchronization
+import Testing
+import TidelineCore
+import TidelinePostgres
+import TidelineServer
+import TidelineServerCore
+import TidelineServerPostgres
+import TidelineTestKit
+
+@Suite(
+    .serialized,
+    .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed")
+)
+struct ReplicaTests {
+    /// A store on a primary, and the standby that it reads pages from.
+    private struct Scene {
+        let primary: PostgresCluster
+        let standby: PostgresCluster
+        let url: String
+        let metrics = StoreMetrics()
+        let log = LinesOfLog()
+
+        /// A database of its own on the clusters of this suite, which stand still and crash in some tests.
+        init() throws {
+            (primary, standby) = try Self.pair.get()
+            try standby.followAgain()
+            url = try primary.database()
+        }
+
+        private static let pair = Result {
+            let primary = try PostgresCluster()
+            return (primary: primary, standby: try PostgresCluster(standbyOf: primary))
+        }
+
+        func replica(of name: String? = nil) -> String {
+            standby.url(of: name ?? PostgresCluster.name(in: url))
+        }
+
+        func options(_ replica: String? = nil) -> PostgresTableStore.Options {
+            var options = PostgresTableStore.Options()
+            options.readers = 2
+            options.replica = replica ?? self.replica()
+            options.metrics = metrics
+            options.log = log.log
+            return options
+        }
+
+        func writes(_ replica: String? = nil) async throws -> PostgresWrites {
+            let options = options(replica)
+            let writes = try await PostgresWrites(url) { $0 = options }
+            try await caughtUp()
+            return writes
+        }
+
+        func caughtUp() async throws {
+            try await onThread { [primary, standby] in try standby.catchUp(with: primary) }
+        }
+
+        var answered: Int { metrics.replicaPages.current }
+        var behind: Int { metrics.replicaBehind.current }
+        var failed: Int { metrics.replicaFailures.current }
+    }
+
+    private final class LinesOfLog: Sendable {
+        private let text = Mutex("")
+
+        var log: ServerLog {
+            ServerLog(
+                level: .debug,
+                now: { 0 },
+                sink: { [self] line in text.withLock { $0 += String(decoding: line, as: UTF8.self) }
+                }
+            )
+        }
+
+        func has(_ words: String) -> Bool { text.withLock { $0.contains(words) } }
+    }
+
+    // MARK: - What a caller sees
+
+    private func list(
+        _ store: PostgresTableStore,
+        _ table: Table = PostgresWrites.table,
+        of owner: String? = nil
+    ) async throws -> (text: String, clock: TableClock) {
+        var request = ListRequest()
+        request.opening = [UInt8(ascii: "[")]
+        request.clock = owner.map { .user($0) } ?? .table
+        let page = try await store.list(request, in: table)
+        return (String(decoding: page.bytes, as: UTF8.self), try #require(page.clock))
+    }
+
+    private func changes(_ store: PostgresTableStore, after stamp: Int64) async throws -> ChangePage
+    {
+        let request = ChangeRequest(after: stamp, rowsMax: 100, bytesMax: 1 << 20)
+        return try await store.changes(request, in: PostgresWrites.table)
+    }
+
+    private func count(_ store: PostgresTableStore) async throws -> Int64 {
+        let digest = try await store.digest(DigestRequest(), in: PostgresWrites.table)
+        return digest.ranges.reduce(0) { $0 + $1.count }
+    }
+
+    // MARK: - Tests
+
+    @Test func pagesComeFromAStandbyThatHasAll() async throws {
+        let scene = try Scene()
+        let writes = try await scene.writes()
+        try await writes.insert("a")
+        try await scene.caughtUp()
+        let page = try await list(writes.store)
+        #expect(page.text.contains("\"a\"") && page.clock.stamp > 0)
+        #expect(try await changes(writes.store, after: 0).rows == 1)
+        #expect(try await count(writes.store) == 1)
+        #expect(scene.answered == 3 && scene.behind == 0 && scene.failed == 0)
+        // It was the standby that read: the primary has no reader but the look at the clock.
+        let scans = """
+            SELECT coalesce(sum(seq_scan + coalesce(idx_scan, 0)), 0) FROM pg_stat_user_tables
+            WHERE relname = 'TodoItem'
+            """
+        let before = try PostgresConnection(PostgresAddress(scene.url)).run(scans).integer(0, 0)
+        for _ in 0..<20 { _ = try await list(writes.store) }
+        try await Task.sleep(for: .milliseconds(1200))
+        let after = try PostgresConnection(PostgresAddress(scene.url)).run(scans).integer(0, 0)
+        #expect(after - before < 20)
+        await writes.store.stop()
+    }
+
+    /// Every write is there for whoever asks behind its answer, at each server, though the standby has none of them.
+    @Test func whoHasWrittenSeesIt() async throws {
+        let scene = try Scene()
+        let writes = try await scene.writes()
+        let other = try await scene.writes()
+        try await writes.insert("first")
+        try await scene.caughtUp()
+        try await onThread { try scene.standby.lag() }
+        var last: Int64 = 0
+        for number in 0..<5 {
+            try await writes.insert("r\(number)")
+            for store in [writes.store, other.store] {
+                let page = try await list(store)
+                #expect(page.text.contains("\"r\(number)\""))
+                #expect(try await changes(store, after: last).rows == (last == 0 ? 2 + number : 1))
+                #expect(try await count(store) == 2 + Int64(number))
+            }
+            last = try await list(other.store).clock.stamp
+        }
+        #expect(scene.behind > 0 && scene.failed == 0)
+        #expect(scene.log.has("it is behind"))
+        // Once it has them it is read again.
+        let answered = scene.answered
+        try await onThread { try scene.standby.followAgain() }
+        try await PostgresWrites.soon {
+            _ = try await list(writes.store)
+            return scene.answered > answered
+        }
+        #expect(scene.log.has("the replica is read again"))
+        await writes.store.stop()
+        await other.store.stop()
+    }
+
+    /// A commit that the standby gets a moment later is waited for.
+    @Test func aPageWaitsForTheStandbyForAMoment() async throws {
+        let scene = try Scene()
+        let writes = try await scene.writes()
+        try await onThread { try scene.standby.lag() }
+        try await writes.insert("a")
+        async let page = list(writes.store)
+        try await Task.sleep(for: .milliseconds(10))
+        try await onThread { try scene.standby.followAgain() }
+        let text = try await page.text
+        #expect(text.contains("\"a\""))
+        #expect(scene.failed == 0)
+        await writes.store.stop()
+    }
+
+    @Test func anOwnersClockIsWaitedForToo() async throws {
+        let scene = try Scene()
+        let options = scene.options()
+        let store = try await OwnerTable.store(scene.url) { $0 = options }
+        let table = Table(OwnerTable.definition())
+        _ = try await OwnerTable.put("a", of: "ann", store)
+        try await scene.caughtUp()
+        _ = try await list(store, table, of: "ann")
+        #expect(scene.answered == 1)
+        try await onThread { try scene.standby.lag() }
+        _ = try await OwnerTable.put("b", of: "bob", store)
+        // Hers is all there, and his is not.
+        _ = try await list(store, table, of: "ann")
+        #expect(scene.answered == 2 && scene.behind == 0)
+        #expect(try await list(store, table, of: "bob").text.contains("\"b\""))
+        #expect(scene.behind == 1)
+        try await Task.sleep(for: .milliseconds(1100))
+        // Who sees all owners has no clock that tells it.
+        #expect(try await list(store, table).text.contains("\"b\""))
+        #expect(scene.answered == 2 && scene.behind == 1)
+        try await onThread { try scene.standby.followAgain() }
+        await store.stop()
+    }
+
+    @Test func aStandbyThatIsAwayRefusesNobody() async throws {
+        let scene = try Scene()
+        let writes = try await scene.writes()
+        try await writes.insert("a")
+        try await scene.caughtUp()
+        #expect(try await list(writes.store).text.contains("\"a\""))
+        #expect(scene.answered == 1)
+        try await onThread { try scene.standby.crash() }
+        for _ in 0..<10 { #expect(try await list(writes.store).text.contains("\"a\"")) }
+        #expect(scene.failed > 0 && scene.answered == 1)
+        try await onThread { try scene.standby.startAgain() }
+        try await PostgresWrites.soon {
+            _ = try await list(writes.store)
+            return scene.answered > 1
+        }
+        await writes.store.stop()
+    }
+
+    /// What a recovery cancels is read from the primary.
+    @Test func whatAStandbyCancelsIsReadAtThePrimary() async throws {
+        let scene = try Scene()
+        try scene.standby.psql("ALTER SYSTEM SET max_standby_streaming_delay = 0", in: "postgres")
+        try scene.standby.psql("SELECT pg_reload_conf()", in: "postgres")
+        let writes = try await scene.writes()
+        for number in 0..<50 { try await writes.insert("r\(number)", text: "long") }
+        try await scene.caughtUp()
+        let vacuum = Task {
+            while !Task.isCancelled {
+                try await onThread {
+                    try scene.primary.psql(
+                        "UPDATE \"TodoItem\" SET \"rank\" = 1 WHERE \"id\" = 'r1'",
+                        in: PostgresCluster.name(in: scene.url)
+                    )
+                    try scene.primary.psql(
+                        "VACUUM \"TodoItem\"",
+                        in: PostgresCluster.name(in: scene.url)
+                    )
+                }
+            }
+        }
+        for _ in 0..<200 { #expect(try await count(writes.store) == 50) }
+        vacuum.cancel()
+        _ = try? await vacuum.value
+        try scene.standby.psql("ALTER SYSTEM RESET max_standby_streaming_delay", in: "postgres")
+        try scene.standby.psql("SELECT pg_reload_conf()", in: "postgres")
+        await writes.store.stop()
+    }
+
+    @Test func aRenewedEpochIsNeverTheOldOne() async throws {
+        let scene = try Scene()
+        let writes = try await scene.writes()
+        try await writes.insert("a")
+        try await scene.caughtUp()
+        let before = try await list(writes.store).clock.epoch
+        #expect(scene.answered == 1)
+        try await onThread { try scene.standby.lag() }
+        let renewed = try PostgresCare(url: scene.url).renewEpoch()
+        #expect(renewed != before)
+        #expect(try await list(writes.store).clock.epoch == renewed)
+        #expect(scene.log.has("it has another epoch"))
+        try await onThread { try scene.standby.followAgain() }
+        await writes.store.stop()
+    }
+
+    /// A column that the standby does not have yet.
+    @Test func aNewFormIsNeverTheOldOne() async throws {
+        let scene = try Scene()
+        let writes = try await scene.writes()
+        try await writes.insert("a")
+        try await scene.caughtUp()
+        try await onThread { try scene.standby.lag() }
+        var definition = Door.todo
+        definition.schema.columns.append(ColumnDefinition("later", .string))
+        let options = scene.options()
+        let store = try PostgresTableStore(url: scene.url, options: options)
+        let stored = try await store.prepare([definition], filtered: [], isComplete: true)
+        let table = Table(try #require(stored.first))
+        for _ in 0..<3 {
+            #expect(try await list(store, table).text.contains("\"later\":null"))
+            try await Task.sleep(for: .milliseconds(600))
+        }
+        try await onThread { try scene.standby.followAgain() }
+        try await scene.caughtUp()
+        let answered = scene.answered
+        try await PostgresWrites.soon {
+            let page = try await list(store, table)
+            #expect(page.text.contains("\"later\":null"))
+            return scene.answered > answered
+        }
+        await writes.store.stop()
+        await store.stop()
+    }
+
+    /// The address leads to a copy of something else.
+    @Test func anotherDatabaseIsNoReplica() async throws {
+        let scene = try Scene()
+        let other = try scene.primary.database()
+        let stranger = try await PostgresWrites(other)
+        try await stranger.insert("strange")
+        try await scene.caughtUp()
+        let writes = try await scene.writes(scene.replica(of: PostgresCluster.name(in: other)))
+        for _ in 0..<3 {
+            let page = try await list(writes.store)
+            #expect(!page.text.contains("strange"))
+        }
+        #expect(scene.answered == 0 && scene.log.has("a copy of another database"))
+        await stranger.store.stop()
+        await writes.store.stop()
+    }
+
+    @Test(arguments: ["sqlite:a.db", "mysql://h/d", "postgres://me:se@cret@h/d"])
+    func anAddressThatIsNoneIsRefused(address: String) async throws {
+        let error = await #expect(throws: (any Error).self) {
+            let json = #"{"listen":"127.0.0.1:0","replica":"\#(address)","database":"DATABASE"}"#
+            let url = try PostgresCluster.shared().database()
+            let text = json.replacing("DATABASE", with: url)
+            let configuration = try ServerConfiguration(json: Array(text.utf8))
+            _ = try await TidelineServer(configuration: configuration).start()
+        }
+        let text = String(describing: error)
+        #expect(text.contains("replica: ") && !text.contains("cret"))
+    }
+
+    @Test func aFileHasNoReplica() async throws {
+        var configuration = ServerConfiguration()
+        configuration.database = .memory
+        configuration.replica = "postgres://h/d"
+        configuration.port = 0
+        let error = await #expect(throws: (any Error).self) {
+            _ = try await TidelineServer(configuration: configuration).start()
+        }
+        #expect(String(describing: error).contains("replica: only a database in PostgreSQL"))
+    }
+}
