@@ -29,7 +29,7 @@ extension ForeignWriters {
             WHERE "table" = \(clock)
             RETURNING "stamp" - \(PostgresClock.spacing) * (rows + gone - 1) INTO STRICT first;
             own := current_setting('tideline.own', true);
-            PERFORM set_config('tideline.own', 'on', true);
+            PERFORM set_config('tideline.own', \(Self.ownWord), true);
             UPDATE \(relation) AS t
             SET "version" = n.stamp, "updatedAt" = tideline.instant(n.stamp)
             FROM (
@@ -117,7 +117,7 @@ extension ForeignWriters {
             SELECT array_agg(s."owner"), array_agg(s.first_stamp), array_agg(s.of_rows)
             INTO owners, firsts, counts FROM stamped AS s;
             own := current_setting('tideline.owners', true);
-            PERFORM set_config('tideline.owners', 'on', true);
+            PERFORM set_config('tideline.owners', \(Self.ownWord), true);
             UPDATE \(relation) AS t
             SET "version" = n.stamp, "updatedAt" = tideline.instant(n.stamp)
             FROM (

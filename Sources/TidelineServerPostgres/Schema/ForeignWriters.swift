@@ -7,8 +7,12 @@
 //
 // So a foreign transaction holds the clock only while it commits, however long it was open, and its
 // stamps follow the order of commits too. A server's own writes have their stamps already: they say so
-// by a setting of their transaction, and the triggers let them pass. TRUNCATE tells no row, and is
+// by a setting of their transaction, and the triggers let them pass. What triggers and foreign keys of others
+// do behind such a write is no write of the server: it happens within a trigger. TRUNCATE tells no row, and is
 // refused.
+//
+// They run with the rights of who made them, and find tables where he does: whoever may write to a table needs no
+// other rights for it.
 //
 // Where owners have clocks servers say so by a setting of its own. One that runs since before there were such
 // clocks does not, so what it writes all the same is stamped as what others write, and its purge of the
@@ -53,6 +57,7 @@ struct ForeignWriters {
     /// Functions and triggers of the table; the same text for the same table.
     var script: String {
         """
+        \(Self.place)
         \(mark)
         \(keep)
         \(stamp)
@@ -95,7 +100,23 @@ struct ForeignWriters {
     /// By what setting of their transactions servers say that they stamp themselves.
     private var setting: String { ownerColumn == nil ? "tideline.own" : "tideline.owners" }
 
-    private var isForeign: String { "current_setting('\(setting)', true) IS DISTINCT FROM 'on'" }
+    private var isForeign: String {
+        "current_setting('\(setting)', true) IS DISTINCT FROM \(Self.ownWord)"
+    }
+
+    /// What the setting says of a write that happens within as many triggers as this one.
+    static let ownWord = "'on' || coalesce(nullif(pg_trigger_depth(), 0)::text, '')"
+
+    /// Has functions find tables where they are found now, and never among a session's temporary ones.
+    private static let place = """
+        SELECT set_config(
+            'search_path', concat_ws(', ', nullif(current_setting('search_path'), ''), 'pg_temp'), true
+        );
+        """
+
+    /// How each function is declared.
+    private static let rights =
+        "RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT"
 
     /// The columns that the log takes of a row.
     private var logged: [String] {
@@ -153,8 +174,9 @@ struct ForeignWriters {
 
     private var mark: String {
         """
-        CREATE OR REPLACE FUNCTION \(function("mark"))() RETURNS trigger LANGUAGE plpgsql AS $$
+        CREATE OR REPLACE FUNCTION \(function("mark"))() \(Self.rights) AS $$
         BEGIN
+            \(values)
             IF TG_OP = 'UPDATE' THEN
                 IF NEW."id" <> OLD."id" THEN
                     RAISE EXCEPTION 'the id of a row is not changed: delete the row and insert another'
@@ -171,6 +193,41 @@ struct ForeignWriters {
             RETURN NEW;
         END $$;
         """
+    }
+
+    /// Refuses values that no device can be told.
+    private var values: String {
+        let times = [SystemColumn.createdAt].map { ($0, ColumnType.dateTime) }
+        return (table.schema.columns.map { ($0.name, $0.type) } + times)
+            .compactMap { name, type in
+                guard let bounds = Self.bounds(of: type) else { return nil }
+                let column = PostgresName.quoted(name)
+                let text =
+                    "'column \(column.replacing("'", with: "''")): no device can be told \(bounds.fault)'"
+                return """
+                    IF NEW.\(column) \(bounds.condition) THEN
+                        RAISE EXCEPTION \(text.replacing("%", with: "%%"))
+                        USING ERRCODE = 'data_exception';
+                    END IF;
+                    """
+            }
+            .joined(separator: "\n")
+    }
+
+    /// The values of a type that the wire has no text for, as what follows a column; nil where it has all.
+    static func bounds(of type: ColumnType) -> (condition: String, fault: String)? {
+        switch type {
+        case .number: ("IN ('NaN', 'Infinity', '-Infinity')", "what is no finite number")
+        case .decimal: ("IN ('NaN', 'Infinity', '-Infinity')", "what is no finite number")
+        case .dateTime:
+            (
+                "NOT BETWEEN '0001-01-01 00:00:00+00' AND '9999-12-31 23:59:59.999999+00'",
+                "a time outside of the years 1 to 9999"
+            )
+        case .date:
+            ("NOT BETWEEN '0001-01-01' AND '9999-12-31'", "a day outside of the years 1 to 9999")
+        default: nil
+        }
     }
 
     /// Where owners have clocks of their own, a row stays with the one that stamped it.
@@ -211,7 +268,7 @@ struct ForeignWriters {
             RETURN NULL;
             """
         return """
-            CREATE OR REPLACE FUNCTION \(function("keep"))() RETURNS trigger LANGUAGE plpgsql AS $$
+            CREATE OR REPLACE FUNCTION \(function("keep"))() \(Self.rights) AS $$
             BEGIN
                 \(table.softDelete ? stays : goes)
             END $$;
@@ -223,7 +280,7 @@ struct ForeignWriters {
     /// Only rows of its own transaction have no stamp: others commit with one.
     private var stamp: String {
         """
-        CREATE OR REPLACE FUNCTION \(function("stamp"))() RETURNS trigger LANGUAGE plpgsql AS $$
+        CREATE OR REPLACE FUNCTION \(function("stamp"))() \(Self.rights) AS $$
         DECLARE
             rows bigint;
             gone bigint;

@@ -18,7 +18,8 @@ enum PostgresRefusal {
         }
         switch error.category {
         case "22": return ServerError.valueNotKept
-        case "23": return ServerError.constraintBroken
+        // A constraint, and what a trigger of others refuses.
+        case "23", "P0": return ServerError.constraintBroken
         default: return error
         }
     }

@@ -52,7 +52,7 @@ struct WriteRetry {
             if error.isTransient { return .refuse(ServerError.notCommitted) }
         }
         let refusal = PostgresRefusal.ofWrite(error)
-        let isOfARow = error.category == "22" || error.category == "23" || error.state == "54000"
+        let isOfARow = ["22", "23", "P0"].contains(error.category) || error.state == "54000"
         if isApart || !(isOfARow || !(refusal is ServerError)) { return .refuse(refusal) }
         isApart = true
         return .again(after: 0)

@@ -17,7 +17,11 @@ extension WriteRound {
 
     /// Takes the numbers of the tables' forms.
     mutating func takeForms(_ result: PostgresResult) {
-        for row in 0..<result.count { state.forms[result.text(row, 0)] = result.integer(row, 1) }
+        for row in 0..<result.count {
+            let name = result.text(row, 0)
+            state.forms[name] = result.integer(row, 1)
+            if result.boolean(row, 2) { state.readBack.insert(name) }
+        }
     }
 
     mutating func takeLedger(_ result: PostgresResult, _ names: Set<LedgerKey>) {

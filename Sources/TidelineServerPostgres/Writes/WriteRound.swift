@@ -117,7 +117,7 @@ struct WriteRound {
         if let owners { statements.append(owners.lock) }
         statements.append(fullTimes)
         let formsPlace = results.count + statements.count
-        statements.append(WriteStatements.forms(parts.map(\.table.clock)))
+        statements.append(WriteStatements.forms(parts.map(\.table)))
         let placeBehind = formsPlace + 1
         statements.append(PostgresStatement(PostgresClock.now).kept)
         statements.append(PostgresStatement(LedgerKey.readHorizon).kept)
@@ -185,6 +185,7 @@ struct WriteRound {
             let outcome = try applyEach(group, within: budget)
             if outcome.isDone {
                 try flush()
+                if isApart { try checkConstraints() }
                 try connection.run("RELEASE tideline_group")
                 // Rows that were read in the form from before are of no use to others.
                 if grows { state.forgetRows() }
@@ -387,9 +388,11 @@ struct WriteRound {
     private mutating func flush() throws {
         guard !state.isEmpty else { return }
         let statements = state.statements + state.dropOldBases(limits.mergeBases)
+        let written = state.touched.filter { state.readBack.contains($0.table) }
         _ = try connection.pipeline(statements)
         state.flushed()
         isWritten = true
+        if !written.isEmpty { try readBack(written, now: now()) }
     }
 
     /// Sends the rest and commits.
@@ -400,6 +403,7 @@ struct WriteRound {
             try connection.run("ROLLBACK")
             return []
         }
+        if state.touched.contains(where: { state.readBack.contains($0.table) }) { try flush() }
         var statements = state.statements + state.dropOldBases(limits.mergeBases)
         // An entry may be in this database and not at its standby yet: a write waits for both.
         if !isWritten, state.isEmpty { statements.append(LedgerKey.touch(Array(repeated))) }

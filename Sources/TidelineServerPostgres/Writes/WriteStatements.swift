@@ -133,14 +133,25 @@ enum WriteStatements {
         )
     }
 
-    /// The numbers of tables' forms.
+    /// The numbers of tables' forms, and whether triggers or rules of others see their rows before they are written.
     ///
     /// Behind the clocks: a statement that waits for one sees all else as it was when it began, and
     /// whoever had the clock may have changed the form.
-    static func forms(_ names: [String]) -> PostgresStatement {
+    static func forms(_ tables: [PostgresTable]) -> PostgresStatement {
         PostgresStatement(
-            "SELECT \"name\", \"schema\" FROM tideline.tables WHERE \"name\" = ANY($1::text[])",
-            [.array(names.map { .text($0) })]
+            """
+            SELECT t."name", t."schema", coalesce(c.relhasrules, FALSE) OR EXISTS (
+                SELECT 1 FROM pg_trigger AS g
+                WHERE g.tgrelid = c.oid AND g.tgtype & 3 = 3 AND NOT g.tgisinternal
+                AND g.tgenabled IN ('O', 'A') AND left(g.tgname::text, 9) <> 'tideline_'
+            )
+            FROM unnest($1::text[], $2::text[]) AS x("name", "relation")
+            JOIN tideline.tables AS t ON t."name" = x."name"
+            LEFT JOIN pg_class AS c ON c.oid = to_regclass(x."relation")
+            """,
+            [
+                .array(tables.map { .text($0.clock) }), .array(tables.map { .text($0.quoted) }),
+            ]
         ).kept
     }
 

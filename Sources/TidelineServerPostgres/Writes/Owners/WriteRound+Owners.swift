@@ -136,7 +136,7 @@ extension WriteRound {
         } catch let error as PostgresError where waits && error.isOverTime {
             throw HeldTimeout()
         }
-        takeForms(try connection.run(WriteStatements.forms([table.clock])))
+        takeForms(try connection.run(WriteStatements.forms([table])))
         guard state.clocks[key] != nil else { throw HeldClock() }
         // What a write of this transaction has made of the table is no other server's doing.
         if state.formsBefore[table.clock] == nil, let outdated = try outdated(table) {

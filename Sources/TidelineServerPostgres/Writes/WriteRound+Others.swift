@@ -1,0 +1,125 @@
+// WriteRound: what triggers, rules and constraints of others make of what a transaction writes.
+//
+// Where they see a row before it is written, it is read back: one that was left out is refused, and one that they
+// have changed gets a further stamp, as if that had happened right behind the write. So the device that is told its
+// own values pulls the others.
+
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+
+extension WriteRound {
+    /// Looks what became of rows that were sent.
+    ///
+    /// - Throws: ``PostgresError`` as of a constraint, when one of them is not as it was sent and cannot be told.
+    mutating func readBack(_ keys: Set<RowKey>, now: Int64) throws {
+        for (name, keys) in Dictionary(grouping: keys, by: \.table).sorted(by: { $0.key < $1.key })
+        {
+            guard let table = state.tables[name] else { continue }
+            let ids = keys.map(\.id).sorted()
+            let result = try connection.run(WriteStatements.read(ids, of: table))
+            let found = (0..<result.count).map { table.image(result, $0) }
+            let images = Dictionary(found.map { ($0.id, $0) }) { first, _ in first }
+            var changed: [RowImage] = []
+            for id in ids {
+                let key = RowKey(table: name, id: id)
+                let sent = state.rows[key]?.stored
+                guard let sent, let found = images[id] else {
+                    guard sent == nil, images[id] == nil else { throw Self.leftOut }
+                    continue
+                }
+                if found.version == 0 {
+                    // Changed behind the write, too: it gets its stamp at the commit.
+                    state.rows[key] = nil
+                    continue
+                }
+                guard found.version == sent.version else { throw Self.leftOut }
+                if found.values != sent.values || found.isDeleted != sent.isDeleted {
+                    changed.append(found)
+                }
+            }
+            try stampAgain(changed, in: table, now: now)
+        }
+    }
+
+    private static let leftOut = PostgresError(
+        state: "23000",
+        "a trigger or a rule of the table left a row out"
+    )
+
+    private mutating func stampAgain(
+        _ images: [RowImage],
+        in table: PostgresTable,
+        now: Int64
+    ) throws {
+        guard !images.isEmpty else { return }
+        var stamps: [SQLValue] = []
+        for var image in images {
+            let key = table.clockKey(of: image)
+            guard let clock = state.clocks[key] else { throw Self.leftOut }
+            let stamp = PostgresClock.next(after: clock.stamp, now: now, isCounted: false)
+            state.clocks[key]?.stamp = stamp
+            state.clocks[key]?.hasMoved = true
+            state.moved.insert(key)
+            stamps.append(.integer(stamp))
+            image.version = stamp
+            image.updatedAt = stamp
+            state.rows[RowKey(table: table.clock, id: image.id)] =
+                WriteState.Cell(stored: image, planned: image)
+        }
+        try connection.run(
+            PostgresStatement(
+                """
+                UPDATE \(table.quoted) AS t
+                SET "version" = x."version", "updatedAt" = tideline.instant(x."version")
+                FROM unnest($1::text[], $2::bigint[]) AS x("id", "version")
+                WHERE t."id" = x."id"
+                """,
+                [.array(images.map { .text($0.id) }), .array(stamps)]
+            )
+        )
+    }
+
+    /// Looks at what would be looked at by the COMMIT, so that it is refused to one group and not to all.
+    ///
+    /// What others' triggers have written is stamped then, by clocks that may be known here.
+    mutating func checkConstraints() throws {
+        let keys = state.clocks.keys.sorted()
+        let (tables, owners) = (keys.filter { $0.owner == nil }, keys.filter { $0.owner != nil })
+        let results = try connection.pipeline([
+            PostgresStatement("SET CONSTRAINTS ALL IMMEDIATE"),
+            PostgresStatement("SET CONSTRAINTS ALL DEFERRED"),
+            PostgresStatement(
+                "SELECT \"table\", \"stamp\" FROM tideline.clocks WHERE \"table\" = ANY($1::text[])",
+                [.array(tables.map { .text($0.table) })]
+            ),
+        ])
+        takeStamps(results[2], ofOwners: false)
+        guard !owners.isEmpty else { return }
+        let found = try connection.run(
+            PostgresStatement(
+                """
+                SELECT c."table", c."stamp", c."owner" FROM tideline.owner_clocks AS c
+                JOIN unnest($1::text[], $2::text[]) AS x("table", "owner")
+                ON c."table" = x."table" AND c."owner" = x."owner"
+                """,
+                [
+                    .array(owners.map { .text($0.table) }),
+                    .array(owners.map { .text($0.owner ?? "") }),
+                ]
+            )
+        )
+        takeStamps(found, ofOwners: true)
+    }
+
+    private mutating func takeStamps(_ result: PostgresResult, ofOwners: Bool) {
+        for row in 0..<result.count {
+            let owner = ofOwners ? result.text(row, 2) : nil
+            let key = ClockKey(table: result.text(row, 0), owner: owner)
+            let stamp = result.integer(row, 1)
+            if let known = state.clocks[key]?.stamp, stamp > known {
+                state.clocks[key]?.stamp = stamp
+            }
+        }
+    }
+}

@@ -1,0 +1,338 @@
+// Goal: triggers, rules and constraints that an operator has put on tables refuse nobody else, and whatever they make
+// of rows is told to every device.
+// Method: two servers on one database, SQL beside them, devices that follow links to changes.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+import TidelineServerPostgres
+import TidelineTestKit
+
+@Suite(.serialized, .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is missing"))
+struct OthersTriggerTests {
+    private static let note = TableDefinition(
+        "Note",
+        columns: [
+            ColumnDefinition("item", .string), ColumnDefinition("count", .integer),
+            ColumnDefinition("weight", .number), ColumnDefinition("price", .decimal),
+            ColumnDefinition("due", .dateTime), ColumnDefinition("day", .date),
+        ]
+    )
+
+    private struct Place {
+        let url: String
+        let doors: [Door]
+        let psql: PostgresConnection
+
+        init(softDelete: Bool = true) async throws {
+            url = try PostgresCluster.shared().database()
+            var tables = [Door.todo, OthersTriggerTests.note]
+            for place in tables.indices { tables[place].softDelete = softDelete }
+            var doors: [Door] = []
+            let clock = TestClock()
+            for _ in 0..<2 {
+                doors.append(try await Door(tables, onPostgres: true, database: url, clock: clock))
+            }
+            self.doors = doors
+            psql = try PostgresConnection(PostgresAddress(url))
+        }
+
+        func post(_ table: String, _ body: String) async -> ServerResponse {
+            await doors[0].send("POST", "/tables/\(table)", body)
+        }
+
+        /// A trigger with this body.
+        func trigger(_ when: String, on table: String, _ body: String) throws {
+            let name = "others_\(UInt32.random(in: 0...UInt32.max))"
+            try psql.execute(
+                """
+                CREATE FUNCTION \(name)() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN \(body) END $$;
+                CREATE TRIGGER \(name) \(when) ON "\(table)" FOR EACH ROW EXECUTE FUNCTION \(name)();
+                """
+            )
+        }
+
+        func link(_ table: String) async throws -> String {
+            var target = "/tables/\(table)"
+            while true {
+                let answer = await doors[1].send(
+                    "GET",
+                    target,
+                    headers: ["Prefer": "odata.track-changes"]
+                )
+                try #require(answer.status == 200, "\(answer.text)")
+                if let link = answer.row["@odata.deltaLink"] as? String {
+                    return "/tables/\(table)?" + link
+                }
+                target = "/tables/\(table)?" + (answer.row["nextLink"] as? String ?? "")
+            }
+        }
+
+        /// The rows behind a link by their ids; nil for what is gone.
+        func changes(_ link: String) async throws -> [String: [String: Any]?] {
+            let answer = await doors[1].send("GET", link)
+            try #require(answer.status == 200, "\(answer.text)")
+            var rows: [String: [String: Any]?] = [:]
+            for row in answer.row["items"] as? [[String: Any]] ?? [] {
+                guard let id = row["id"] as? String else { continue }
+                rows.updateValue(row["@removed"] == nil ? row : nil, forKey: id)
+            }
+            return rows
+        }
+    }
+
+    /// What is looked at by the COMMIT refuses the one row that breaks it.
+    @Test func aDeferredConstraintRefusesNobodyElse() async throws {
+        let place = try await Place()
+        try place.psql.execute(
+            """
+            CREATE TABLE allowed (word text COLLATE "C" PRIMARY KEY);
+            INSERT INTO allowed VALUES ('good');
+            ALTER TABLE "TodoItem" ADD FOREIGN KEY ("text") REFERENCES allowed
+            DEFERRABLE INITIALLY DEFERRED
+            """
+        )
+        let doors = place.doors
+        let statuses = await withTaskGroup(of: (String, Int).self) { group in
+            for number in 0..<60 {
+                group.addTask {
+                    let isNote = number % 3 == 0
+                    let word = isNote ? "note" : number % 3 == 1 ? "good" : "bad"
+                    let body = "{\"id\":\"r\(number)\",\"\(isNote ? "item" : "text")\":\"\(word)\"}"
+                    let table = isNote ? "Note" : "TodoItem"
+                    let answer = await doors[number % 2].send(
+                        "POST",
+                        "/tables/\(table)",
+                        body
+                    )
+                    return (word, answer.status)
+                }
+            }
+            return await group.reduce(into: [:]) { $0[$1.0, default: []].append($1.1) }
+        }
+        #expect(Set(statuses["note"] ?? []) == [201] && Set(statuses["good"] ?? []) == [201])
+        #expect(Set(statuses["bad"] ?? []) == [400])
+        let count = try place.psql.run("SELECT count(*) FROM \"TodoItem\"").integer(0, 0)
+        #expect(count == 20)
+    }
+
+    /// A row that a trigger or a rule leaves out was not written, and nobody is told that it was.
+    @Test(arguments: ["trigger", "rule"])
+    func whatIsLeftOutIsRefused(by kind: String) async throws {
+        let place = try await Place(softDelete: false)
+        #expect(await place.post("TodoItem", #"{"id":"a","text":"was"}"#).status == 201)
+        let other = await place.doors[1].send("POST", "/tables/TodoItem", #"{"id":"b"}"#)
+        #expect(other.status == 201)
+        if kind == "trigger" {
+            let body = "IF NEW.\"text\" = 'no' THEN RETURN NULL; END IF; RETURN NEW;"
+            try place.trigger("BEFORE INSERT OR UPDATE", on: "TodoItem", body)
+            let gone = "IF OLD.\"text\" = 'was' THEN RETURN NULL; END IF; RETURN OLD;"
+            try place.trigger("BEFORE DELETE", on: "TodoItem", gone)
+        } else {
+            try place.psql.execute(
+                """
+                CREATE RULE i AS ON INSERT TO "TodoItem" WHERE NEW."text" = 'no' DO INSTEAD NOTHING;
+                CREATE RULE u AS ON UPDATE TO "TodoItem" WHERE NEW."text" = 'no' DO INSTEAD NOTHING;
+                CREATE RULE d AS ON DELETE TO "TodoItem" WHERE OLD."text" = 'was' DO INSTEAD NOTHING
+                """
+            )
+        }
+        let before = await place.doors[0].send("GET", "/tables/TodoItem/a").text
+        let door = place.doors[0]
+        let refused = await withTaskGroup(of: (String, Int).self) { group in
+            for (name, method, id, body) in [
+                ("insert", "POST", "", #"{"id":"c","text":"no"}"#),
+                ("update", "PATCH", "/a", #"{"text":"no"}"#), ("delete", "DELETE", "/a", nil),
+                ("other insert", "POST", "", #"{"id":"d","text":"yes"}"#),
+                ("other update", "PATCH", "/b", #"{"text":"yes"}"#),
+            ] as [(String, String, String, String?)] {
+                group.addTask {
+                    let answer = await door.send(method, "/tables/TodoItem\(id)", body)
+                    return (name, answer.status)
+                }
+            }
+            return await group.reduce(into: [:]) { $0[$1.0] = $1.1 }
+        }
+        let wanted = [
+            "insert": 400, "update": 400, "delete": 400, "other insert": 201, "other update": 200,
+        ]
+        #expect(refused == wanted)
+        #expect(await place.doors[0].send("GET", "/tables/TodoItem/c").status == 404)
+        #expect(await place.doors[0].send("GET", "/tables/TodoItem/a").text == before)
+    }
+
+    /// The writer was told its own values, and pulls what became of them.
+    @Test func whatATriggerChangesIsPulled() async throws {
+        let place = try await Place()
+        let link = try await place.link("TodoItem")
+        try place.trigger(
+            "BEFORE INSERT OR UPDATE",
+            on: "TodoItem",
+            "NEW.\"text\" := upper(NEW.\"text\"); RETURN NEW;"
+        )
+        let made = await place.post("TodoItem", #"{"id":"a","text":"milk"}"#)
+        #expect(made.status == 201 && made.row["text"] as? String == "milk")
+        let first = try #require(RowVersion.stamp(made.row["version"] as? String ?? ""))
+        let pulled = try #require(try await place.changes(link)["a"] ?? nil)
+        #expect(pulled["text"] as? String == "MILK")
+        let second = try #require(RowVersion.stamp(pulled["version"] as? String ?? ""))
+        #expect(second > first)
+        let behind = try await place.link("TodoItem")
+        // What the trigger leaves as it is gets no further stamp.
+        let patched = await place.doors[0].send(
+            "PATCH",
+            "/tables/TodoItem/a",
+            #"{"text":"OAT"}"#,
+            headers: ["If-Match": "\"\(RowVersion.text(second))\""]
+        )
+        #expect(patched.status == 200)
+        let after = try #require(try await place.changes(behind)["a"] ?? nil)
+        #expect(after["version"] as? String == patched.row["version"] as? String)
+    }
+
+    /// A trigger writes to another table of the server, behind a write of a device.
+    @Test func whatTriggersWriteToOtherTablesIsTold() async throws {
+        let place = try await Place()
+        #expect(await place.post("Note", #"{"id":"n","count":0}"#).status == 201)
+        let link = try await place.link("Note")
+        try place.trigger(
+            "AFTER INSERT",
+            on: "TodoItem",
+            """
+            UPDATE "Note" SET "count" = "count" + 1 WHERE "id" = 'n';
+            INSERT INTO "Note" ("id", "item") VALUES ('n-' || NEW."id", NEW."id");
+            RETURN NULL;
+            """
+        )
+        let version = { (id: String) in
+            try place.psql.run("SELECT \"version\" FROM \"Note\" WHERE \"id\" = '\(id)'").integer(
+                0,
+                0
+            )
+        }
+        let before = try version("n")
+        for number in 0..<3 {
+            #expect(await place.post("TodoItem", "{\"id\":\"r\(number)\"}").status == 201)
+        }
+        #expect(try version("n") > before)
+        let told = try await place.changes(link)
+        #expect(Set(told.keys) == ["n", "n-r0", "n-r1", "n-r2"])
+        #expect((told["n"] ?? nil)?["count"] as? Int == 3)
+        let zero = "SELECT count(*) FROM \"Note\" WHERE \"version\" = 0"
+        #expect(try place.psql.run(zero).integer(0, 0) == 0)
+    }
+
+    /// The foreign keys of an operator take rows along.
+    @Test(arguments: ["CASCADE", "SET NULL"])
+    func whatForeignKeysDoIsTold(action: String) async throws {
+        let place = try await Place(softDelete: false)
+        try place.psql.execute(
+            """
+            ALTER TABLE "Note" ADD FOREIGN KEY ("item") REFERENCES "TodoItem" ("id")
+            ON DELETE \(action)
+            """
+        )
+        #expect(await place.post("TodoItem", #"{"id":"a"}"#).status == 201)
+        for id in ["x", "y"] {
+            #expect(await place.post("Note", "{\"id\":\"\(id)\",\"item\":\"a\"}").status == 201)
+        }
+        let link = try await place.link("Note")
+        #expect(await place.doors[0].send("DELETE", "/tables/TodoItem/a").status == 204)
+        let told = try await place.changes(link)
+        #expect(Set(told.keys) == ["x", "y"])
+        for (_, row) in told {
+            #expect((row == nil) == (action == "CASCADE"))
+            if let row { #expect(row["item"] is NSNull) }
+        }
+    }
+
+    /// A trigger that stamps nothing by itself while rows of its own table are stamped.
+    @Test func whatTriggersWriteWhileRowsAreStampedIsTold() async throws {
+        let place = try await Place()
+        #expect(await place.post("Note", #"{"id":"n","count":0}"#).status == 201)
+        let link = try await place.link("Note")
+        try place.trigger(
+            "AFTER INSERT OR UPDATE",
+            on: "TodoItem",
+            "UPDATE \"Note\" SET \"item\" = NEW.\"text\" WHERE \"id\" = 'n'; RETURN NULL;"
+        )
+        try place.psql.execute(
+            "INSERT INTO \"TodoItem\" (\"id\", \"text\", \"complete\") VALUES ('f', 'by psql', false)"
+        )
+        #expect((try await place.changes(link)["n"] ?? nil)?["item"] as? String == "by psql")
+    }
+
+    @Test func whatATriggerRefusesIsNoFaultOfTheServer() async throws {
+        let place = try await Place()
+        try place.trigger(
+            "BEFORE INSERT",
+            on: "TodoItem",
+            "IF NEW.\"text\" = 'no' THEN RAISE EXCEPTION 'not that: %', NEW.\"text\"; END IF; RETURN NEW;"
+        )
+        let door = place.doors[0]
+        async let other = door.send("POST", "/tables/Note", #"{"id":"n"}"#)
+        let refused = await place.post("TodoItem", #"{"id":"a","text":"no"}"#)
+        #expect(refused.status == 400 && !refused.text.contains("not that"))
+        #expect(await other.status == 201)
+    }
+
+    // MARK: - Who writes beside
+
+    /// Rights on the table are all that is needed, and it does not matter where that role looks for names.
+    @Test(arguments: [true, false])
+    func aRoleWithRightsOnItsTableIsSeen(softDelete: Bool) async throws {
+        let place = try await Place(softDelete: softDelete)
+        #expect(await place.post("TodoItem", #"{"id":"a"}"#).status == 201)
+        let link = try await place.link("TodoItem")
+        let role = "clerk_\(UInt32.random(in: 0...UInt32.max))"
+        try place.psql.execute(
+            """
+            CREATE ROLE \(role);
+            GRANT SELECT, INSERT, UPDATE, DELETE ON "TodoItem" TO \(role);
+            CREATE SCHEMA elsewhere;
+            CREATE TABLE elsewhere."TodoItem" ("id" text, "version" bigint);
+            GRANT USAGE ON SCHEMA elsewhere TO \(role);
+            SET ROLE \(role);
+            SET search_path = elsewhere
+            """
+        )
+        try place.psql.execute(
+            "CREATE TEMPORARY TABLE \"TodoItem\" (\"id\" text, \"version\" bigint)"
+        )
+        try place.psql.execute(
+            """
+            INSERT INTO public."TodoItem" ("id", "text", "complete") VALUES ('f', 'by a clerk', FALSE);
+            UPDATE public."TodoItem" SET "text" = 'twice' WHERE "id" = 'f';
+            DELETE FROM public."TodoItem" WHERE "id" = 'a'
+            """
+        )
+        let told = try await place.changes(link)
+        #expect((told["f"] ?? nil)?["text"] as? String == "twice")
+        let gone = try #require(told["a"])
+        #expect(gone == nil)
+        try place.psql.execute("RESET ROLE")
+        let zero = "SELECT count(*) FROM public.\"TodoItem\" WHERE \"version\" = 0"
+        #expect(try place.psql.run(zero).integer(0, 0) == 0)
+        try place.psql.execute("DROP OWNED BY \(role); DROP ROLE \(role)")
+    }
+
+    /// Values that the wire has no text for.
+    @Test(arguments: [
+        ("weight", "'NaN'"), ("weight", "'-Infinity'"), ("price", "'NaN'"), ("price", "'Infinity'"),
+        ("due", "'infinity'"), ("due", "'0044-03-15 12:00 BC'"), ("due", "'12026-01-01'"),
+        ("day", "'-infinity'"), ("day", "'0044-03-15 BC'"), ("createdAt", "'infinity'"),
+    ])
+    func whatNobodyCanBeToldIsRefused(column: String, value: String) async throws {
+        let place = try await Place()
+        let error = #expect(throws: PostgresError.self) {
+            try place.psql.execute(
+                "INSERT INTO \"Note\" (\"id\", \"\(column)\") VALUES ('x', \(value))"
+            )
+        }
+        #expect(error?.category == "22")
+        #expect(await place.doors[0].send("GET", "/tables/Note").row["items"] as? [String] == [])
+    }
+}
