@@ -90,7 +90,7 @@ extension Command {
         var counts: [(part: String, count: Int)] = []
         let progress = Progress("copy", isJSON: isJSON)
         defer { progress?.end() }
-        try naming("The copy is not whole") {
+        let leftOut = try naming("The copy is not whole") {
             try ServerDatabase.copy(from: source, to: target) { part, count in
                 progress?.take(part, count)
                 if counts.last?.part == part {
@@ -105,9 +105,14 @@ extension Command {
             let parts = counts.filter { $0.count > 0 }.map { part, count in
                 Report(["part": .text(part), "count": .integer(Int64(count))])
             }
-            return try tell(Report(["copied": .list(parts)]).json)
+            var report = Report(["copied": .list(parts)])
+            if !leftOut.isEmpty { report["leftOut"] = .texts(leftOut) }
+            return try tell(report.json)
         }
         for (part, count) in counts where count > 0 { try tell("\(part): \(count)") }
+        if !leftOut.isEmpty {
+            try tell("Not copied, as they are not declared: \(leftOut.joined(separator: ", "))")
+        }
         try tell(
             "Copied. Devices notice nothing when a server with the same tables serves the copy."
         )

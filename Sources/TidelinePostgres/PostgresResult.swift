@@ -22,6 +22,9 @@ package final class PostgresResult {
         PQcmdTuples(handle).flatMap { Int(String(cString: $0)) } ?? 0
     }
 
+    /// The type of a column, as PostgreSQL numbers types.
+    package func type(_ column: Int) -> UInt32 { PQftype(handle, Int32(column)) }
+
     package func isNull(_ row: Int, _ column: Int) -> Bool {
         PQgetisnull(handle, Int32(row), Int32(column)) != 0
     }

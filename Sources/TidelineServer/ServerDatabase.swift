@@ -206,12 +206,14 @@ public struct ServerDatabase: Sendable {
     ///   - source: The database that is copied.
     ///   - target: A new file, or a database without tables of a server.
     ///   - report: Told of each piece: what it is of, and how many rows or entries it has.
+    /// - Returns: The columns of others that were not copied, as `table.column`: no server knows of them.
     /// - Throws: ``DatabaseError``, and what `report` throws.
+    @discardableResult
     public static func copy(
         from source: ServerConfiguration.Database,
         to target: ServerConfiguration.Database,
         report: (_ part: String, _ count: Int) throws -> Void = { _, _ in }
-    ) throws {
+    ) throws -> [String] {
         try naming {
             let from: any CopySource =
                 switch source {
@@ -225,7 +227,7 @@ public struct ServerDatabase: Sendable {
                 case .postgres(let url): try PostgresCopy(url: url)
                 case .memory: throw inMemory
                 }
-            try DatabaseCopy(from: from, to: to).run(report)
+            return try DatabaseCopy(from: from, to: to).run(report)
         }
     }
 

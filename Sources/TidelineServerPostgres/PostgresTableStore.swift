@@ -68,12 +68,24 @@ package final class PostgresTableStore: TableStore {
         }
         do {
             address = try PostgresAddress(url)
-            let version = try PostgresConnection(address).serverVersion
+            let connection = try PostgresConnection(address)
+            let version = connection.serverVersion
             guard version >= Self.versionMin else {
                 throw DatabaseError(
                     .unavailable,
                     "\(address): PostgreSQL \(Self.versionMin / 10_000) or newer is needed, "
                         + "and this is \(version / 10_000)."
+                )
+            }
+            let encoding = try connection.run("SELECT current_setting('server_encoding')").text(
+                0,
+                0
+            )
+            guard encoding == "UTF8" else {
+                throw DatabaseError(
+                    .unavailable,
+                    "\(address): the database is in \(encoding), which has not all characters. Make one with "
+                        + "ENCODING 'UTF8'."
                 )
             }
         } catch let error as PostgresError {
@@ -224,6 +236,7 @@ package final class PostgresTableStore: TableStore {
             let result = try read.one(statement)
             guard result.count > 0 else { return nil as Result? }
             try derived.check(form: result.integer(0, 0), read.connection)
+            try derived.checkTypes(result, from: 1)
             return try body(derived.image(result, 0, from: 1))
         }
     }

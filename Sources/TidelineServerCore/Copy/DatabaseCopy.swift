@@ -166,12 +166,19 @@ package struct CopyProgress: Hashable, Sendable, Codable {
 /// The database that is copied.
 package protocol CopySource {
     func state() throws -> CopiedState
+    /// What is in its tables and is not copied, as no server knows of it: `table.column`.
+    func leftOut() throws -> [String]
     /// The next piece behind a key, with its own key; no key at the end.
     func piece(
         _ part: CopyPart,
         after: [String],
         limit: Int
     ) throws -> (piece: CopyPiece, key: [String])
+}
+
+extension CopySource {
+    /// Nothing.
+    package func leftOut() throws -> [String] { [] }
 }
 
 /// The database that it is copied into.
@@ -202,8 +209,9 @@ package struct DatabaseCopy {
 
     /// Copies what is left to be copied; tells how many rows and entries each piece had.
     ///
+    /// - Returns: What was not copied, as no server knows of it: `table.column`.
     /// - Throws: ``DatabaseError``; the next copy goes on from where this one was.
-    package func run(_ report: (_ part: String, _ count: Int) throws -> Void) throws {
+    package func run(_ report: (_ part: String, _ count: Int) throws -> Void) throws -> [String] {
         let state = try source.state()
         let fresh = CopyProgress(source: state.fingerprint)
         var progress = try target.progress() ?? fresh
@@ -224,7 +232,9 @@ package struct DatabaseCopy {
             try report(part.text, piece.count)
         }
         guard try source.state() == state else { throw Self.sourceChanged }
+        let leftOut = try source.leftOut()
         try target.end(state)
+        return leftOut
     }
 
     private static func parts(_ state: CopiedState) -> [CopyPart] {

@@ -18,6 +18,12 @@ package struct SchemaStep: Sendable, Hashable {
         case fillNulls(ColumnDefinition, rows: Int64)
         /// Other clocks stamp its rows from now on: its own, or those of the owners in a column.
         case changeClock(owner: String?)
+        /// Somebody else has dropped or renamed the table.
+        case restoreTable
+        /// Somebody else has dropped or renamed the column.
+        case restoreColumn(ColumnDefinition)
+        /// Somebody else has dropped or disabled what tells the server of the writes of others.
+        case restoreTriggers
         /// The table is not declared any more.
         case keepTable
     }
@@ -33,8 +39,8 @@ package struct SchemaStep: Sendable, Hashable {
     /// Whether something that is stored changes or goes, so that an operator has to say so.
     package var needsConsent: Bool {
         switch kind {
-        case .createTable, .addColumn, .keepTable: false
-        case .adoptTable, .changeClock: true
+        case .createTable, .addColumn, .restoreTriggers, .keepTable: false
+        case .adoptTable, .changeClock, .restoreTable, .restoreColumn: true
         case .dropColumn(_, let values): values > 0
         case .convert(_, _, let values, _): values > 0
         case .fillNulls(_, let rows): rows > 0
@@ -46,7 +52,9 @@ package struct SchemaStep: Sendable, Hashable {
         switch kind {
         case .createTable: false
         case .addColumn(_, let rows): rows > 0
-        case .adoptTable, .dropColumn, .convert, .fillNulls, .changeClock, .keepTable: true
+        case .adoptTable, .dropColumn, .convert, .fillNulls, .changeClock, .keepTable,
+            .restoreTable, .restoreColumn, .restoreTriggers:
+            true
         }
     }
 
@@ -77,6 +85,13 @@ extension SchemaStep: CustomStringConvertible {
                 + "get\(rows == 1 ? "s" : "") the default."
         case .changeClock(let owner):
             "Table '\(table)' is stamped by \(clocks(owner)); all devices pull anew, once."
+        case .restoreTable:
+            "Table '\(table)' is gone from the database. It is made anew, empty; all devices pull anew."
+        case .restoreColumn(let column):
+            "\(place(column)): it is gone from the database. It is added anew, empty; all devices pull anew."
+        case .restoreTriggers:
+            "Table '\(table)' had lost triggers that tell what others write. They are made again; all devices "
+                + "pull anew."
         case .keepTable:
             "Table '\(table)' is not declared. It is kept and not served."
         }
@@ -97,7 +112,13 @@ extension SchemaStep: CustomStringConvertible {
             "Table '\(table)' is in the database, but no server made it."
         case .changeClock(let owner):
             "Table '\(table)' is declared to be stamped by \(clocks(owner)), which it is not."
-        case .createTable, .addColumn, .keepTable: description
+        case .restoreTable:
+            "Table '\(table)' is gone from the database: somebody dropped or renamed it. Bring it back under this "
+                + "name, or have it made anew, empty."
+        case .restoreColumn(let column):
+            "\(place(column)): it is gone from the database: somebody dropped or renamed it. Bring it back under "
+                + "this name, or have it added anew, empty."
+        case .createTable, .addColumn, .restoreTriggers, .keepTable: description
         }
     }
 
@@ -112,8 +133,10 @@ extension SchemaStep: CustomStringConvertible {
     /// What it is about.
     package var place: String {
         switch kind {
-        case .createTable, .adoptTable, .changeClock, .keepTable: "Table '\(table)'"
-        case .addColumn(let column, _), .dropColumn(let column, _), .fillNulls(let column, _),
+        case .createTable, .adoptTable, .changeClock, .keepTable, .restoreTable, .restoreTriggers:
+            "Table '\(table)'"
+        case .restoreColumn(let column), .addColumn(let column, _), .dropColumn(let column, _),
+            .fillNulls(let column, _),
             .convert(let column, _, _, _):
             place(column)
         }

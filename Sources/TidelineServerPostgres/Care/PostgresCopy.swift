@@ -92,6 +92,27 @@ extension PostgresCopy: CopySource {
         }
     }
 
+    package func leftOut() throws -> [String] {
+        try naming {
+            let found = try connection.run(
+                """
+                SELECT t."relation", t."columns", array_to_string(array_agg(a.attname::text), '/')
+                FROM tideline.tables AS t JOIN pg_attribute AS a
+                ON a.attrelid = to_regclass(quote_ident(t."relation")) AND a.attnum > 0
+                AND NOT a.attisdropped GROUP BY 1, 2 ORDER BY 1
+                """
+            )
+            return try (0..<found.count).flatMap { row in
+                let table = try OwnerClocks.table(found.text(row, 0), found.text(row, 1))
+                let known = Set(
+                    table.schema.columns.map(\.name) + SystemColumn.definitions.map(\.name)
+                )
+                return found.text(row, 2).split(separator: "/").map(String.init)
+                    .filter { !known.contains($0) }.sorted().map { "\(table.name).\($0)" }
+            }
+        }
+    }
+
     private func tables() throws -> [CopiedTable] {
         // A database that no server with clocks of owners has had.
         let clocks =
@@ -264,12 +285,22 @@ extension PostgresCopy: CopyTarget {
             try connection.execute("BEGIN; \(PostgresSchema.open)")
             try put(progress.text, as: CopyProgress.key)
             try connection.execute("COMMIT")
-            _ = try change.prepare(
-                state.tables.map(\.definition),
-                filtered: nil,
-                isComplete: false,
-                isCopy: true
-            )
+            do {
+                _ = try change.prepare(
+                    state.tables.map(\.definition),
+                    filtered: nil,
+                    isComplete: false,
+                    isCopy: true
+                )
+            } catch {
+                // Whose database it is may go on with it.
+                _ = connection.settle()
+                try connection.run(
+                    "DELETE FROM tideline.state WHERE \"key\" = $1",
+                    [.text(CopyProgress.key)]
+                )
+                throw error
+            }
         }
     }
 
@@ -286,7 +317,7 @@ extension PostgresCopy: CopyTarget {
                     var state = WriteState()
                     let form = PostgresTable(table)
                     state.logged = log.map { (form, $0.stamp, $0.isDeleted, $0.image) }
-                    for statement in state.statements { try connection.run(statement) }
+                    for statement in state.statements() { try connection.run(statement) }
                 case .bases(let bases):
                     try connection.run(
                         PostgresStatement(

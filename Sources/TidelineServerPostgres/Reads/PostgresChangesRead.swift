@@ -143,7 +143,8 @@ struct PostgresChangesRead {
         var page = ChangeBuilder(request, table.table)
         var waiting = left[...]
         var isFull = false
-        try read.forEach(written(upTo: end, withMatches: true)) { result, row in
+        let rows = written(upTo: end, withMatches: true)
+        try read.forEach(rows, checkResult: { try table.checkTypes($0, from: 1) }) { result, row in
             let image = table.image(result, row, from: 1)
             if let rest = view.rest, !rest.holds(image, watch) { return true }
             while let next = waiting.first, next.stamp < image.version {

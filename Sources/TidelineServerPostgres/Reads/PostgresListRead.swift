@@ -19,6 +19,8 @@ struct PostgresListRead {
     private let isOrdered: Bool
     /// The cells of a row that the page needs; the others are null.
     private let cells: String
+    /// The places of those cells among columns and system columns; nil for all.
+    private let places: Set<Int>?
 
     init(_ request: ListRequest, _ table: PostgresTable) {
         self.table = table
@@ -31,21 +33,23 @@ struct PostgresListRead {
         rest = split.rest.map { RowProgram($0, isCondition: true, of: table) }
         keys = KeysetRenderer(table.renderer, order: request.order)
         isOrdered = table.split.isExact(request.order)
-        cells = Self.cells(request, table, keys, rest)
+        places = Self.places(request, table, keys, rest)
+        cells = places.map { table.cells(of: $0) } ?? table.cells()
     }
 
-    /// All that is not selected and that nothing is decided by is left in the database.
-    private static func cells(
+    /// What is read of a row: all that is not selected and that nothing is decided by is left in the database.
+    private static func places(
         _ request: ListRequest,
         _ table: PostgresTable,
         _ keys: KeysetRenderer,
         _ rest: RowProgram?
-    ) -> String {
-        guard let select = request.select else { return table.cells() }
+    ) -> Set<Int>? {
+        guard let select = request.select else { return nil }
         let sorting = keys.keys.flatMap { key in
             RowProgram(key.expression, isCondition: false, of: table).places
         }
-        return table.cells(of: Set(select + sorting + (rest?.places ?? [])))
+        let system = table.table.columns.count..<table.columns.count
+        return Set(select + sorting + (rest?.places ?? []) + system)
     }
 
     /// A page of so many rows is one statement.
@@ -62,9 +66,14 @@ struct PostgresListRead {
         let results = try read.all(statements)
         let clock = try table.clock(results[0], read)
         var page = ListBuilder(request, table, keys)
+        try check(results[1])
         for row in 0..<results[1].count where try !page.add(table.image(results[1], row)) { break }
         let count = request.wantsCount ? results[2].integer(0, 0) : nil
         return try page.finish(count, clock, read)
+    }
+
+    private func check(_ result: PostgresResult) throws {
+        try table.checkTypes(result, of: places)
     }
 
     private var clock: PostgresStatement { table.clockStatement(request.clock) }
@@ -103,7 +112,8 @@ struct PostgresListRead {
     ) throws {
         var toSkip = rest == nil ? 0 : offset
         var rows = page
-        try read.forEach(self.rows(begin, rest == nil ? offset : 0)) { result, row in
+        let rowsOfPage = self.rows(begin, rest == nil ? offset : 0)
+        try read.forEach(rowsOfPage, checkResult: check) { result, row in
             let image = table.image(result, row)
             if let rest, !rest.holds(image, watch) { return true }
             if toSkip > 0 {
@@ -131,7 +141,8 @@ struct PostgresListRead {
         let behind = begin.map {
             RowProgram($0.keyset.expression(after: $0.values), isCondition: true, of: table)
         }
-        try read.forEach("SELECT \(SQL(verbatim: cells))\(from(nil))") { result, row in
+        let all: SQL = "SELECT \(SQL(verbatim: cells))\(from(nil))"
+        try read.forEach(all, checkResult: check) { result, row in
             let image = table.image(result, row)
             if let rest, !rest.holds(image, watch) { return true }
             if let behind, !behind.holds(image, watch) { return true }
@@ -147,7 +158,8 @@ struct PostgresListRead {
             return try read.connection.run(PostgresStatement(count)).integer(0, 0)
         }
         var count: Int64 = 0
-        try read.forEach("SELECT \(SQL(verbatim: cells))\(from(nil))") { result, row in
+        let all: SQL = "SELECT \(SQL(verbatim: cells))\(from(nil))"
+        try read.forEach(all, checkResult: check) { result, row in
             if rest.holds(table.image(result, row), watch) { count += 1 }
             return true
         }

@@ -80,8 +80,14 @@ struct PostgresRead {
     }
 
     /// The rows of a statement, some at a time, within a transaction.
+    ///
+    /// - Parameters:
+    ///   - sql: The statement.
+    ///   - checkResult: Sees each result before its rows.
+    ///   - body: Takes a row; false for no more.
     func forEach(
         _ sql: SQL,
+        checkResult: (PostgresResult) throws -> Void = { _ in },
         _ body: (PostgresResult, Int) throws -> Bool
     ) throws {
         let text = "DECLARE tideline_scan NO SCROLL CURSOR FOR " + sql.text(for: .postgres)
@@ -90,6 +96,7 @@ struct PostgresRead {
         while true {
             try check()
             let result = try connection.run("FETCH FORWARD \(wanted) FROM tideline_scan")
+            try checkResult(result)
             for row in 0..<result.count where try !body(result, row) {
                 try connection.run("CLOSE tideline_scan")
                 return

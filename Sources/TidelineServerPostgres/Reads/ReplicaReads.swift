@@ -58,6 +58,8 @@ final class ReplicaReads: Sendable {
     private let stamps: ReportedStamps
     private let log: ServerLog
     private let metrics: StoreMetrics
+    /// The same in all, where readers are busy.
+    private static let patience: Duration = .milliseconds(150)
     /// For how long a replica is left aside that did not come so far meanwhile.
     private let rest: Duration
     private let state = Mutex(State())
@@ -96,6 +98,7 @@ final class ReplicaReads: Sendable {
         _ body: @escaping @Sendable (PostgresRead) throws -> Page
     ) async throws -> Page? {
         var waits = Self.waits[...]
+        let patience = Uptime.after(Self.patience)
         while true {
             let reach = ReplicaReach(wanted)
             do {
@@ -118,7 +121,7 @@ final class ReplicaReads: Sendable {
                     leave(.failed)
                     return nil
                 }
-                guard let wait = waits.popFirst() else {
+                guard let wait = waits.popFirst(), Uptime.now() < patience else {
                     metrics.replicaBehind.add()
                     leave(reason)
                     return nil

@@ -175,6 +175,9 @@ struct ForeignWriters {
     private var mark: String {
         """
         CREATE OR REPLACE FUNCTION \(function("mark"))() \(Self.rights) AS $$
+        DECLARE
+            own text;
+            before record;
         BEGIN
             \(values)
             IF TG_OP = 'UPDATE' THEN
@@ -189,11 +192,65 @@ struct ForeignWriters {
                     END IF;
                 END IF;
             END IF;
+            \(takesTombstone)
+            \(touches)
             NEW."version" := 0;
             RETURN NEW;
         END $$;
         """
     }
+
+    /// A row is made again: the tombstone of the one before goes, unless rows of others refer to it.
+    ///
+    /// To who writes beside the servers the row was gone.
+    private var takesTombstone: String {
+        guard table.softDelete else { return "" }
+        return """
+            IF TG_OP = 'INSERT' THEN
+                SELECT * INTO before FROM \(relation) WHERE "id" = NEW."id" AND "deleted" AND NOT EXISTS (
+                    SELECT 1 FROM pg_constraint WHERE confrelid = TG_RELID AND contype = 'f'
+                )\(isOfOwner) FOR UPDATE;
+                IF FOUND THEN
+                    own := current_setting('\(setting)', true);
+                    PERFORM set_config('\(setting)', \(Self.ownWord), true);
+                    DELETE FROM \(relation) WHERE "id" = NEW."id";
+                    PERFORM set_config('\(setting)', coalesce(own, ''), true);
+                    IF before."version" <> 0 THEN
+                        \(keepTime.replacing("OLD.", with: "before."))
+                    END IF;
+                END IF;
+            END IF;
+            """
+    }
+
+    private var isOfOwner: String {
+        ownerColumn.map { " AND \($0) IS NOT DISTINCT FROM NEW.\($0)" } ?? ""
+    }
+
+    /// Takes down that the transaction writes to the table, so that its clocks are locked in one order.
+    private var touches: String {
+        guard ownerColumn == nil else { return "" }
+        return """
+            IF strpos(coalesce(current_setting('tideline.touched', true), ''), \(touchedWord)) = 0 THEN
+                PERFORM set_config(
+                    'tideline.touched', concat(current_setting('tideline.touched', true), \(touchedWord)), true
+                );
+            END IF;
+            """
+    }
+
+    /// In the order in which servers lock them: who writes to the same tables waits, and not in a circle.
+    private var locks: String {
+        guard ownerColumn == nil else { return "" }
+        return """
+            PERFORM 1 FROM tideline.clocks WHERE "table" = ANY(
+                string_to_array(current_setting('tideline.touched', true), '/')
+            ) ORDER BY "table" FOR UPDATE;
+            """
+    }
+
+    /// The table among those that a transaction has touched: no name has a slash.
+    private var touchedWord: String { "'/\(table.name.lowercased())/'" }
 
     /// Refuses values that no device can be told.
     private var values: String {
@@ -259,6 +316,7 @@ struct ForeignWriters {
         let goes = """
             \(keepTime)
             \(keepOld(isDeleted: "TRUE"))
+            \(touches)
             RETURN OLD;
             """
         let stays = """
@@ -301,6 +359,7 @@ struct ForeignWriters {
                 SELECT 1 FROM \(log) AS e WHERE e."id" = l."id"
                 AND e."tideline_stamp" < 0 AND e."tideline_stamp" > l."tideline_stamp"
             );
+            \(locks)
             \(stamps)
             PERFORM set_config('\(setting)', coalesce(own, ''), true);
             RETURN NULL;

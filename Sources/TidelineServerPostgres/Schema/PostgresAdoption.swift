@@ -15,16 +15,19 @@ struct PostgresAdoption {
     /// The statements; with what a dry run has in their place, where that is something.
     private(set) var statements: [(sql: String, instead: String?)] = []
 
-    private struct Column {
+    struct Column {
         var type: String
         var collation: String
         var isNotNull: Bool
         var hasDefault: Bool
         var isGenerated: Bool
+        var isIdentity: Bool
     }
 
-    private let relation: String
-    private var columns: [String: Column] = [:]
+    let relation: String
+    private(set) var columns: [String: Column] = [:]
+    /// The columns that get another type.
+    private(set) var retyped: [String] = []
 
     /// Nil when there is no such table.
     ///
@@ -37,7 +40,10 @@ struct PostgresAdoption {
             "SELECT relkind::text FROM pg_class WHERE oid = to_regclass($1)",
             [name]
         )
-        guard kind.count > 0 else { return nil }
+        guard kind.count > 0 else {
+            try Self.refuseOtherSpelling(table.name, connection)
+            return nil
+        }
         guard kind.text(0, 0) == "r" else {
             throw SchemaError(
                 "'\(table.name)' is in the database and is no plain table: it cannot be served."
@@ -50,7 +56,8 @@ struct PostgresAdoption {
                 collation: found.text(row, 2),
                 isNotNull: found.boolean(row, 3),
                 hasDefault: found.boolean(row, 4),
-                isGenerated: found.boolean(row, 5)
+                isGenerated: found.boolean(row, 5),
+                isIdentity: found.boolean(row, 6)
             )
         }
         let isUnique = try connection.run(Self.countUnique, [name]).integer(0, 0) > 0
@@ -58,11 +65,12 @@ struct PostgresAdoption {
         try bringSystemColumns()
         for column in table.schema.columns { try bring(column) }
         tellOfOthers(table)
+        try refuseWhatCannotBe(table, connection)
     }
 
     private static let readColumns = """
         SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), coalesce(c.collname::text, ''),
-            a.attnotnull, a.atthasdef OR a.attidentity <> '', a.attgenerated <> ''
+            a.attnotnull, a.atthasdef OR a.attidentity <> '', a.attgenerated <> '', a.attidentity <> ''
         FROM pg_attribute AS a LEFT JOIN pg_collation AS c ON c.oid = a.attcollation
         WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped
         """
@@ -85,13 +93,43 @@ struct PostgresAdoption {
             changes.append("it gets the column 'id'")
             return
         }
+        let isIdentity = columns[SystemColumn.id]?.isIdentity == true
+        if isIdentity { keepNumbering() }
         try bring(id)
         definition.schema.columns = []
+        if isIdentity {
+            let next = "nextval('\(sequence.replacing("'", with: "''"))')::text"
+            statements.append(
+                ("ALTER TABLE \(relation) ALTER COLUMN \"id\" SET DEFAULT \(next)", "")
+            )
+        }
+        if let column = columns[SystemColumn.id], !column.isNotNull {
+            let newID = "gen_random_uuid()::text"
+            if !column.hasDefault {
+                let set = "ALTER TABLE \(relation) ALTER COLUMN \"id\" SET DEFAULT \(newID)"
+                statements.append((set, ""))
+            }
+            statements.append(("UPDATE \(relation) SET \"id\" = \(newID) WHERE \"id\" IS NULL", ""))
+            statements.append(("ALTER TABLE \(relation) ALTER COLUMN \"id\" SET NOT NULL", ""))
+            changes.append("rows without an 'id' get one")
+        }
         if !isUnique {
             statements.append(("ALTER TABLE \(relation) ADD UNIQUE (\"id\")", ""))
-            statements.append(("ALTER TABLE \(relation) ALTER COLUMN \"id\" SET NOT NULL", ""))
             changes.append("its 'id' becomes unique")
         }
+    }
+
+    /// The sequence that numbers rows in place of that of an identity column.
+    private var sequence: String { PostgresName.quoted("\(definition.name)_id_numbers") }
+
+    /// Numbers go on, as texts.
+    private mutating func keepNumbering() {
+        statements.append(("ALTER TABLE \(relation) ALTER COLUMN \"id\" DROP IDENTITY", ""))
+        statements.append(("CREATE SEQUENCE \(sequence) OWNED BY \(relation).\"id\"", ""))
+        let last =
+            "SELECT setval('\(sequence.replacing("'", with: "''"))', coalesce(max(\"id\"), 0) + 1, false)"
+        statements.append((last + " FROM \(relation)", ""))
+        changes.append("its 'id' is numbered by a sequence, no identity")
     }
 
     private mutating func bringSystemColumns() throws {
@@ -107,6 +145,7 @@ struct PostgresAdoption {
                 guard found.type == type else {
                     throw refusal(name, "is \(found.type); the server needs it as \(type)")
                 }
+                fill(name, found, declaration)
                 continue
             }
             added.append("'\(name)'")
@@ -119,10 +158,26 @@ struct PostgresAdoption {
         }
     }
 
+    /// A system column that is there has a value in each row from now on.
+    private mutating func fill(_ name: String, _ found: Column, _ declaration: String) {
+        let standard = String(declaration.split(separator: " ").last ?? "NULL")
+        let alter = "ALTER TABLE \(relation) ALTER COLUMN \"\(name)\""
+        if !found.hasDefault { statements.append(("\(alter) SET DEFAULT \(standard)", "")) }
+        guard !found.isNotNull else { return }
+        let set = "UPDATE \(relation) SET \"\(name)\" = \(standard) WHERE \"\(name)\" IS NULL"
+        statements.append((set, ""))
+        statements.append(("\(alter) SET NOT NULL", ""))
+        changes.append("its '\(name)' is \(standard) where it was null")
+    }
+
     // MARK: - Declared columns
 
     private mutating func bring(_ column: ColumnDefinition) throws {
-        guard let found = columns[column.name] else { return }
+        guard let found = columns[column.name] else {
+            let other = columns.keys.sorted().first { SchemaPlan.isSame($0, column.name) }
+            guard let other else { return }
+            throw refusal(column.name, "is there as '\(other)'; declare it so")
+        }
         if found.isGenerated { throw refusal(column.name, "is generated, and cannot be written") }
         var stored = column
         // Whether its texts are members of an enumeration is looked at like any change of type.
@@ -132,6 +187,7 @@ struct PostgresAdoption {
         let wanted = PostgresColumn(column).declaration
         let (type, using) = try target(column, found)
         guard let type else { return }
+        retyped.append(column.name)
         statements.append(
             (
                 """
@@ -188,7 +244,7 @@ struct PostgresAdoption {
         ColumnType.json.name: ["json", "jsonb"],
     ]
 
-    private func refusal(_ column: String, _ fault: String) -> SchemaError {
+    func refusal(_ column: String, _ fault: String) -> SchemaError {
         SchemaError("Table '\(definition.name)', column '\(column)': it \(fault).")
     }
 

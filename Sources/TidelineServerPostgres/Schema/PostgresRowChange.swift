@@ -21,7 +21,9 @@ struct PostgresRowChange {
     func carryOut(_ steps: [SchemaStep]) throws {
         for step in steps {
             switch step.kind {
-            case .createTable, .keepTable, .adoptTable, .changeClock: break
+            case .createTable, .keepTable, .adoptTable, .changeClock, .restoreTable, .restoreColumn,
+                .restoreTriggers:
+                break
             case .addColumn(let column, let rows):
                 try script.execute(PostgresSchema.add(column, to: table))
                 if rows > 0 { try mark("TRUE") }
@@ -214,7 +216,9 @@ extension SchemaStep {
         case .addColumn(_, let rows): rows > 0
         case .convert(_, _, let values, _): values > 0
         case .fillNulls: true
-        case .createTable, .adoptTable, .dropColumn, .changeClock, .keepTable: false
+        case .createTable, .adoptTable, .dropColumn, .changeClock, .keepTable, .restoreTable,
+            .restoreColumn, .restoreTriggers:
+            false
         }
     }
 }

@@ -109,7 +109,8 @@ enum PostgresSchema {
 
     /// Undoes a change of tables whose program stands still.
     static let idle = """
-        SELECT set_config('idle_in_transaction_session_timeout', '60000', true)
+        SELECT set_config('idle_in_transaction_session_timeout', '60000', true),
+            set_config('statement_timeout', '0', true)
         """
 
     static let readFormat = """

@@ -84,6 +84,10 @@ struct PostgresSchemaChange {
             throw SchemaError(fault)
         }
         var stored = try storedTables()
+        let losses = try SchemaLosses(of: stored, connection)
+        let restored = losses.steps(for: declared)
+        guard hasConsent || restored.isEmpty else { throw Self.refusal(restored) }
+        try losses.forget(&stored, script)
         try spellAsDeclared(declared, &stored)
         let known = stored
         let adoptions = try adoptions(declared, stored)
@@ -97,7 +101,8 @@ struct PostgresSchemaChange {
             try script.runOnRows(statement.sql, instead: statement.instead)
         }
         stored += adoptions.map(\.definition)
-        let steps = try adopting + plan(declared, stored, known: known, isComplete)
+        var steps =
+            try restored + adopting + plan(declared, stored, known: known, isComplete)
         for table in declared {
             let place = stored.firstIndex { SchemaPlan.isSame($0.name, table.name) }
             let own = steps.filter { $0.table == table.name && $0.changesDatabase }
@@ -110,11 +115,15 @@ struct PostgresSchemaChange {
             )
             if let place { stored[place] = merged } else { stored.append(merged) }
         }
+        var unheard: [TableDefinition] = []
         for table in stored {
             let isFiltered = filtered?.contains(table.name.lowercased())
-            try beginLog(of: table, isFiltered: isFiltered)
+            if try beginLog(of: table, isFiltered: isFiltered) { unheard.append(table) }
         }
+        steps += unheard.map { SchemaStep(table: $0.name, kind: .restoreTriggers) }
+        if !restored.isEmpty || !unheard.isEmpty { try script.run(PostgresSchema.renewEpoch, []) }
         try putFormat(stored)
+        try stampUnheard(unheard)
         return (stored, steps)
     }
 
@@ -210,7 +219,7 @@ struct PostgresSchemaChange {
         }
         let merged = try bring(table, from: stored, by: steps)
         // With new columns its log is new too, and so are the triggers that write to it.
-        try beginLog(of: merged, isFiltered: isFiltered)
+        _ = try beginLog(of: merged, isFiltered: isFiltered)
         return (merged, begin)
     }
 

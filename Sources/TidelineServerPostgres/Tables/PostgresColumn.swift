@@ -78,6 +78,41 @@ struct PostgresColumn: Sendable {
         }
     }
 
+    /// The type as PostgreSQL names it.
+    var typeName: String {
+        switch form {
+        case .instant: "timestamp with time zone"
+        case .time: "time without time zone"
+        default: type
+        }
+    }
+
+    /// The types that its cells may have in a result, as PostgreSQL numbers types; the first is that of ``typeName``.
+    var cellTypes: [UInt32] {
+        switch form {
+        // Texts with a length have the same bytes.
+        case .text: [25, 1043]
+        case .decimal, .json: [25]
+        case .integer: [20]
+        case .real: [701]
+        case .boolean: [16]
+        case .instant: [1184]
+        case .day: [1082]
+        case .time: [1083]
+        case .guid: [2950]
+        case .bytes: [17]
+        }
+    }
+
+    /// Whether its cells are the same where a column has this type, by PostgreSQL's name of it.
+    func isServed(as type: String) -> Bool {
+        // Without length and precision: "timestamp(3) with time zone".
+        let parts = type.split(separator: "(", maxSplits: 1)
+        let rest = parts.count > 1 ? parts[1].drop { $0 != ")" }.dropFirst() : ""
+        let bare = (parts.first.map(String.init) ?? "") + rest
+        return bare == typeName || form == .text && bare == "character varying"
+    }
+
     /// The type with its order: texts compare by their bytes.
     var declaration: String { form == .text ? "\(type) COLLATE \"C\"" : type }
 

@@ -42,6 +42,31 @@ final class PostgresTable: Sendable {
         .joined(separator: ", ")
     }
 
+    /// Refuses cells of other types: somebody has changed a column, and its bytes would be taken for something else.
+    ///
+    /// - Parameters:
+    ///   - result: Cells as of ``cells(from:)``, from a column on.
+    ///   - start: That column.
+    ///   - places: Those that were read; nil for all.
+    /// - Throws: ``PostgresError`` as of a column that is not there.
+    func checkTypes(
+        _ result: PostgresResult,
+        from start: Int = 0,
+        of places: Set<Int>? = nil
+    ) throws {
+        for (place, column) in columns.enumerated() {
+            guard places?.contains(place) ?? true,
+                !column.cellTypes.contains(result.type(start + place))
+            else {
+                continue
+            }
+            throw PostgresError(
+                state: "42703",
+                "column \(column.quoted) of \(quoted) has another type"
+            )
+        }
+    }
+
     /// The row of a result whose cells begin at a column.
     func image(_ result: PostgresResult, _ row: Int, from start: Int = 0) -> RowImage {
         let count = columns.count - SystemColumn.definitions.count

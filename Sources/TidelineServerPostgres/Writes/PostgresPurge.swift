@@ -85,7 +85,8 @@ struct PostgresPurge: Sendable {
         let relation = PostgresName.quoted(table)
         let name = SQLValue.text(table.lowercased())
         let owner = try owner(table, "ROW EXCLUSIVE", connection)
-        let old = "FROM \(relation) AS r WHERE \"deleted\" AND \"updatedAt\" < $1::timestamptz"
+        var old = "FROM \(relation) AS r WHERE \"deleted\" AND \"updatedAt\" < $1::timestamptz"
+        for reference in try references(to: relation, connection) { old += " AND NOT \(reference)" }
         var bounds: [PostgresParameter] = [
             .value(.text(Timestamp(microseconds: end).exactText)), .value(Self.rows),
         ]
@@ -127,6 +128,30 @@ struct PostgresPurge: Sendable {
             }
         }
         return gone.count
+    }
+
+    /// Conditions on a row `r` that rows of others refer to, and that is kept for them.
+    ///
+    /// Foreign keys that take such rows along, or let go of them, are in nobody's way.
+    private func references(
+        to relation: String,
+        _ connection: PostgresConnection
+    ) throws -> [String] {
+        let found = try connection.run(
+            """
+            SELECT format('EXISTS (SELECT 1 FROM %s AS x WHERE %s)', c.conrelid::regclass, (
+                SELECT string_agg(format('x.%I = r.%I', own.attname, its.attname), ' AND ')
+                FROM unnest(c.conkey, c.confkey) AS k(own, its)
+                JOIN pg_attribute AS own ON own.attrelid = c.conrelid AND own.attnum = k.own
+                JOIN pg_attribute AS its ON its.attrelid = c.confrelid AND its.attnum = k.its
+            ))
+            FROM pg_constraint AS c
+            WHERE c.contype = 'f' AND c.confrelid = to_regclass($1) AND c.confdeltype IN ('a', 'r')
+            ORDER BY 1
+            """,
+            [.text(relation)]
+        )
+        return (0..<found.count).map { found.text($0, 0) }
     }
 
     /// Tombstones with these stamps are gone, of a table with one clock.

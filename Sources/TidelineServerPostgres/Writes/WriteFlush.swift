@@ -2,7 +2,8 @@
 //
 // One statement for all new rows of a table and one for all changed ones: arrays as parameters cost
 // PostgreSQL a few microseconds a row. The order of tables and rows is fixed, so that servers that
-// write the same rows wait for each other instead of in a circle.
+// write the same rows wait for each other instead of in a circle. Only where a group was refused so, as by a foreign
+// key of others, are its rows written in their own order.
 
 import Foundation
 import TidelineCore
@@ -11,11 +12,9 @@ import TidelineServerCore
 
 extension WriteState {
     /// The statements, clocks last.
-    var statements: [PostgresStatement] {
-        var statements: [PostgresStatement] = []
-        for name in Set(touched.map(\.table)).sorted() {
-            guard let table = tables[name] else { continue }
-            statements += rows(of: table)
+    func statements(inOrder: Bool = false) -> [PostgresStatement] {
+        var statements = (inOrder ? runs : sortedRuns).flatMap { run in
+            tables[run.table].map { rows(run.keys, of: $0) } ?? []
         }
         statements += logs + keptBases
         if !puts.isEmpty { statements.append(LedgerEntry.put(puts)) }
@@ -27,10 +26,37 @@ extension WriteState {
 
     // MARK: - Rows
 
-    private func rows(of table: PostgresTable) -> [PostgresStatement] {
+    /// Rows of one table that are written together.
+    private struct Run {
+        let table: String
+        var keys: [RowKey]
+    }
+
+    private var sortedRuns: [Run] {
+        Dictionary(grouping: touched, by: \.table).sorted { $0.key < $1.key }
+            .map { Run(table: $0, keys: $1.sorted { $0.id < $1.id }) }
+    }
+
+    /// As the rows were touched: those of one table and one kind of change that follow each other.
+    private var runs: [Run] {
+        var runs: [Run] = []
+        var last: [Bool] = []
+        for key in order {
+            let cell = rows[key]
+            let kind = [cell?.stored == nil, cell?.planned == nil]
+            if runs.last?.table == key.table, kind == last {
+                runs[runs.count - 1].keys.append(key)
+            } else {
+                runs.append(Run(table: key.table, keys: [key]))
+                last = kind
+            }
+        }
+        return runs
+    }
+
+    private func rows(_ keys: [RowKey], of table: PostgresTable) -> [PostgresStatement] {
         var (made, changed): ([RowImage], [RowImage]) = ([], [])
         var gone: [String] = []
-        let keys = touched.filter { $0.table == table.clock }.sorted { $0.id < $1.id }
         for key in keys {
             guard let cell = rows[key] else { continue }
             switch (cell.stored, cell.planned) {

@@ -31,7 +31,8 @@ extension WriteRound {
         }
     }
 
-    mutating func take(_ result: PostgresResult, _ ids: [String], _ table: PostgresTable) {
+    mutating func take(_ result: PostgresResult, _ ids: [String], _ table: PostgresTable) throws {
+        try table.checkTypes(result)
         for id in ids { state.rows[RowKey(table: table.clock, id: id)] = WriteState.Cell() }
         for row in 0..<result.count {
             let image = table.image(result, row)
@@ -64,7 +65,7 @@ extension WriteRound {
         if let known = state.rows[key] { return known.planned }
         let ids = [id]
         _ = try connection.run(WriteStatements.lock(ids, of: table))
-        take(try connection.run(WriteStatements.read(ids, of: table)), ids, table)
+        try take(try connection.run(WriteStatements.read(ids, of: table)), ids, table)
         return state.rows[key]?.planned
     }
 

@@ -80,7 +80,7 @@ struct WriteRound {
         let fullTimes = WriteStatements.timeouts(lock: times.lock, statement: times.statement)
         var waiting = WaitingStatements()
         var statements = [
-            PostgresStatement("BEGIN"),
+            PostgresStatement("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"),
             WriteStatements.settings(times, lock: times.heldLock, statement: statementTime),
         ]
         for part in parts {
@@ -132,7 +132,7 @@ struct WriteRound {
         state.ledgerHorizon = horizon.count > 0 ? horizon.integer(0, 0) : nil
         takeLedger(results[placeBehind + 2], names)
         for (place, part) in parts.enumerated() {
-            take(results[placeBehind + 3 + place], part.ids, part.table)
+            try take(results[placeBehind + 3 + place], part.ids, part.table)
             let locked = results[rowsPlace + place]
             if !waits {
                 markHeld(part.ids, part.table, locked: locked)
@@ -184,7 +184,8 @@ struct WriteRound {
         do {
             let outcome = try applyEach(group, within: budget)
             if outcome.isDone {
-                try flush()
+                // Constraints of others may need one row before another.
+                try flush(inOrder: isApart)
                 if isApart { try checkConstraints() }
                 try connection.run("RELEASE tideline_group")
                 // Rows that were read in the form from before are of no use to others.
@@ -385,9 +386,11 @@ struct WriteRound {
     // MARK: - The end
 
     /// Sends what is planned, in the transaction that is open.
-    private mutating func flush() throws {
+    ///
+    /// - Parameter inOrder: Whether rows are written in the order that their writes came in.
+    private mutating func flush(inOrder: Bool = false) throws {
         guard !state.isEmpty else { return }
-        let statements = state.statements + state.dropOldBases(limits.mergeBases)
+        let statements = state.statements(inOrder: inOrder) + state.dropOldBases(limits.mergeBases)
         let written = state.touched.filter { state.readBack.contains($0.table) }
         _ = try connection.pipeline(statements)
         state.flushed()
@@ -404,7 +407,7 @@ struct WriteRound {
             return []
         }
         if state.touched.contains(where: { state.readBack.contains($0.table) }) { try flush() }
-        var statements = state.statements + state.dropOldBases(limits.mergeBases)
+        var statements = state.statements() + state.dropOldBases(limits.mergeBases)
         // An entry may be in this database and not at its standby yet: a write waits for both.
         if !isWritten, state.isEmpty { statements.append(LedgerKey.touch(Array(repeated))) }
         do {

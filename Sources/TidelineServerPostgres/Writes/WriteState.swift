@@ -53,6 +53,8 @@ struct WriteState {
     // What is to be written.
     var tables: [String: PostgresTable] = [:]
     var touched: Set<RowKey> = []
+    /// The same in the order in which they were touched first.
+    var order: [RowKey] = []
     var puts: [(key: LedgerKey, received: Int64, entry: LedgerEntry)] = []
     var logged: [(table: PostgresTable, stamp: Int64, isDeleted: Bool, image: RowImage)] = []
     var bases: [(table: PostgresTable, image: RowImage)] = []
@@ -76,6 +78,7 @@ struct WriteState {
             rows[key]?.stored = planned
         }
         touched = []
+        order = []
         puts = []
         logged = []
         bases = []
@@ -124,7 +127,7 @@ struct WriteState {
         let key = RowKey(table: table.clock, id: id)
         tables[table.clock] = table
         rows[key, default: Cell()].planned = image
-        touched.insert(key)
+        if touched.insert(key).inserted { order.append(key) }
     }
 
     /// A row is about to get another time, or to go.

@@ -25,6 +25,7 @@ enum WriteStatements {
                 set_config('idle_in_transaction_session_timeout', $2, true),
                 set_config('statement_timeout', $3, true),
                 set_config('tideline.own', 'on', true), set_config('tideline.owners', 'on', true),
+                set_config('array_nulls', 'on', true),
                 set_config(
                     'synchronous_commit',
                     coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'local'), true

@@ -21,7 +21,9 @@ struct RowChange {
 
     func carryOut(_ step: SchemaStep.Kind) throws {
         switch step {
-        case .createTable, .adoptTable, .changeClock, .keepTable: break
+        case .createTable, .adoptTable, .changeClock, .keepTable, .restoreTable, .restoreColumn,
+            .restoreTriggers:
+            break
         case .addColumn(let column, let rows):
             try database.execute(ServerSchema.add(column, to: table))
             if rows > 0 { try mark("1") }

@@ -39,7 +39,7 @@ struct CommitOrderTests {
         let lagging = Task {
             var random = SeededGenerator(seed: seed)
             while !Task.isCancelled {
-                let (moment, pause) = (random.next() % 200, random.next() % 300)
+                let (moment, pause) = (random.next() % 200, 150 + random.next() % 200)
                 try await onThread {
                     Thread.sleep(forTimeInterval: Double(moment) / 1000)
                     try standby.lag()
@@ -54,13 +54,12 @@ struct CommitOrderTests {
         overlap.metrics = metrics
         let outcome = try await overlap.run()
         lagging.cancel()
-        _ = try? await lagging.value
+        try await lagging.value
         #expect(outcome.rows > 100)
         #expect(outcome.missed == [:])
         #expect(outcome.repeatedStamps == 0)
         #expect(outcome.disorder == 0)
         #expect(metrics.replicaPages.current > 20)
-        #expect(metrics.replicaBehind.current > 0)
     }
 
     /// The same with foreign rows stamped by the time of their statement: a reader passes a row that

@@ -279,6 +279,101 @@ struct OthersTriggerTests {
         #expect(await other.status == 201)
     }
 
+    /// Rows that need each other in one group, whatever their tables are called and what is done to them.
+    @Test func aGroupIsWrittenInItsOrder() async throws {
+        let place = try await Place(softDelete: false)
+        try place.psql.execute(
+            """
+            ALTER TABLE "Note" ADD FOREIGN KEY ("item") REFERENCES "TodoItem" ("id");
+            CREATE UNIQUE INDEX ON "TodoItem" ("text")
+            """
+        )
+        func group(_ requests: [(String, String, String?)]) async -> [Int] {
+            let parts = requests.enumerated().map { number, request in
+                let body = request.2.map { ",\"body\":\($0)" } ?? ""
+                return """
+                    {"id":"\(number)","atomicityGroup":"g","method":"\(request.0)","url":"/tables/\(request.1)",\
+                    "headers":{"content-type":"application/json"}\(body)}
+                    """
+            }
+            let body = "{\"requests\":[\(parts.joined(separator: ","))]}"
+            let answer = await place.doors[0].send("POST", "/$batch", body)
+            let responses = answer.row["responses"] as? [[String: Any]] ?? []
+            return responses.compactMap { $0["status"] as? Int }
+        }
+        // 'Note' is before 'TodoItem', and needs it.
+        let made = await group([
+            ("POST", "TodoItem", #"{"id":"p","text":"A"}"#),
+            ("POST", "Note", #"{"id":"c","item":"p"}"#),
+        ])
+        #expect(made == [201, 201])
+        // A value that is free only behind the first of the two.
+        let swapped = await group([
+            ("PATCH", "TodoItem/p", #"{"text":"B"}"#),
+            ("POST", "TodoItem", #"{"id":"q","text":"A"}"#),
+        ])
+        #expect(swapped == [200, 201])
+        let gone = await group([("DELETE", "Note/c", nil), ("DELETE", "TodoItem/p", nil)])
+        #expect(gone == [204, 204])
+        let left = try place.psql.run("SELECT string_agg(\"id\", ' ') FROM \"TodoItem\"")
+        #expect(left.text(0, 0) == "q")
+    }
+
+    /// One tombstone that somebody's rows refer to keeps no other from being removed.
+    @Test func aReferenceHoldsUpOnePurge() async throws {
+        var table = Door.todo
+        table.tombstoneDays = 1
+        let url = try PostgresCluster.shared().database()
+        let clock = TestClock()
+        let door = try await Door([table], onPostgres: true, database: url, clock: clock)
+        let psql = try PostgresConnection(PostgresAddress(url))
+        for id in ["a", "b", "c"] {
+            #expect(await door.send("POST", "/tables/TodoItem", "{\"id\":\"\(id)\"}").status == 201)
+        }
+        try psql.execute(
+            """
+            CREATE TABLE others (item text COLLATE "C" REFERENCES "TodoItem" ("id"));
+            INSERT INTO others VALUES ('b')
+            """
+        )
+        for id in ["a", "b", "c"] {
+            #expect(await door.send("DELETE", "/tables/TodoItem/\(id)").status == 204)
+        }
+        clock.move(by: 3 * 86_400_000_000)
+        try await door.purge()
+        let left = try psql.run("SELECT string_agg(\"id\", ' ') FROM \"TodoItem\"").text(0, 0)
+        #expect(left == "b")
+    }
+
+    /// What a device deletes takes rows of others along when its tombstone goes, and that is told.
+    @Test func aPurgeTellsWhatItTakesAlong() async throws {
+        var tables = [Door.todo, Self.note]
+        tables[0].tombstoneDays = 1
+        let url = try PostgresCluster.shared().database()
+        let clock = TestClock()
+        let door = try await Door(tables, onPostgres: true, database: url, clock: clock)
+        let psql = try PostgresConnection(PostgresAddress(url))
+        try psql.execute(
+            """
+            ALTER TABLE "Note" ADD FOREIGN KEY ("item") REFERENCES "TodoItem" ("id") ON DELETE SET NULL
+            """
+        )
+        #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+        #expect(await door.send("POST", "/tables/Note", #"{"id":"n","item":"a"}"#).status == 201)
+        #expect(await door.send("DELETE", "/tables/TodoItem/a").status == 204)
+        let first = await door.send(
+            "GET",
+            "/tables/Note",
+            headers: ["Prefer": "odata.track-changes"]
+        )
+        let link = try #require(first.row["@odata.deltaLink"] as? String)
+        clock.move(by: 3 * 86_400_000_000)
+        try await door.purge()
+        let told = await door.send("GET", "/tables/Note?" + link)
+        #expect(told.rows.map { $0["id"] as? String } == ["n"])
+        #expect(told.rows.first?["item"] is NSNull)
+    }
+
     // MARK: - Who writes beside
 
     /// Rights on the table are all that is needed, and it does not matter where that role looks for names.
@@ -334,5 +429,71 @@ struct OthersTriggerTests {
         }
         #expect(error?.category == "22")
         #expect(await place.doors[0].send("GET", "/tables/Note").row["items"] as? [String] == [])
+    }
+
+    /// A nightly job that empties a table and fills it again.
+    @Test func aRowThatIsMadeAgainIsTheSameRow() async throws {
+        let place = try await Place()
+        for id in ["a", "b"] {
+            #expect(
+                await place.post("TodoItem", "{\"id\":\"\(id)\",\"text\":\"old\"}").status == 201
+            )
+        }
+        let link = try await place.link("TodoItem")
+        for turn in 1...2 {
+            try place.psql.execute(
+                """
+                BEGIN;
+                DELETE FROM "TodoItem";
+                INSERT INTO "TodoItem" ("id", "text", "complete") VALUES ('a', 'turn \(turn)', FALSE);
+                COMMIT
+                """
+            )
+            let told = try await place.changes(link)
+            #expect((told["a"] ?? nil)?["text"] as? String == "turn \(turn)")
+            let gone = try #require(told["b"])
+            #expect(gone == nil)
+        }
+        // Also in a transaction of its own, behind the tombstone.
+        try place.psql.execute("INSERT INTO \"TodoItem\" (\"id\", \"complete\") VALUES ('b', TRUE)")
+        #expect((try await place.changes(link)["b"] ?? nil)?["complete"] as? Bool == true)
+        let error = #expect(throws: PostgresError.self) {
+            try place.psql.execute(
+                "INSERT INTO \"TodoItem\" (\"id\", \"complete\") VALUES ('b', TRUE)"
+            )
+        }
+        #expect(error?.isUniqueViolation == true)
+    }
+
+    /// Two jobs that write to the same tables in other orders wait for each other, and not in a circle.
+    @Test func jobsThatWriteInOtherOrdersBothCommit() async throws {
+        let place = try await Place()
+        let url = place.url
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for job in 0..<2 {
+                group.addTask {
+                    try await onThread {
+                        let psql = try PostgresConnection(PostgresAddress(url))
+                        for number in 0..<40 {
+                            let tables = job == 0 ? ["TodoItem", "Note"] : ["Note", "TodoItem"]
+                            try psql.execute("BEGIN")
+                            for table in tables {
+                                let complete = table == "Note" ? "" : ", \"complete\""
+                                let value = table == "Note" ? "" : ", FALSE"
+                                try psql.execute(
+                                    """
+                                    INSERT INTO "\(table)" ("id"\(complete)) VALUES ('\(job)-\(number)'\(value))
+                                    """
+                                )
+                            }
+                            try psql.execute("COMMIT")
+                        }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        let count = try place.psql.run("SELECT count(*) FROM \"Note\" WHERE \"version\" > 0")
+        #expect(count.integer(0, 0) == 80)
     }
 }

@@ -168,7 +168,7 @@ struct RoundTripTests {
                 END IF;
                 RETURN NEW;
             END $$;
-            CREATE TRIGGER appear BEFORE INSERT ON "TodoItem" FOR EACH ROW EXECUTE FUNCTION appear();
+            CREATE TRIGGER appear AFTER INSERT ON "TodoItem" FOR EACH ROW EXECUTE FUNCTION appear();
             """
         )
         let transactions = try await tapped.transactions {

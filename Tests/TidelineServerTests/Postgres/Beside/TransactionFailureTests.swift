@@ -74,7 +74,7 @@ struct TransactionFailureTests {
             END IF;
             RETURN NEW;
         END $$;
-        CREATE \(one.isAtCommit ? "CONSTRAINT TRIGGER z_fail AFTER" : "TRIGGER z_fail BEFORE")
+        CREATE \(one.isAtCommit ? "CONSTRAINT TRIGGER z_fail AFTER" : "TRIGGER z_fail AFTER")
         INSERT ON "TodoItem" \(one.isAtCommit ? "DEFERRABLE INITIALLY DEFERRED" : "")
         FOR EACH ROW WHEN (NEW."id" = 'fails') EXECUTE FUNCTION fail();
         """

@@ -43,13 +43,13 @@ final class WireTap: Sendable {
 
     /// The transactions of writers so far: the texts of each of their round trips.
     ///
-    /// They begin with a BEGIN that stands alone, as those of nobody else do.
+    /// They begin with a BEGIN that names this level, as those of nobody else do.
     var transactions: [[String]] {
         var found: [[String]] = []
         for connection in trips.withLock({ $0 }) {
             var isOpen = false
             for trip in connection {
-                if trip.first == "BEGIN" {
+                if trip.first?.hasPrefix("BEGIN ISOLATION LEVEL READ COMMITTED") == true {
                     isOpen = true
                     found.append([])
                 }

@@ -1,0 +1,147 @@
+// PostgresAdoption: tables of others that cannot be served as they are, and what in them stands against it.
+//
+// Looked at before anything is done, also by a dry run: a change that would fail in its middle says then only what
+// PostgreSQL says.
+
+import TidelineCore
+import TidelinePostgres
+import TidelineServerCore
+
+extension PostgresAdoption {
+    /// Names are told apart by letter case in PostgreSQL, and nowhere else.
+    static func refuseOtherSpelling(_ name: String, _ connection: PostgresConnection) throws {
+        let found = try connection.run(
+            """
+            SELECT relname::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+            WHERE n.nspname = ANY(current_schemas(false)) AND lower(c.relname::text) = lower($1)
+            AND c.relkind IN ('r', 'p', 'v', 'm', 'f') ORDER BY 1 LIMIT 1
+            """,
+            [.text(name)]
+        )
+        guard found.count > 0 else { return }
+        throw SchemaError(
+            "Table '\(name)' is in the database as '\(found.text(0, 0))': declare it so."
+        )
+    }
+
+    /// - Throws: ``SchemaError``, which names what it is and what to do.
+    func refuseWhatCannotBe(_ table: TableDefinition, _ connection: PostgresConnection) throws {
+        try refuseKind(connection)
+        try refuseDependents(connection)
+        try refuseChecks(connection)
+        try refuseRows(table, connection)
+    }
+
+    private func refuse(_ fault: String) -> SchemaError {
+        SchemaError("Table '\(definition.name)' \(fault)")
+    }
+
+    private func refuseKind(_ connection: PostgresConnection) throws {
+        let found = try connection.run(
+            """
+            SELECT relpersistence = 'u', EXISTS (SELECT 1 FROM pg_inherits WHERE inhparent = c.oid)
+            FROM pg_class AS c WHERE c.oid = to_regclass($1)
+            """,
+            [.text(relation)]
+        )
+        if found.boolean(0, 0) {
+            throw refuse(
+                "is UNLOGGED: a crash of PostgreSQL would empty it. First: ALTER TABLE \(relation) SET LOGGED."
+            )
+        }
+        if found.boolean(0, 1) {
+            throw refuse(
+                "has tables that inherit from it, whose rows are not its own: it cannot be served."
+            )
+        }
+    }
+
+    /// A column of which something depends keeps its type.
+    private func refuseDependents(_ connection: PostgresConnection) throws {
+        for column in retyped {
+            let found = try connection.run(
+                """
+                WITH place AS (
+                    SELECT attrelid, attnum FROM pg_attribute
+                    WHERE attrelid = to_regclass($1) AND attname = $2
+                )
+                SELECT pg_describe_object(d.classid, d.objid, d.objsubid)
+                FROM pg_depend AS d JOIN place AS p ON d.refobjid = p.attrelid AND d.refobjsubid = p.attnum
+                WHERE d.refclassid = 'pg_class'::regclass AND (
+                    d.classid IN ('pg_rewrite'::regclass, 'pg_policy'::regclass, 'pg_trigger'::regclass)
+                    OR d.classid = 'pg_attrdef'::regclass AND EXISTS (
+                        SELECT 1 FROM pg_attrdef AS f JOIN pg_attribute AS a
+                        ON a.attrelid = f.adrelid AND a.attnum = f.adnum
+                        WHERE f.oid = d.objid AND a.attgenerated <> ''
+                    )
+                )
+                UNION
+                SELECT pg_describe_object('pg_constraint'::regclass, c.oid, 0)
+                FROM pg_constraint AS c JOIN place AS p
+                ON c.conrelid = p.attrelid AND p.attnum = ANY(c.conkey)
+                    OR c.confrelid = p.attrelid AND p.attnum = ANY(c.confkey)
+                WHERE c.contype = 'f'
+                ORDER BY 1
+                """,
+                [.text(relation), .text(column)]
+            )
+            let names = (0..<found.count).map { found.text($0, 0) }
+            guard !names.isEmpty else { continue }
+            throw refusal(
+                column,
+                "has to get another type, which PostgreSQL refuses while there is "
+                    + "\(names.joined(separator: ", ")). Drop that, migrate, and make it again"
+            )
+        }
+    }
+
+    /// A row that others write has the version 0 for a while.
+    private func refuseChecks(_ connection: PostgresConnection) throws {
+        let found = try connection.run(
+            """
+            SELECT c.conname::text FROM pg_constraint AS c JOIN pg_attribute AS a
+            ON a.attrelid = c.conrelid AND a.attnum = ANY(c.conkey)
+            WHERE c.conrelid = to_regclass($1) AND c.contype = 'c' AND a.attname = 'version' ORDER BY 1
+            """,
+            [.text(relation)]
+        )
+        guard found.count > 0 else { return }
+        throw refuse(
+            "has the constraint '\(found.text(0, 0))' on its 'version', which is the server's from now on: drop it first."
+        )
+    }
+
+    /// Rows that nobody could be told, or told apart.
+    private func refuseRows(_ table: TableDefinition, _ connection: PostgresConnection) throws {
+        var faults: [(count: String, fault: String)] = []
+        if columns[SystemColumn.id] != nil {
+            faults.append(
+                ("count(\"id\") - count(DISTINCT \"id\")", "rows have an 'id' that another row has")
+            )
+        }
+        let created = ColumnDefinition(SystemColumn.createdAt, .dateTime)
+        for column in table.schema.columns + [created] where columns[column.name] != nil {
+            guard let bounds = ForeignWriters.bounds(of: column.type) else { continue }
+            let name = PostgresName.quoted(column.name)
+            // Whole numbers have no such values, and no such words.
+            let type = columns[column.name]?.type ?? ""
+            guard !["smallint", "integer", "bigint"].contains(type) else { continue }
+            faults.append(
+                (
+                    "count(*) FILTER (WHERE \(name) \(bounds.condition))",
+                    "rows have in '\(column.name)' \(bounds.fault), and no device can be told that"
+                )
+            )
+        }
+        guard !faults.isEmpty else { return }
+        let cells = faults.map { "(\($0.count))::bigint" }.joined(separator: ", ")
+        let found = try connection.run("SELECT \(cells) FROM \(relation)")
+        let lines = faults.enumerated().compactMap { place, fault in
+            let count = found.integer(0, place)
+            return count > 0 ? "\(count) \(fault.fault)" : nil
+        }
+        guard lines.isEmpty else {
+            throw refuse("cannot be served: \(lines.joined(separator: "; ")). Change them first.")
+        }
+    }
+}

@@ -1,0 +1,282 @@
+// Goal: a table that somebody else made is served whole, or refused with what stands against it before anything is
+// done; and what others take from the tables of a server is told, with a way on.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelinePostgres
+import TidelineServer
+import TidelineServerCore
+import TidelineServerPostgres
+import TidelineTestKit
+
+@Suite(.enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed"))
+struct AdoptionTests {
+    private struct Place {
+        let url: String
+        let psql: PostgresConnection
+
+        init(_ script: String) throws {
+            url = try PostgresCluster.shared().database()
+            psql = try PostgresConnection(PostgresAddress(url))
+            try psql.execute(script)
+        }
+
+        func care(_ tables: [TableDefinition] = [AdoptionTests.task]) throws -> ServerDatabase {
+            var configuration = ServerConfiguration()
+            configuration.database = .postgres(url: url)
+            configuration.tables = tables
+            return try ServerDatabase(configuration)
+        }
+
+        func door(_ tables: [TableDefinition] = [AdoptionTests.task]) async throws -> Door {
+            try await Door(tables, onPostgres: true, database: url)
+        }
+    }
+
+    private static let task = TableDefinition(
+        "task",
+        columns: [
+            ColumnDefinition("title", .string), ColumnDefinition("weight", .number),
+            ColumnDefinition("price", .decimal), ColumnDefinition("due", .dateTime),
+        ]
+    )
+
+    /// What cannot be served is refused by the dry run already, in words, and nothing is done.
+    @Test(arguments: [
+        ("CREATE UNLOGGED TABLE task (id text PRIMARY KEY)", "UNLOGGED", "SET LOGGED"),
+        (
+            "CREATE TABLE task (id text PRIMARY KEY); CREATE TABLE sub () INHERITS (task)",
+            "inherit", "task"
+        ),
+        ("CREATE TABLE \"Task\" (id text PRIMARY KEY)", "'Task'", "declare it so"),
+        ("CREATE TABLE task (id text PRIMARY KEY, \"Title\" text)", "'Title'", "declare it so"),
+        (
+            "CREATE TABLE task (a int, id int, PRIMARY KEY (a, id)); INSERT INTO task VALUES (1, 1), (2, 1)",
+            "1 rows have an 'id' that another row has", "Change them first"
+        ),
+        (
+            "CREATE TABLE task (id text PRIMARY KEY, title text); CREATE VIEW titles AS SELECT title FROM task",
+            "column 'title'", "view titles"
+        ),
+        (
+            "CREATE TABLE task (id uuid PRIMARY KEY); CREATE TABLE sub (task uuid REFERENCES task)",
+            "column 'id'", "sub_task_fkey"
+        ),
+        (
+            "CREATE TABLE task (id text PRIMARY KEY, title text, up text GENERATED ALWAYS AS (upper(title)) STORED)",
+            "column 'title'", "column up"
+        ),
+        (
+            "CREATE TABLE task (id text PRIMARY KEY, version bigint CHECK (version > 0))",
+            "task_version_check", "drop it"
+        ),
+        (
+            "CREATE TABLE task (id text PRIMARY KEY, weight float8); INSERT INTO task VALUES ('a', 'NaN')",
+            "1 rows have in 'weight'", "finite"
+        ),
+        (
+            "CREATE TABLE task (id text PRIMARY KEY, price numeric); INSERT INTO task VALUES ('a', 'Infinity')",
+            "in 'price'", "finite"
+        ),
+        (
+            "CREATE TABLE task (id text PRIMARY KEY, due timestamp); INSERT INTO task VALUES ('a', 'infinity')",
+            "in 'due'", "years 1 to 9999"
+        ),
+    ])
+    func whatCannotBeServedIsRefused(script: String, fault: String, remedy: String) throws {
+        let place = try Place(script)
+        for isDry in [true, false] {
+            let error = #expect(throws: DatabaseError.self) {
+                if isDry {
+                    _ = try place.care().migrationPlan()
+                } else {
+                    try place.care().migrate()
+                }
+            }
+            let text = error?.message ?? ""
+            #expect(text.contains(fault) && text.contains(remedy), "\(text)")
+            #expect(!text.contains("SQLSTATE"))
+        }
+        #expect(try place.psql.run("SELECT to_regnamespace('tideline')").isNull(0, 0))
+    }
+
+    /// System columns that are there, and hold nulls.
+    @Test func rowsWithoutValuesAreServed() async throws {
+        let place = try Place(
+            """
+            CREATE TABLE task (
+                no int PRIMARY KEY, id text UNIQUE, title text, deleted boolean, version bigint,
+                "createdAt" timestamptz, "updatedAt" timestamptz
+            );
+            INSERT INTO task (no, id, title) VALUES (1, 'a', 'one'), (2, NULL, 'two'), (3, NULL, 'three');
+            ALTER TABLE task ALTER no SET DEFAULT 0
+            """
+        )
+        #expect(try place.care().migrate().changesValues)
+        let door = try await place.door()
+        let rows = await door.send("GET", "/tables/task").rows
+        #expect(Set(rows.compactMap { $0["title"] as? String }) == ["one", "two", "three"])
+        let ids = rows.compactMap { $0["id"] as? String }
+        #expect(Set(ids).count == 3 && ids.contains("a") && !ids.contains(""))
+        #expect(rows.allSatisfy { $0["deleted"] as? Bool == false && !($0["createdAt"] is NSNull) })
+        try place.psql.execute("INSERT INTO task (no, title) VALUES (4, 'four')")
+        #expect(await door.send("GET", "/tables/task").rows.count == 4)
+    }
+
+    /// A key that PostgreSQL numbers goes on being numbered.
+    @Test(arguments: [
+        "id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "id bigserial PRIMARY KEY",
+        "id bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY",
+    ])
+    func aNumberedKeyIsServed(declaration: String) async throws {
+        let place = try Place(
+            """
+            CREATE TABLE task (\(declaration), title text);
+            INSERT INTO task (title) VALUES ('one'), ('two')
+            """
+        )
+        _ = try place.care().migrationPlan()
+        try place.care().migrate()
+        let door = try await place.door()
+        try place.psql.execute("INSERT INTO task (title) VALUES ('three')")
+        #expect(
+            await door.send("POST", "/tables/task", #"{"title":"from a device"}"#).status == 201
+        )
+        let rows = await door.send("GET", "/tables/task?$filter=id in ('1','2','3')").rows
+        #expect(Set(rows.compactMap { $0["title"] as? String }) == ["one", "two", "three"])
+        #expect(try place.care().migrationPlan().isEmpty)
+    }
+
+    // MARK: - What others take away
+
+    private func started(_ change: String) async throws -> Place {
+        let place = try Place("")
+        let door = try await place.door()
+        for id in ["a", "b"] {
+            let body = "{\"id\":\"\(id)\",\"title\":\"\(id)\",\"weight\":1.5}"
+            #expect(await door.send("POST", "/tables/task", body).status == 201)
+        }
+        try place.psql.execute(change)
+        return place
+    }
+
+    private func epoch(_ place: Place) throws -> String {
+        try place.psql.run("SELECT \"value\" FROM tideline.state WHERE \"key\" = 'epoch'").text(
+            0,
+            0
+        )
+    }
+
+    @Test func aColumnThatIsGoneIsToldAndMadeAnew() async throws {
+        let place = try await started("ALTER TABLE task RENAME title TO name")
+        let refusal = await #expect(throws: SchemaError.self) { try await place.door() }
+        let text = refusal?.description ?? ""
+        #expect(text.contains("column 'title': it is gone") && text.contains("tideline migrate"))
+        let plan = try place.care().migrationPlan()
+        #expect(plan.description.contains("'title': it is gone") && !plan.isEmpty)
+        let before = try epoch(place)
+        try place.care().migrate()
+        #expect(try epoch(place) != before)
+        let rows = await (try place.door()).send("GET", "/tables/task").rows
+        #expect(rows.count == 2 && rows.allSatisfy { $0["title"] is NSNull })
+        #expect(try place.care().migrationPlan().isEmpty)
+    }
+
+    @Test func aTableThatIsGoneIsToldAndMadeAnew() async throws {
+        let place = try await started("DROP TABLE task")
+        let refusal = await #expect(throws: SchemaError.self) { try await place.door() }
+        #expect(refusal?.description.contains("Table 'task' is gone") == true)
+        try place.care().migrate()
+        let door = try await place.door()
+        #expect(await door.send("GET", "/tables/task").rows.isEmpty)
+        #expect(await door.send("POST", "/tables/task", #"{"id":"c"}"#).status == 201)
+        // One that nobody declares any more is nobody's concern.
+        try place.psql.execute("DROP TABLE task")
+        let other = TableDefinition("other", columns: [ColumnDefinition("x", .string)])
+        #expect(await (try place.door([other])).send("GET", "/tables/other").status == 200)
+    }
+
+    /// Under a server that runs, and for one that starts.
+    @Test func aColumnOfAnotherTypeIsRefused() async throws {
+        let place = try await started("")
+        let door = try await place.door()
+        try place.psql.execute("ALTER TABLE task ALTER weight TYPE text")
+        for (method, target, body) in [
+            ("GET", "/tables/task", nil), ("GET", "/tables/task/a", nil),
+            ("GET", "/tables/task?$select=weight", nil),
+            ("PATCH", "/tables/task/a", #"{"title":"x"}"#),
+        ] as [(String, String, String?)] {
+            #expect(await door.send(method, target, body).status == 503, "\(method) \(target)")
+        }
+        #expect(try place.psql.run("SELECT weight FROM task WHERE id = 'a'").text(0, 0) == "1.5")
+        let refusal = await #expect(throws: SchemaError.self) { try await place.door() }
+        let text = refusal?.description ?? ""
+        #expect(text.contains("column 'weight': somebody made it text"))
+        let remedy = try #require(text.firstRange(of: "ALTER TABLE ")).lowerBound
+        try place.psql.execute(String(text[remedy...].dropLast()))
+        #expect(
+            await (try place.door()).send("GET", "/tables/task/a").row["weight"] as? Double == 1.5
+        )
+    }
+
+    /// What was written while nothing told of it comes to devices all the same.
+    @Test(arguments: [
+        "ALTER TABLE task DISABLE TRIGGER USER", "DROP TRIGGER tideline_mark ON task",
+    ])
+    func triggersThatAreGoneAreMadeAgain(change: String) async throws {
+        let place = try await started(change)
+        try place.psql.execute("INSERT INTO task (id, title) VALUES ('c', 'unheard')")
+        try place.psql.execute("UPDATE task SET title = 'unheard' WHERE id = 'a'")
+        let before = try epoch(place)
+        let door = try await place.door()
+        #expect(try epoch(place) != before)
+        let rows = await door.send("GET", "/tables/task").rows
+        #expect(rows.filter { $0["title"] as? String == "unheard" }.count == 2)
+        let unstamped = try place.psql.run("SELECT count(*) FROM task WHERE version = 0")
+        #expect(unstamped.integer(0, 0) == 0)
+        try place.psql.execute("INSERT INTO task (id) VALUES ('d')")
+        let stamped = try place.psql.run("SELECT version FROM task WHERE id = 'd'").integer(0, 0)
+        #expect(stamped > 0)
+        // Once.
+        let renewed = try epoch(place)
+        _ = try await place.door()
+        #expect(try epoch(place) == renewed)
+    }
+
+    @Test func aDatabaseOfAnotherEncodingIsRefused() throws {
+        let cluster = try PostgresCluster.shared()
+        let name = "latin_\(UInt32.random(in: 0...UInt32.max))"
+        try cluster.psql(
+            "CREATE DATABASE \(name) ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0",
+            in: "postgres"
+        )
+        let error = #expect(throws: DatabaseError.self) {
+            try PostgresTableStore(url: cluster.url(of: name))
+        }
+        #expect(error?.message.contains("LATIN1") == true)
+        #expect(error?.message.contains("ENCODING 'UTF8'") == true)
+    }
+
+    /// A copy that is refused leaves the database as it was.
+    @Test func aRefusedCopyLeavesTheDatabaseToItsOwner() async throws {
+        let source = try await started("ALTER TABLE task ADD secret text")
+        let target = try Place("CREATE TABLE task (id text PRIMARY KEY, title text)")
+        let error = #expect(throws: DatabaseError.self) {
+            try ServerDatabase.copy(
+                from: .postgres(url: source.url),
+                to: .postgres(url: target.url)
+            )
+        }
+        #expect(error?.message.contains("'task'") == true)
+        try target.care().migrate()
+        _ = try await target.door()
+        // What no server knows of is named.
+        let empty = try Place("")
+        let leftOut = try ServerDatabase.copy(
+            from: .postgres(url: source.url),
+            to: .postgres(url: empty.url)
+        )
+        #expect(leftOut == ["task.secret"])
+    }
+}
