@@ -144,7 +144,8 @@ struct PostgresChangesRead {
         var waiting = left[...]
         var isFull = false
         let rows = written(upTo: end, withMatches: true)
-        try read.forEach(rows, checkResult: { try table.checkTypes($0, from: 1) }) { result, row in
+        func check(_ result: PostgresResult) throws { try table.checkTypes(result, from: 1) }
+        try read.forEach(rows, checkResult: check) { result, row in
             let image = table.image(result, row, from: 1)
             if let rest = view.rest, !rest.holds(image, watch) { return true }
             while let next = waiting.first, next.stamp < image.version {

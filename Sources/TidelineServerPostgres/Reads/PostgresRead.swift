@@ -85,6 +85,7 @@ struct PostgresRead {
     ///   - sql: The statement.
     ///   - checkResult: Sees each result before its rows.
     ///   - body: Takes a row; false for no more.
+    /// - Throws: ``PostgresError``, and what the closures throw.
     func forEach(
         _ sql: SQL,
         checkResult: (PostgresResult) throws -> Void = { _ in },

@@ -207,13 +207,14 @@ struct ForeignWriters {
         guard table.softDelete else { return "" }
         return """
             IF TG_OP = 'INSERT' THEN
-                SELECT * INTO before FROM \(relation) WHERE "id" = NEW."id" AND "deleted" AND NOT EXISTS (
-                    SELECT 1 FROM pg_constraint WHERE confrelid = TG_RELID AND contype = 'f'
-                )\(isOfOwner) FOR UPDATE;
+                SELECT t.* INTO before FROM \(relation) AS t
+                WHERE t."id" = NEW."id" AND t."deleted"\(isOfOwner) AND NOT EXISTS (
+                    SELECT 1 FROM pg_constraint AS c WHERE c.confrelid = TG_RELID AND c.contype = 'f'
+                ) FOR UPDATE;
                 IF FOUND THEN
                     own := current_setting('\(setting)', true);
                     PERFORM set_config('\(setting)', \(Self.ownWord), true);
-                    DELETE FROM \(relation) WHERE "id" = NEW."id";
+                    DELETE FROM \(relation) AS t WHERE t."id" = NEW."id";
                     PERFORM set_config('\(setting)', coalesce(own, ''), true);
                     IF before."version" <> 0 THEN
                         \(keepTime.replacing("OLD.", with: "before."))
@@ -224,7 +225,7 @@ struct ForeignWriters {
     }
 
     private var isOfOwner: String {
-        ownerColumn.map { " AND \($0) IS NOT DISTINCT FROM NEW.\($0)" } ?? ""
+        ownerColumn.map { " AND t.\($0) IS NOT DISTINCT FROM NEW.\($0)" } ?? ""
     }
 
     /// Takes down that the transaction writes to the table, so that its clocks are locked in one order.

@@ -388,6 +388,7 @@ struct WriteRound {
     /// Sends what is planned, in the transaction that is open.
     ///
     /// - Parameter inOrder: Whether rows are written in the order that their writes came in.
+    /// - Throws: ``PostgresError``
     private mutating func flush(inOrder: Bool = false) throws {
         guard !state.isEmpty else { return }
         let statements = state.statements(inOrder: inOrder) + state.dropOldBases(limits.mergeBases)

@@ -20,17 +20,18 @@ struct OwnerSwitchTests {
 
     // MARK: - Servers of before
 
-    /// Else an upgrade would lock every table to make its triggers anew.
+    /// Else an upgrade would lock every table to make its triggers anew: only a mend of them is worth that.
     @Test func triggersOfTablesWithOneClockAreAsTheyWere() async throws {
         let plain = try PostgresCluster.shared().database()
         let owned = try PostgresCluster.shared().database()
         try await OwnerTable.store(plain, Door.todo).stop()
         try await OwnerTable.store(owned, OwnerTable.definition(.table)).stop()
         for (url, hash) in [
-            (plain, "54cfcaa0fbc3dd81f79f73237b2ffef3"), (owned, "df8e9e96f0794dfb892ceab191d85bc"),
+            (plain, "718e5f2a81fa0b886d6f95cbaf274"), (owned, "84b56c282d339b453e33736dc299cdab"),
         ] {
             let connection = try PostgresConnection(PostgresAddress(url))
-            #expect(try Self.state("triggers.todoitem", connection) == hash)
+            let found = try Self.state("triggers.todoitem", connection)
+            #expect(found == hash)
             #expect(try Self.state("format", connection) == "1")
         }
     }
