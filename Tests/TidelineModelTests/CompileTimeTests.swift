@@ -50,6 +50,7 @@ private func filter(_ condition: (Columns<Task>) throws -> Condition) throws -> 
             $0.priority == .high && $0.rank > 0 && $0.amount >= 1 && $0.key != nil
                 && $0.complete == false && $0.flag != true
         },
+        try filter { $0.flag }, try filter { ($0.flag) },
         try filter {
             $0.text + "!" == "milk!" && $0.text == $0.id && $0.start == $0.start && $0.rank > 1
                 && $0.rank < 2 && $0.complete

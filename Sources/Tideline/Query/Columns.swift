@@ -26,6 +26,13 @@ public struct Columns<Record> {
         Column { QueryExpression(.field(try resolve(path))) }
     }
 
+    /// The column of an optional `Bool` as a condition of its own: null does not hold.
+    @_disfavoredOverload
+    public subscript(dynamicMember path: KeyPath<Record, Bool?>) -> Condition
+    where Record: SyncRecord {
+        Column { QueryExpression(.field(try resolve(path))) }
+    }
+
     /// The column with this name, compared with untyped values and literals.
     public subscript(name: String) -> Column<Value> {
         Column(QueryExpression(.field(name)))

@@ -104,6 +104,14 @@ extension Query {
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a key path that has no column, or
     ///   `invalidModel`.
     public func sorted(by terms: SortTerm<Record>...) throws -> Query {
+        try sorted(by: terms)
+    }
+
+    /// The query with this order instead of its own.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a key path that has no column, or
+    ///   `invalidModel`.
+    public func sorted(by terms: [SortTerm<Record>]) throws -> Query {
         var copy = self
         copy.order = try terms.map { try $0.sortKey() }
         return copy
@@ -137,6 +145,16 @@ extension Query where Record: SyncRecord {
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a descriptor without a key path, or
     ///   with one that has no column.
+    @_disfavoredOverload
+    public func sorted(by descriptors: SortDescriptor<Record>...) throws -> Query {
+        try sorted(by: descriptors)
+    }
+
+    /// The query with the order of descriptors; only their key paths and directions are taken.
+    ///
+    /// - Throws: ``SyncError`` with code `unsupportedQuery` for a descriptor without a key path, or
+    ///   with one that has no column.
+    @_disfavoredOverload
     public func sorted(by descriptors: [SortDescriptor<Record>]) throws -> Query {
         var copy = self
         copy.order = try descriptors.map { try SortTerm($0).sortKey() }

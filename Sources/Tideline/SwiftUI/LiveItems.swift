@@ -37,10 +37,8 @@ public struct LiveItems<Record: Sendable>: @MainActor DynamicProperty {
         self.query = query
     }
 
-    /// Begins to watch when the view is shown first.
-    public func update() {
-        if place.live == nil { place.live = LiveQuery(table, query) }
-    }
+    /// Begins to watch when the view is shown first; where it is made again with another query, shows that.
+    public func update() { projectedValue.follow(query) }
 
     /// The records.
     public var wrappedValue: [Record] { projectedValue.items }

@@ -35,6 +35,8 @@ public final class LiveQuery<Record: Sendable> {
     @ObservationIgnored private let table: SyncTable<Record>
     @ObservationIgnored private let misfits: Misfits
     @ObservationIgnored private let watching = LiveTask()
+    /// What is watched; nil where it cannot be.
+    @ObservationIgnored private var watched: TableQuery?
 
     /// Watches the records of a query.
     ///
@@ -78,8 +80,14 @@ public final class LiveQuery<Record: Sendable> {
         watch(Result { try Query().window(terms: order, limit) })
     }
 
+    /// Shows a query from now on, where it is not what is shown already: for a view that is made again and again.
+    package func follow(_ query: Query<Record>) {
+        if query.table != watched { update(query) }
+    }
+
     fileprivate func watch(_ query: Result<Query<Record>, any Error>) {
         isLoading = true
+        watched = (try? query.get())?.table
         let results = table.observe(query.map(\.table), misfits)
         watching.replace(
             with: Task { [weak self] in

@@ -153,7 +153,7 @@ public struct TransactionTable<Record: Sendable> {
     ///   have or a window below zero; `rowDoesNotFit`, unless `misfits` leaves such rows out; or as
     ///   every verb.
     public func read(
-        _ query: Query<Record> = Query(),
+        _ query: Query<Record>,
         misfits: Misfits = .fail
     ) throws -> Page<Record> {
         let query = coder.meant(query.table.bound(now: transaction.engine.environment.now()))
@@ -171,7 +171,7 @@ public struct TransactionTable<Record: Sendable> {
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, `rowDoesNotFit`
     ///   unless `misfits` leaves such rows out, or as every verb.
     public func read(
-        sortedBy order: [SortTerm<Record>],
+        sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
         offset: Int = 0,
         misfits: Misfits = .fail
