@@ -203,7 +203,8 @@ public actor SyncContext {
     ///
     /// The positions of its pulls go, its operations, and every row that no other account's query
     /// holds and that no other account has changed; what an account without pulls by query id has
-    /// here comes again with its next pull.
+    /// here comes again with its next pull. ``SQLiteStore`` overwrites what goes, and empties its log unless
+    /// that is in use.
     ///
     /// ```swift
     /// try await client.syncContext.purge(account: "anna", force: true)

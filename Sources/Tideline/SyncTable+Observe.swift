@@ -7,13 +7,13 @@ extension SyncTable {
     func observe(
         _ query: Result<TableQuery, any Error>,
         _ misfits: Misfits
-    ) -> AsyncThrowingStream<[Record], any Error> {
+    ) -> ObservedValues<[Record]> {
         engine.observe { try ObservedRows(self, try query.get(), misfits) }
     }
 
     private func observeCount(
         of query: Result<Query<Record>, any Error>
-    ) -> AsyncThrowingStream<Int, any Error> {
+    ) -> ObservedValues<Int> {
         engine.observe { ObservedCount(self, try query.get().filter) }
     }
 
@@ -53,6 +53,9 @@ extension SyncTable {
     }
 
     /// All records, now and after every change.
+    ///
+    /// A sequence may be iterated any number of times: each begins with the records as they are then, and
+    /// the query runs for as long as somebody iterates.
     ///
     /// A change that leaves the result as it was gives no value; a listener that does not keep up
     /// gets the newest result only. The first change is shown at once; while others follow without a

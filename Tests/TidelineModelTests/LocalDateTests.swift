@@ -28,6 +28,22 @@ func localDatesReadTheirOwnText(_ text: String, _ isValid: Bool) {
     #expect(try JSON(#"["2026-11-20"]"#).decode([LocalDate].self) == [day])
 }
 
+/// Whatever an instant is, it falls on a day.
+@Test(arguments: [
+    (Double.nan, "0001-01-01"), (-.nan, "0001-01-01"), (-.infinity, "0001-01-01"),
+    (.infinity, "9999-12-31"), (-1e300, "0001-01-01"), (1e300, "9999-12-31"),
+    (-1e12, "0001-01-01"), (1e12, "9999-12-31"),
+])
+func everyInstantFallsOnADay(seconds: Double, day: String) throws {
+    let date = Date(timeIntervalSince1970: seconds)
+    for hours in [0, 14, -12] {
+        let zone = try #require(TimeZone(secondsFromGMT: hours * 3600))
+        #expect(LocalDate(date, in: zone).description == day)
+    }
+    let warsaw = try #require(TimeZone(identifier: "Europe/Warsaw"))
+    #expect(LocalDate(date, in: warsaw).description == day)
+}
+
 @Test(arguments: [
     ("07:14", "07:14:00.000"), ("07:14:05", "07:14:05.000"), ("07:14:05.2", "07:14:05.200"),
     ("07:14:05.2509999", "07:14:05.250"), ("23:59:59.999", "23:59:59.999"), ("24:00", nil),

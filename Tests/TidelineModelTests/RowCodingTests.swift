@@ -166,6 +166,44 @@ func misfitsNameTableIdAndColumnButNoValue(_ column: String, _ value: Value) thr
     }
 }
 
+/// A record with dates in a document.
+private struct Planned: SyncRecord, Equatable {
+    struct Plan: Codable, Equatable {
+        var start: Date
+        var stops: [Date] = []
+    }
+
+    var id = "1"
+    var when = Date(timeIntervalSince1970: 0)
+    var plan: Plan
+}
+
+/// A date is the same in a document as it is in a column of its own.
+@Test func nestedDatesAreThoseOfColumns() throws {
+    var dates = (0..<100).map { Date(timeIntervalSince1970: 1_700_000_000 + Double($0) / 8192) }
+    dates += [1_700_000_000.1239, -0.0006, 0.0004999, 1e11 + 0.5].map {
+        Date(timeIntervalSince1970: $0)
+    }
+    dates += [.distantPast, .distantFuture]
+    for date in dates {
+        let record = Planned(when: date, plan: Planned.Plan(start: date, stops: [date]))
+        let back = try Row(record).decode(Planned.self)
+        #expect(back.plan.start == back.when, "\(date.timeIntervalSince1970)")
+        #expect(back.plan.stops == [back.when])
+        #expect(try Row(back) == Row(record))
+    }
+}
+
+@Test(arguments: [Double.nan, .infinity, -.infinity, 1e15, -1e15, 253_402_300_800])
+func nestedDatesOutOfRangeDoNotEnterARow(seconds: Double) throws {
+    let date = Date(timeIntervalSince1970: seconds)
+    for plan in [Planned.Plan(start: date), Planned.Plan(start: .distantPast, stops: [date])] {
+        let error = #expect(throws: SyncError.self) { try Row(Planned(plan: plan)) }
+        #expect(error?.code == .rowDoesNotFit)
+        #expect(error?.message.contains("'plan'") == true, "\(error?.message ?? "")")
+    }
+}
+
 /// Writes its columns in another order and leaves nil out.
 private struct HandWritten: SyncRecord {
     var id: String

@@ -73,7 +73,7 @@ struct AbsentValues: Sendable {
         guard names.count == 1, let name = names.first, let value = value(name) else {
             return filled(expression) { _ in true }
         }
-        guard let checked = try? FilterChecker(schema: table).filter(expression) else {
+        guard let checked = try? FilterChecker(onDevice: table).filter(expression) else {
             return expression
         }
         let holds = FilterEvaluator.matches(checked) { _ in value }

@@ -40,11 +40,15 @@ public struct LocalDate: Hashable, Sendable, Comparable {
 
     /// The day on which an instant falls in a time zone.
     ///
-    /// Instants outside the years 1 to 9999 give the nearest day of that range.
+    /// Instants outside the years 1 to 9999 give the nearest day of that range, and a `Date` that is
+    /// no instant (not a number) the first one.
     public init(_ date: Date, in timeZone: TimeZone) {
-        let offset = Int64(timeZone.secondsFromGMT(for: date))
-        let seconds = date.timeIntervalSince1970.rounded(.down)
-        let local = min(max(seconds, Self.secondsMin), Self.secondsMax) + Double(offset)
+        let given = date.timeIntervalSince1970.rounded(.down)
+        // Not a number is no less than the bounds either.
+        let seconds =
+            given >= Self.secondsMin ? min(given, Self.secondsMax) : Self.secondsMin
+        let offset = timeZone.secondsFromGMT(for: Date(timeIntervalSince1970: seconds))
+        let local = seconds + Double(offset)
         let days = Int64((min(max(local, Self.secondsMin), Self.secondsMax) / 86400).rounded(.down))
         let (year, month, day) = Timestamp.civil(days: days)
         self.year = Int(year)

@@ -107,12 +107,12 @@ extension RecordCoder where Record: SyncRecord {
 }
 
 extension RecordCoder where Record == Row {
-    /// The coder of plain rows, which are what they are.
+    /// The coder of plain rows, which are what they are, but for dates: those are rounded.
     package static func untyped(table: TableSchema) -> RecordCoder {
         RecordCoder(
             table: table,
             schema: nil,
-            encode: { $0 },
+            encode: { $0.inMilliseconds },
             decode: { $0 },
             id: { $0.id },
             absent: nil,
@@ -132,6 +132,19 @@ extension RecordSchema {
 }
 
 extension Row {
+    /// The row with its dates rounded, as every store and the wire have them; those that no column
+    /// holds stay, and are refused by RowCheck.
+    var inMilliseconds: Row {
+        var result = self
+        for (name, value) in self {
+            guard case .date(let date) = value, let rounded = Value.milliseconds(date) else {
+                continue
+            }
+            if rounded != value { result[name] = rounded }
+        }
+        return result
+    }
+
     /// The row of a record: every column of its model, null for nil.
     ///
     /// Dates are rounded to milliseconds; nested `Codable` values become JSON documents.

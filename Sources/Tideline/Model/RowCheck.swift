@@ -4,7 +4,7 @@ import Foundation
 import TidelineCore
 
 enum RowCheck {
-    /// Refuses values that no table holds, and the mark of a deleted row.
+    /// Refuses reserved names, values that no table holds, and the mark of a deleted row.
     ///
     /// `schema` says what the columns hold, for rows that no model has made; columns that it does
     /// not name hold anything.
@@ -16,7 +16,7 @@ enum RowCheck {
     ) throws {
         for (name, value) in row {
             let column = schema?.columns.first { $0.name == name }
-            if let reason = fault(of: value, in: column?.type) {
+            if let reason = fault(ofName: name) ?? fault(of: value, in: column?.type) {
                 throw SyncError.recordDoesNotFit(
                     table: table,
                     id: id ?? row.id,
@@ -64,6 +64,12 @@ enum RowCheck {
         guard case .string = id else { throw SyncError.invalidID("it is no text") }
     }
 
+    /// Why no row can have a member of this name, as the end of a sentence; nil where one can.
+    private static func fault(ofName name: String) -> String? {
+        name.hasPrefix("__")
+            ? "has a name that is reserved, as all that begin with '__': give it another" : nil
+    }
+
     /// Why a column of this type cannot hold a value, as the end of a sentence; nil where it can.
     static func fault(of value: Value, in type: ColumnType?) -> String? {
         switch value {
@@ -73,6 +79,8 @@ enum RowCheck {
             return "has a document with the character U+0000, which no table holds"
         case .number(let number) where !number.isFinite: return "is a number that is not finite"
         case .decimal(let number) where !number.isFinite: return "is a number that is not finite"
+        case .date(let date) where Timestamp(millisecondOf: date) == nil:
+            return "is a date outside the years 1 to 9999"
         default: break
         }
         guard let type, !value.isNull, !holds(value, type) else { return nil }

@@ -17,6 +17,8 @@ enum Literal {
             return value
         }
         switch source {
+        // As the same date is stored.
+        case .date(let date) as Value: return try self.value(date)
         case let value as Value: return value
         case let value as String: return .string(value)
         case let value as Bool: return .bool(value)

@@ -128,8 +128,8 @@ public protocol LocalStoreWriter: LocalStoreReader {
 extension TableQuery {
     /// The query in the words of a table: for stores that answer it by `apply(to:)`.
     ///
-    /// Names become those of the columns, literals values of their types, and an enumeration is
-    /// ordered by position.
+    /// Names become those of the columns, literals values of their types, an enumeration is ordered
+    /// by position, and `deleted` is false: a store has no deleted rows.
     ///
     /// ```swift
     /// let found = try query.checked(for: schema).apply(to: all).rows
@@ -139,7 +139,7 @@ extension TableQuery {
     ///   have, and for what has no meaning for the type of one.
     public func checked(for schema: TableSchema) throws -> TableQuery {
         do {
-            return try FilterChecker(schema: schema).query(self)
+            return try FilterChecker(onDevice: schema).query(self)
         } catch {
             throw SyncError.unsupportedQuery(error.message)
         }

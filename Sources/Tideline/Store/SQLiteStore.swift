@@ -65,6 +65,8 @@ public final class SQLiteStore: LocalStore {
             try SQLiteStoreSchema.check(path, key)
             let database = try Database(path: path, key: key)
             try database.execute("PRAGMA journal_size_limit = \(Self.logBytesKept)")
+            // What is deleted is overwritten; not every SQLite does so by itself.
+            try database.execute("PRAGMA secure_delete = ON")
             let isInline = inline || path == ":memory:"
             let isShortOfSpace = Self.isShortOfSpace(path)
             if isShortOfSpace { try database.execute(Self.foldsOften) }
@@ -280,6 +282,19 @@ public final class SQLiteStore: LocalStore {
             hub.publish(names)
             rowHub.publish(StoreChange(all: names))
         }
+    }
+}
+
+/// A store with a log beside its rows, which has what was deleted for a while.
+protocol LogKeeper: LocalStore {
+    /// Empties the log, where nobody reads it.
+    func emptyLog() async
+}
+
+extension SQLiteStore: LogKeeper {
+    func emptyLog() async {
+        // Where it is in use for longer than the connection waits, the next one that is folded takes it.
+        try? await writer.run { try? $0.foldLog() }
     }
 }
 

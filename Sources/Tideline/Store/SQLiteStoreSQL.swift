@@ -16,7 +16,7 @@ enum SQLiteStoreSQL {
     {
         guard let filter else { return nil }
         do {
-            return try FilterChecker(schema: table.schema).filter(filter.expression)
+            return try FilterChecker(onDevice: table.schema).filter(filter.expression)
         } catch {
             throw SyncError.unsupportedQuery("\(error.message)")
         }
@@ -37,7 +37,7 @@ enum SQLiteStoreSQL {
         }
         let order: [SortKey]
         do {
-            order = try FilterChecker(schema: table.schema).order(query.order)
+            order = try FilterChecker(onDevice: table.schema).order(query.order)
         } catch {
             throw SyncError.unsupportedQuery("\(error.message)")
         }

@@ -14,9 +14,25 @@ protocol Observed: Sendable {
     func isReached(by change: StoreChange) -> Bool
 }
 
+/// What a query gives, now and after every change that changes it: a watch of its own for each iteration,
+/// which ends with its iterator.
+struct ObservedValues<Value: Sendable>: AsyncSequence, Sendable {
+    fileprivate let watch: @Sendable () -> AsyncThrowingStream<Value, any Error>
+
+    func makeAsyncIterator() -> AsyncThrowingStream<Value, any Error>.Iterator {
+        watch().makeAsyncIterator()
+    }
+}
+
 extension SyncEngine {
     /// What a query gives, now and after every change that changes it.
     func observe<Subject: Observed>(
+        _ make: @escaping @Sendable () throws -> Subject
+    ) -> ObservedValues<Subject.Value> {
+        ObservedValues { [self] in watched(make) }
+    }
+
+    private func watched<Subject: Observed>(
         _ make: @escaping @Sendable () throws -> Subject
     ) -> AsyncThrowingStream<Subject.Value, any Error> {
         AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
@@ -47,7 +63,7 @@ extension SyncTable {
         guard let filter = coder.meant(filter?.bound(now: engine.environment.now())) else {
             return nil
         }
-        let checked = try? FilterChecker(schema: coder.table).filter(filter.expression)
+        let checked = try? FilterChecker(onDevice: coder.table).filter(filter.expression)
         return checked.map { Filter($0) } ?? filter
     }
 }

@@ -22,13 +22,25 @@ public struct JSON: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Encodes a value with `JSONEncoder`, members sorted by name.
+    /// Encodes a value with `JSONEncoder`, members sorted by name; dates are rounded to milliseconds.
+    ///
+    /// - Throws: `EncodingError` for a number that is not finite and a date outside the years 1 to
+    ///   9999, and what the value's own encoding throws.
     public init(encoding value: some Encodable) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         encoder.dateEncodingStrategy = .custom { date, encoder in
+            guard let stamp = Timestamp(millisecondOf: date) else {
+                throw EncodingError.invalidValue(
+                    date,
+                    EncodingError.Context(
+                        codingPath: encoder.codingPath,
+                        debugDescription: "a date outside the years 1 to 9999"
+                    )
+                )
+            }
             var container = encoder.singleValueContainer()
-            try container.encode(Timestamp(date).text)
+            try container.encode(stamp.text)
         }
         try self.init(String(decoding: encoder.encode(value), as: UTF8.self))
     }
@@ -49,7 +61,7 @@ public struct JSON: Hashable, Sendable, CustomStringConvertible {
                     debugDescription: "not an ISO 8601 date with offset"
                 )
             }
-            return stamp.date
+            return stamp.appDate
         }
         return try decoder.decode(type, from: Data(text.utf8))
     }

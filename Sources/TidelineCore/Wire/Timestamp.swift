@@ -38,6 +38,24 @@ public struct Timestamp: Hashable, Sendable, Comparable {
         self = min(max(Timestamp(microseconds: exact), .earliest), .latest)
     }
 
+    /// The millisecond nearest to a `Date`, as columns and documents have it; nil outside the years 1
+    /// to 9999.
+    ///
+    /// `Date.distantPast`, which is two days before these, is their first instant.
+    package init?(millisecondOf date: Date) {
+        let count = (date.timeIntervalSince1970 * 1000).rounded()
+        let isBefore = count < Self.millisecondsMin
+        // Not a number is neither.
+        guard count <= Self.millisecondsMax, !isBefore || date == .distantPast else { return nil }
+        self = isBefore ? .earliest : Timestamp(microseconds: Int64(count) * 1000)
+    }
+
+    /// The `Date` of a column or document: the first instant stands for `Date.distantPast`.
+    package var appDate: Date { self == .earliest ? .distantPast : date }
+
+    private static let millisecondsMin = -62_135_596_800_000.0
+    private static let millisecondsMax = 253_402_300_799_999.0
+
     /// 0001-01-01T00:00:00.000000Z.
     package static let earliest = Timestamp(microseconds: -62_135_596_800_000_000)
     /// 9999-12-31T23:59:59.999999Z.

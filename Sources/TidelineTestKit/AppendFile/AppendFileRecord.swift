@@ -1,7 +1,7 @@
 // AppendFileRecord: what one line of an AppendFileStore says: the changes of a transaction, in order.
 
 import Foundation
-import TidelineCore
+import Tideline
 
 struct AppendFileRecord: Codable, Sendable {
     /// A change of a table.

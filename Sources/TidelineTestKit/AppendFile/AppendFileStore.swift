@@ -6,7 +6,6 @@
 import Foundation
 import Synchronization
 public import Tideline
-public import TidelineCore
 
 /// A local store in one append-only file, for some thousands of rows.
 ///
@@ -79,14 +78,14 @@ public final class AppendFileStore: LocalStore {
             return (result, Set(record.changes.map(\.table)), Array(state.listeners.values))
         }
         if !changed.isEmpty {
-            for listener in listeners { listener.join(changed) }
+            for listener in listeners { listener.yield(changed) }
         }
         return result
     }
 
-    /// The tables that each transaction changed.
+    /// The tables that each transaction changed; none is dropped where a listener is slow.
     public func changes() -> AsyncStream<Set<String>> {
-        AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
+        AsyncStream { continuation in
             let id = state.withLock { state in
                 state.next += 1
                 state.listeners[state.next] = continuation
@@ -128,10 +127,11 @@ struct AppendFileTable: Sendable {
     private func filled(_ row: Row) -> Row {
         guard let schema else { return row }
         var whole = row
-        for column in schema.systemColumns + schema.columns where whole[column.name] == nil {
-            if schema.hasSystemColumns, column.name == SystemColumn.deleted { continue }
-            whole[column.name] = .null
+        var names = schema.columns.map(\.name)
+        if schema.hasSystemColumns {
+            names += [SystemColumn.createdAt, SystemColumn.updatedAt, SystemColumn.version]
         }
+        for name in names where whole[name] == nil { whole[name] = .null }
         return whole
     }
 }
@@ -145,7 +145,7 @@ final class AppendFileTransaction: LocalStoreWriter {
 
     private func table(_ name: String) throws -> (rows: [Value: Row], schema: TableSchema) {
         guard let table = tables[name], let schema = table.schema else {
-            throw SyncError.unknownTable(name, known: Array(tables.keys))
+            throw SyncError(.unknownTable, "The store was not opened with table '\(name)'.")
         }
         return (table.rows, schema)
     }

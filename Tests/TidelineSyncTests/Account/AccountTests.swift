@@ -217,6 +217,46 @@ import TidelineTestKit
         #expect(!(transport.sent.last?.query.contains("updatedAt ge") ?? true))
     }
 
+    /// What was purged can be read in none of the files of the store.
+    @Test(arguments: [true, false])
+    func whatWasPurgedIsInNoFile(ofAccount: Bool) async throws {
+        try await withTemporaryFile { path in
+            let device = try await Device(
+                transport,
+                store: SQLiteStore(path: path),
+                authentication: signIn,
+                generation: .datasync
+            )
+            let todos = try device.todos()
+            let secret = "a-secret-of-anna"
+            let texts = (0..<200).map { "\(secret)-\($0)" }
+            transport.add(page(texts.map { serverRow($0, 1, text: $0) }))
+            try await todos.pull(queryID: "all")
+            try await todos.insert((0..<50).map { Todo(id: "new \($0)", text: secret) })
+            try await todos.update(id: texts[0]) {
+                $0.text = secret + String(repeating: "x", count: 9000)
+            }
+            transport.add(.status(400))
+            _ = try await device.push()
+            #expect(Self.isAnywhere(secret, path))
+            // A reader that was lent a connection before holds nothing up.
+            _ = try await todos.read()
+            if ofAccount {
+                try await device.context.purge(account: "anna", force: true)
+            } else {
+                try await todos.purge(force: true)
+            }
+            #expect(try await todos.count() == 0)
+            #expect(!Self.isAnywhere(secret, path))
+        }
+    }
+
+    private static func isAnywhere(_ text: String, _ path: String) -> Bool {
+        ["", "-wal"].contains { ending in
+            (try? Data(contentsOf: URL(filePath: path + ending)))?.range(of: Data(text.utf8)) != nil
+        }
+    }
+
     /// An app without authentication is as it was: its operations belong to nobody, and are sent.
     @Test func withoutAuthenticationNothingChanges() async throws {
         let device = try await Device(transport, store: store)

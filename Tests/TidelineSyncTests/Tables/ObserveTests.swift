@@ -121,6 +121,55 @@ import TidelineCore
         #expect(try await top.next()?.map(\.id) == ["9", "5"])
     }
 
+    /// A sequence is what is watched; each iteration of it begins with what is so now.
+    @Test func eachIterationBeginsWithNow() async throws {
+        let device = try await Device(transport)
+        let todos = try device.todos()
+        let (lists, counts) = (todos.observe(), todos.observeCount())
+        let one = todos.observe(id: "b")
+        for id in ["a", "b", "c"] {
+            try await todos.insert(Todo(id: id))
+            for try await list in lists {
+                #expect(list.last?.id == id)
+                break
+            }
+            for try await count in counts {
+                #expect(count == (id == "a" ? 1 : id == "b" ? 2 : 3))
+                break
+            }
+            for try await item in one {
+                #expect((item == nil) == (id == "a"))
+                break
+            }
+        }
+        // One within another: each is told of everything by itself.
+        var seen: [Int] = []
+        for try await list in lists {
+            seen.append(list.count)
+            if seen.count == 2 { break }
+            try await todos.insert(Todo(id: "d"))
+            for try await inner in lists {
+                #expect(inner.count == 4)
+                break
+            }
+        }
+        #expect(seen == [3, 4])
+    }
+
+    /// Nobody iterates any more: the query does not run again.
+    @Test func anIteratorThatIsGoneReadsNothing() async throws {
+        let store = CountingStore()
+        let device = try await Device(transport, store: store)
+        let todos = try device.todos()
+        let lists = todos.observe()
+        for try await _ in lists { break }
+        for try await _ in lists { break }
+        let before = store.reads
+        for number in 0..<20 { try await todos.insert(Todo(id: "\(number)")) }
+        try await Task.sleep(for: .milliseconds(100))
+        #expect(store.reads == before)
+    }
+
     @Test func itEndsWhenTheTaskIsCancelled() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()

@@ -143,6 +143,41 @@ import TidelineTestKit
         #expect(try await table.read(id: "a")?.text == .whole(8))
     }
 
+    /// Names that begin with two underscores are the protocol's.
+    @Test(arguments: ["__x", "__queries", "__extra", "__checksum", "__includedeleted", "__"])
+    func reservedNamesAreRefused(name: String) async throws {
+        let device = try await Device(transport)
+        let rows = try device.client.syncTable(named: "Todo")
+        try await device.seed([["id": "b", "text": "x", "version": "v1"]])
+        var row: Row = ["id": "a", "text": "x"]
+        row[name] = 1
+        let bad = row
+        try await expectRefused(name) { try await rows.insert(bad) }
+        try await expectRefused(name) { try await rows.insert([bad]) }
+        var edit = bad
+        edit["id"] = "b"
+        let edited = edit
+        let refusals: [SyncError.Code?] = [
+            await code { try await rows.update(edited) },
+            await code { try await rows.update([edited]) },
+            await code { try await rows.update(id: "b") { $0[name] = 1 } },
+            await code {
+                try await device.context.transaction {
+                    _ = try $0.table(named: "Todo").insert(bad)
+                }
+            },
+        ]
+        #expect(refusals == Array(repeating: .rowDoesNotFit, count: 4))
+        #expect(try await device.queue() == [])
+        #expect(try await rows.count() == 1)
+        let remote = device.client.table(named: "Todo")
+        try await expectRefused(name) { try await remote.insert(bad) }
+        try await expectRefused(name) { try await remote.update(bad) }
+        transport.add(.json(200, serverRow("a", 1)))
+        try await expectRefused(name) { try await remote.update(id: "a") { $0[name] = 1 } }
+        #expect(transport.sent.map(\.method) == ["GET"])
+    }
+
     @Test func anIDIsAText() async throws {
         let device = try await Device(transport)
         let rows = try device.client.syncTable(named: "Todo")

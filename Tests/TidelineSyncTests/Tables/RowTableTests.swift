@@ -55,6 +55,43 @@ import TidelineTestKit
         }
     }
 
+    /// A date in a condition is rounded as it is where it is stored.
+    @Test(arguments: StoreKind.allCases)
+    func aDateIsFoundByItself(kind: StoreKind) async throws {
+        try await withTemporaryFile { path in
+            let schema = TableSchema(name: "Todo", columns: [ColumnDefinition("due", .dateTime)])
+            let device = try await Device(
+                ScriptedTransport(),
+                store: try await kind.stores(in: path)("one"),
+                tables: [],
+                schemas: [schema]
+            )
+            let todos = try device.client.syncTable(named: "Todo")
+            let date = Date(timeIntervalSince1970: 1_700_000_000.12378)
+            let due = Value.date(date)
+            var lists = todos.observe(where: { $0["due"] == due }).makeAsyncIterator()
+            #expect(try await lists.next()?.isEmpty == true)
+            let stored = try await todos.insert(["id": "a", "due": due])
+            #expect(stored["due"] == .date(Date(timeIntervalSince1970: 1_700_000_000.124)))
+            #expect(try await lists.next()?.map(\.id) == ["a"])
+            #expect(try await todos.count(where: { $0["due"] == due }) == 1)
+            #expect(try await todos.count(where: { $0["due"].isIn([due]) }) == 1)
+            #expect(try await todos.count(where: { $0["due"] >= due && $0["due"] <= due }) == 1)
+            #expect(try await todos.count(where: { $0["due", as: Date.self] == date }) == 1)
+            #expect(try await todos.count(where: { $0["due"] != due }) == 0)
+        }
+    }
+
+    @Test func aDateThatNoColumnHoldsIsNoCondition() async throws {
+        for seconds in [Double.nan, .infinity, 1e15] {
+            let date = Value.date(Date(timeIntervalSince1970: seconds))
+            let error = #expect(throws: SyncError.self) { try Filter(where: { $0["due"] == date }) }
+            #expect(error?.code == .unsupportedQuery)
+            let (_, todos) = try await device(ScriptedTransport())
+            #expect(await code { try await todos.insert(["due": date]) } == .rowDoesNotFit)
+        }
+    }
+
     @Test func rowsAreReadInEveryForm() async throws {
         let (device, todos) = try await device(ScriptedTransport())
         try await todos.insert((1...4).map { row("\($0)", Int64($0)) })

@@ -50,15 +50,10 @@ extension Value {
 
     func asDate() -> Date? {
         switch self {
-        case .date(let value): Self.asDistantPast(value)
-        case .string(let text): (Timestamp(text)?.date).map(Self.asDistantPast)
+        case .date(let value): value == Timestamp.earliest.date ? .distantPast : value
+        case .string(let text): Timestamp(text)?.appDate
         default: nil
         }
-    }
-
-    /// The first instant of the year 1 stands for `Date.distantPast`, which is two days before it.
-    private static func asDistantPast(_ date: Date) -> Date {
-        date == Timestamp.earliest.date ? .distantPast : date
     }
 
     func asUUID() -> UUID? {
@@ -181,15 +176,9 @@ extension Value {
     /// A date rounded to milliseconds; nil outside the years 1 to 9999.
     ///
     /// `Date.distantPast` becomes the first instant of these.
-    @inline(__always)
     static func milliseconds(_ date: Date) -> Value? {
-        let count = (date.timeIntervalSince1970 * 1000).rounded()
-        guard count >= dateMin || date == .distantPast, count <= dateMax else { return .none }
-        return .date(Timestamp(microseconds: Int64(count) * 1000).date)
+        Timestamp(millisecondOf: date).map { .date($0.date) }
     }
-
-    private static let dateMin = -62_135_596_800_000.0
-    private static let dateMax = 253_402_300_799_999.0
 
     static func finite(_ number: Decimal) -> Value? {
         number.isFinite ? .some(.decimal(number)) : .none

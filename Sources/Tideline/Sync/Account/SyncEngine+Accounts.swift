@@ -54,6 +54,7 @@ extension SyncEngine {
                 }
             }
         }
+        await emptyLog()
         events.send(.purgeFinished(table: nil, removed: removed))
     }
 }

@@ -58,7 +58,7 @@ extension QueueTransaction {
         guard let schema = catalog.schema(table) else { return true }
         var query = TableQuery(filter: filter)
         query.includesDeleted = true
-        guard let checked = try? FilterChecker(schema: schema).query(query) else { return true }
+        guard let checked = try? FilterChecker(onDevice: schema).query(query) else { return true }
         return !checked.apply(to: [row]).rows.isEmpty
     }
 }

@@ -34,8 +34,12 @@ extension SyncEngine {
                 }
             }
         }
+        await emptyLog()
         events.send(.purgeFinished(table: table, removed: removed))
     }
+
+    /// What was purged is to be in no file: the log of the store has it still.
+    func emptyLog() async { await (store as? any LogKeeper)?.emptyLog() }
 }
 
 extension QueueTransaction {

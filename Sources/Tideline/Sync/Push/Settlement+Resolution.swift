@@ -56,7 +56,7 @@ extension Settlement {
         var operation = view.operation
         operation.kind = .update
         var new = view.server.row.map(JSONRowReader.withoutDeleted) ?? Row()
-        for (name, value) in RowMerge.payload(row) { new[name] = value }
+        for (name, value) in RowMerge.payload(row.inMilliseconds) { new[name] = value }
         new["id"] = .string(id)
         try replace(view, with: operation)
         try queue.store.put([new], in: table)

@@ -16,6 +16,7 @@ extension SyncEngine {
     }
 
     func cancel(_ error: TableOperationError, _ item: Row) async throws {
+        try check(item, of: error)
         try await resolve(error) { queue, operation, seen in
             guard !operation.itemID.isEmpty else { throw SyncError.unsendable(operation) }
             try queue.checkTable(of: operation)
@@ -23,8 +24,8 @@ extension SyncEngine {
             seen.note(.takenBack(operation.row))
             let (table, id) = (operation.table, Value.string(operation.itemID))
             let known = operation.basis.lastKnown?.row
-            let local = operation.damage == nil ? nil : try queue.store.row(id: id, in: table)
-            let kept = Self.item(item, operation, known: known ?? local)
+            let stored = try queue.store.row(id: id, in: table)
+            let kept = Self.item(item, operation, over: known ?? stored)
             try queue.store.put([kept], in: table)
             if let known {
                 try queue.confirmHolders(of: known, table)
@@ -38,13 +39,7 @@ extension SyncEngine {
     }
 
     func retry(_ error: TableOperationError, _ item: Row) async throws {
-        try RowCheck.check(
-            item,
-            changing: [error.item, error.serverItem],
-            table: error.table,
-            id: error.itemID,
-            schema: catalog.schema(error.table)
-        )
+        try check(item, of: error)
         try await resolve(error) { queue, operation, seen in
             guard operation.damage == nil else { throw SyncError.unsendable(operation) }
             try queue.checkTable(of: operation)
@@ -60,17 +55,40 @@ extension SyncEngine {
             try queue.release(with: operation)
             guard operation.kind != .delete else { return }
             let server = operation.basis.lastKnown?.row
-            let row = Self.item(item, operation, known: server)
             let stored = try queue.store.row(id: .string(operation.itemID), in: operation.table)
+            let mine = stored.map { Self.edits(of: $0, operation, onto: server) } ?? server
+            let row = Self.item(item, operation, over: mine)
             try queue.store.put([row], in: operation.table)
             if let stored { seen.edited(stored, to: row, onto: server, table: operation.table) }
         }
     }
 
-    /// The app's item as a local row: with the operation's id and the server's system columns.
-    private static func item(_ item: Row, _ operation: QueuedOperation, known: Row?) -> Row {
+    /// Refuses what no table holds, but for values that either side has already.
+    private func check(_ item: Row, of error: TableOperationError) throws {
+        try RowCheck.check(
+            item,
+            changing: [error.item, error.serverItem],
+            table: error.table,
+            id: error.itemID,
+            schema: catalog.schema(error.table)
+        )
+    }
+
+    /// The server's row with what this device changed, also in columns that the app's item does not
+    /// have; the local values where the server has no row.
+    private static func edits(
+        of stored: Row,
+        _ operation: QueuedOperation,
+        onto server: Row?
+    ) -> Row {
+        guard let server else { return RowMerge.payload(stored) }
+        return RowMerge.rebase(local: stored, from: operation.basis.base ?? Row(), onto: server)
+    }
+
+    /// The app's item as a local row: with the operation's id, and the other columns of a known row.
+    private static func item(_ item: Row, _ operation: QueuedOperation, over known: Row?) -> Row {
         var row = known.map(JSONRowReader.withoutDeleted) ?? Row()
-        for (name, value) in RowMerge.payload(item) { row[name] = value }
+        for (name, value) in RowMerge.payload(item.inMilliseconds) { row[name] = value }
         row["id"] = .string(operation.itemID)
         return row
     }

@@ -149,20 +149,22 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
 
     /// Drops the operation; the local row becomes `item`.
     ///
-    /// Nothing is queued: use it with what the server has.
+    /// Nothing is queued: use it with what the server has. Columns that `item` does not have become what
+    /// the server is known to have, and stay as they are where it never showed the row.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` when the error is settled already, or
-    ///   `otherAccount`; nothing is changed then.
+    /// - Throws: ``SyncError`` with code `notFound` when the error is settled already,
+    ///   `rowDoesNotFit` or `otherAccount`; nothing is changed then.
     public func cancelOperationAndUpdateItem(_ item: Row) async throws {
         try await client().cancel(self, item)
     }
 
     /// Drops the operation; the local row becomes `item`.
     ///
-    /// Nothing is queued: use it with what the server has.
+    /// Nothing is queued: use it with what the server has. Columns that `item` does not have become what
+    /// the server is known to have, and stay as they are where it never showed the row.
     ///
-    /// - Throws: ``SyncError`` with code `notFound` when the error is settled already, or
-    ///   `otherAccount`; nothing is changed then.
+    /// - Throws: ``SyncError`` with code `notFound` when the error is settled already,
+    ///   `rowDoesNotFit` or `otherAccount`; nothing is changed then.
     public func cancelOperationAndUpdateItem<Record: SyncRecord>(_ item: Record) async throws {
         try await client().cancel(self, Row(item))
     }
@@ -170,8 +172,8 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
     /// The local row becomes `item`, and the operation is sent with the next push, based on the
     /// server's row as last seen.
     ///
-    /// A delete stays a delete: then `item` is not stored. Columns that `item` does not have stay as the
-    /// server has them; those that it has replace the server's.
+    /// A delete stays a delete: then `item` is not stored. Columns that `item` does not have stay as this
+    /// device has changed them, else as the server has them.
     ///
     /// - Throws: ``SyncError`` with code `notFound` when the error is settled already,
     ///   `rowDoesNotFit`, `otherAccount`, and where ``canRetry`` is false; nothing is changed then.
@@ -182,8 +184,9 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
     /// The local row becomes `item`, and the operation is sent with the next push, based on the
     /// server's row as last seen.
     ///
-    /// A delete stays a delete: then `item` is not stored. A record has every column: begin with the
-    /// server's row, or what others changed there is taken back.
+    /// A delete stays a delete: then `item` is not stored. A record has every column of its type: begin
+    /// with the server's row, or what others changed there is taken back. Columns that the type does not
+    /// have stay as this device has changed them, else as the server has them.
     ///
     /// ```swift
     /// for error in try await client.syncContext.operationErrors() where error.canRetry {

@@ -12,6 +12,9 @@ extension TableSchema {
             guard seen.insert(name.lowercased()).inserted else {
                 return "two are called '\(name)', letter case aside. Rename one of them."
             }
+            if name.hasPrefix("__") {
+                return "names that begin with '__' are reserved. Rename '\(name)'."
+            }
             if case .enumeration(let members) = column.type, members.isEmpty {
                 return "'\(name)' is an enumeration without members. Name them."
             }

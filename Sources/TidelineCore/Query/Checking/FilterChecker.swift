@@ -11,10 +11,20 @@ package struct FilterChecker {
     package let schema: TableSchema?
     /// What `now()` means; without it the function is refused.
     package let now: Date?
+    /// Whether the rows are those of a device, which keeps none that is deleted: `deleted` is false.
+    private let isOnDevice: Bool
 
     package init(schema: TableSchema?, now: Date? = nil) {
         self.schema = schema
         self.now = now
+        isOnDevice = false
+    }
+
+    /// Checks what a device is asked of its own rows.
+    package init(onDevice schema: TableSchema) {
+        self.schema = schema
+        now = nil
+        isOnDevice = schema.hasSystemColumns
     }
 
     typealias Checked = (expression: QueryExpression, type: ExpressionType)
@@ -131,6 +141,9 @@ package struct FilterChecker {
 
     private func field(_ name: String, _ whole: QueryExpression) throws(ODataError) -> Checked {
         let column = try column(name, at: whole.position)
+        if isOnDevice, column.name == SystemColumn.deleted {
+            return (whole.with(.value(.bool(false))), .boolean)
+        }
         return (whole.with(.field(column.name)), column.type)
     }
 

@@ -1,0 +1,184 @@
+// What the actions of a parked operation keep and what they refuse: columns that the app's item does not
+// have, and values that no table holds.
+
+import Foundation
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestKit
+
+/// ``Todo`` without some of its columns, as another version of an app or another screen has it.
+private struct Narrow: SyncRecord {
+    static let tableName = "Todo"
+    var id = ""
+    var text = ""
+    var rank: Int?
+}
+
+@Suite struct ErrorActionTests {
+    private let transport = ScriptedTransport()
+
+    private func refused(
+        _ device: Device,
+        by status: Int = 400
+    ) async throws
+        -> TableOperationError
+    {
+        transport.add(.status(status))
+        return try #require(try await device.push()?.errors.first)
+    }
+
+    /// A row of the server with a column that no model here names.
+    private func noted(_ row: Row, _ note: String) -> Row {
+        var row = row
+        row["note"] = .string(note)
+        return row
+    }
+
+    @Test func aRetriedInsertKeepsColumnsThatTheRecordDoesNotHave() async throws {
+        let device = try await Device(transport)
+        try await device.todos().insert(Todo(id: "a", text: "x", complete: true, rank: 5000))
+        let error = try await refused(device)
+        var item = try #require(try error.item?.decode(Narrow.self))
+        item.rank = 5
+        try await error.updateOperationAndRetry(with: item)
+        let row = try await device.todos().read(id: "a")
+        #expect(row?.complete == true && row?.rank == 5)
+        transport.add(.json(201, serverRow("a", 1, text: "x", rank: 5)))
+        #expect(try await device.push() == nil)
+        #expect(
+            transport.sent.last?.body == #"{"id":"a","text":"x","complete":true,"rank":5}"#
+        )
+    }
+
+    /// What is sent is what differs from the row that the change began at.
+    @Test func aRetriedUpdateKeepsEditsThatTheRecordDoesNotHave() async throws {
+        let device = try await Device(transport)
+        try await device.seed([noted(localRow("a", 1), "old")])
+        try await device.todos().update(id: "a") { $0.complete = true }
+        try await device.client.syncTable(named: "Todo").update(id: "a") { $0["note"] = "new" }
+        let error = try await refused(device)
+        var item = try #require(try error.item?.decode(Narrow.self))
+        item.rank = 5
+        try await error.updateOperationAndRetry(with: item)
+        #expect(try await device.rows().first?["note"] == "new")
+        transport.add(.status(400))
+        _ = try await device.push()
+        #expect(
+            transport.sent.last?.description
+                == #"PATCH /tables/Todo/a "v1" {"complete":true,"rank":5,"note":"new"}"#
+        )
+    }
+
+    @Test func aRetriedRowKeepsEditsThatItDoesNotName() async throws {
+        let device = try await Device(transport)
+        try await device.seed([localRow("a", 1)])
+        try await device.todos().update(id: "a") { ($0.complete, $0.text) = (true, "mine") }
+        let error = try await refused(device)
+        try await error.updateOperationAndRetry(with: ["rank": 1])
+        transport.add(.status(400))
+        _ = try await device.push()
+        #expect(
+            transport.sent.last?.description
+                == #"PATCH /tables/Todo/a "v1" {"text":"mine","complete":true,"rank":1}"#
+        )
+    }
+
+    /// What somebody else changed meanwhile stays, where neither this device nor the item says
+    /// otherwise.
+    @Test func aRetryOverAConflictTakesBackNothingOfOthers() async throws {
+        let device = try await Device(transport)
+        try await device.seed([noted(localRow("a", 1, rank: 1), "old")])
+        try await device.todos().update(id: "a") { $0.complete = true }
+        transport.add(.json(412, serverRow("a", 2, text: "theirs", rank: 7, #","note":"new""#)))
+        let error = try #require(try await device.push()?.errors.first)
+        try await error.updateOperationAndRetry(with: ["rank": 3])
+        let local = try #require(try await device.rows().first)
+        #expect(local["text"] == "theirs" && local["complete"] == true)
+        #expect(local["rank"] == 3 && local["note"] == "new")
+        transport.add(.status(400))
+        _ = try await device.push()
+        let sent = try #require(transport.sent.last)
+        #expect(sent.ifMatch == "\"v2\"")
+        #expect(sent.body?.contains(#""text":"theirs","complete":true,"rank":3"#) == true)
+    }
+
+    /// An insert whose id somebody else has taken: what this device has no value for is theirs.
+    @Test func aRetriedInsertOverAnothersRowKeepsWhatOnlyThatHas() async throws {
+        let device = try await Device(transport)
+        try await device.todos().insert(Todo(id: "a", text: "mine", complete: true))
+        transport.add(.json(409, serverRow("a", 2, text: "theirs", rank: 7)))
+        let error = try #require(try await device.push()?.errors.first)
+        try await error.updateOperationAndRetry(with: ["text": "both"])
+        let local = try #require(try await device.rows().first)
+        #expect(local["text"] == "both" && local["complete"] == true && local["rank"] == 7)
+    }
+
+    /// A row that the server has deleted comes back whole.
+    @Test func aRetryOverATombstoneKeepsTheLocalRow() async throws {
+        let device = try await Device(transport)
+        try await device.seed([localRow("a", 1, rank: 4)])
+        try await device.todos().update(id: "a") { $0.complete = true }
+        transport.add(.json(412, serverRow("a", 2, rank: 4, deleted: true)))
+        let error = try #require(try await device.push()?.errors.first)
+        try await error.updateOperationAndRetry(with: ["text": "back"])
+        let local = try #require(try await device.rows().first)
+        #expect(local["text"] == "back" && local["complete"] == true && local["rank"] == 4)
+    }
+
+    /// What is given up of an insert is its operation, and not what is here.
+    @Test func aCancelledInsertKeepsColumnsThatTheRecordDoesNotHave() async throws {
+        let device = try await Device(transport)
+        try await device.todos().insert(Todo(id: "a", text: "x", complete: true, rank: 5000))
+        let error = try await refused(device)
+        try await error.cancelOperationAndUpdateItem(Narrow(id: "a", text: "y", rank: 5))
+        let row = try await device.todos().read(id: "a")
+        #expect(row?.complete == true && row?.text == "y")
+    }
+
+    /// The same after an update of the app: its model has lost a column.
+    @Test func aRetryByALaterModelKeepsTheColumnsOfTheFormerOne() async throws {
+        try await withTemporaryFile { path in
+            let former = try await Device(transport, store: SQLiteStore(path: path))
+            try await former.todos().insert(Todo(id: "a", text: "x", complete: true, rank: 5000))
+            _ = try await refused(former)
+            try await former.store.close()
+            let device = try await Device(
+                transport,
+                store: SQLiteStore(path: path),
+                tables: [Narrow.self]
+            )
+            let error = try #require(try await device.context.operationErrors().first)
+            var item = try #require(try error.item?.decode(Narrow.self))
+            item.rank = 5
+            try await error.updateOperationAndRetry(with: item)
+            transport.add(.json(201, serverRow("a", 1, text: "x", rank: 5)))
+            #expect(try await device.push() == nil)
+            #expect(transport.sent.last?.body?.contains(#""complete":true"#) == true)
+        }
+    }
+
+    @Test(arguments: [
+        ("text", Value.string("a\u{0}b")), ("rank", "not a number"), ("deleted", true),
+        ("rank", .number(.nan)), ("__x", 1),
+    ])
+    func whatNoTableHoldsIsRefused(column: String, value: Value) async throws {
+        let device = try await Device(transport)
+        try await device.todos().insert(Todo(id: "a", text: "x"))
+        let error = try await refused(device)
+        let before = try await device.rows()
+        var item: Row = ["id": "a", "text": "y"]
+        item[column] = value
+        let bad = item
+        for action in [error.cancelOperationAndUpdateItem, error.updateOperationAndRetry(with:)]
+            as [(Row) async throws -> Void]
+        {
+            let refusal = await #expect(throws: SyncError.self) { try await action(bad) }
+            #expect(refusal?.code == .rowDoesNotFit)
+            #expect(refusal?.message.contains("'\(column)'") == true)
+        }
+        #expect(try await device.rows() == before)
+        #expect(try await device.queue() == ["insert a attempted parked"])
+        #expect(try await device.context.operationErrors().count == 1)
+    }
+}
