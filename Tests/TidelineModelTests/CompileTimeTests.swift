@@ -76,7 +76,7 @@ private func filter(_ condition: (Columns<Task>) throws -> Condition) throws -> 
                 && ($0["rank"] ?? 0) > 3 && ($0.owner ?? $0.text).hasPrefix("m") && $0.rank > 1
         },
     ]
-    #expect(Set(all).count == 15)
+    #expect(Set(all).count == 16)
 }
 
 @MainActor

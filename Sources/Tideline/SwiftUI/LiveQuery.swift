@@ -80,8 +80,10 @@ public final class LiveQuery<Record: Sendable> {
         watch(Result { try Query().window(terms: order, limit) })
     }
 
-    /// Shows a query from now on, where it is not what is shown already: for a view that is made again and again.
-    package func follow(_ query: Query<Record>) {
+    /// Shows a query from now on, where it is not what is shown already.
+    ///
+    /// For a view that is made again and again, as `LiveItems` is.
+    public func follow(_ query: Query<Record>) {
         if query.table != watched { update(query) }
     }
 

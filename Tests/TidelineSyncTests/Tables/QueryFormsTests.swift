@@ -45,6 +45,46 @@ import TidelineTestKit
         await list.update(where: { !$0.complete }, sortedBy: [])
     }
 
+    /// An order of a query is written as those of reads are.
+    @Test func anOrderIsAnArrayOrOneByOne() async throws {
+        let query = Query<Todo>()
+        let wanted = try query.sorted(by: .descending(\.rank), .ascending(\.text)).table
+        #expect(try query.sorted(by: [.descending(\.rank), .ascending(\.text)]).table == wanted)
+        let byText = SortDescriptor(\Todo.text)
+        let byRank = SortDescriptor(\Todo.rank, order: .reverse)
+        #expect(try query.sorted(by: byRank, byText).table == wanted)
+        #expect(try query.sorted(by: [byRank, byText]).table == wanted)
+        let one = try query.sorted(by: SortDescriptor(\.text)).table
+        #expect(try query.sorted(by: .ascending(\.text)).table == one)
+    }
+
+    @Test func allOfATableAreReadInATransaction() async throws {
+        let device = try await Device(transport)
+        try await device.todos().insert(Todo(id: "a"))
+        let ids = try await device.context.transaction { transaction in
+            let all = try transaction.table(Todo.self).read()
+            return all.map(\.id)
+        }
+        #expect(ids == ["a"])
+    }
+
+    /// A view that is made again and again watches a query once, and another one from then on.
+    @MainActor @Test func aViewFollowsItsQuery() async throws {
+        let device = try await Device(transport)
+        let todos = try device.todos()
+        try await todos.insert([1, 2, 3].map { (rank: Int) in Todo(id: "\(rank)", rank: rank) })
+        let low = try Query<Todo>(where: { $0.rank < 3 })
+        let list = LiveQuery(todos, low)
+        while list.isLoading { try await Task.sleep(for: .milliseconds(1)) }
+        #expect(list.items.count == 2)
+        list.follow(low)
+        #expect(!list.isLoading)
+        list.follow(try Query(where: { $0.rank < 2 }))
+        #expect(list.isLoading)
+        while list.isLoading { try await Task.sleep(for: .milliseconds(1)) }
+        #expect(list.items.map(\.id) == ["1"])
+    }
+
     @Test func oneRecordIsObserved() async throws {
         let device = try await Device(transport)
         let todos = try device.todos()

@@ -104,7 +104,7 @@ import TidelineTestKit
         try await device.seed([localRow("a", 1, text: "old", rank: 1)])
         let plain = try device.client.syncTable(Plain.self)
         var screen = try await device.context.transaction { transaction in
-            try transaction.table(Plain.self).read().items[0]
+            try transaction.table(Plain.self).read()[0]
         }
         transport.add(page([serverRow("a", 2, text: "new", rank: 2)]))
         try await plain.pull(queryID: nil)
