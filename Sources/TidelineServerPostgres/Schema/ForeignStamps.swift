@@ -1,8 +1,8 @@
 // ForeignStamps: how a transaction of others is stamped at its commit, by the table's clock or by those of
 // the owners of its rows.
 //
-// A column may have the name of a variable of the function: the owner's stands behind its table always, and
-// variables stand where no row of the table is in sight.
+// A column may have the name of a variable of the function: what could be both is the variable, and the owner's
+// column stands behind its table always.
 
 import TidelineCore
 import TidelineServerCore

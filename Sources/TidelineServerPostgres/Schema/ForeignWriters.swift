@@ -114,6 +114,9 @@ struct ForeignWriters {
         );
         """
 
+    /// A column may have the name of a variable: what is meant as a column has its table before it.
+    private static let names = "#variable_conflict use_variable"
+
     /// How each function is declared.
     private static let rights =
         "RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT"
@@ -175,6 +178,7 @@ struct ForeignWriters {
     private var mark: String {
         """
         CREATE OR REPLACE FUNCTION \(function("mark"))() \(Self.rights) AS $$
+        \(Self.names)
         DECLARE
             own text;
             before record;
@@ -340,6 +344,7 @@ struct ForeignWriters {
     private var stamp: String {
         """
         CREATE OR REPLACE FUNCTION \(function("stamp"))() \(Self.rights) AS $$
+        \(Self.names)
         DECLARE
             rows bigint;
             gone bigint;

@@ -17,7 +17,10 @@ enum PostgresSchema {
     ///
     /// Servers that start together make them one after the other.
     static let open = """
-        CREATE SCHEMA IF NOT EXISTS tideline;
+        DO $$ BEGIN
+            -- Who may not make schemas is refused even where it is there.
+            IF to_regnamespace('tideline') IS NULL THEN CREATE SCHEMA tideline; END IF;
+        END $$;
         CREATE TABLE IF NOT EXISTS tideline.state (
             "key"   text COLLATE "C" PRIMARY KEY,
             "value" text NOT NULL

@@ -35,9 +35,7 @@ extension PostgresSchemaChange {
 
     /// From now on the log takes what this server logs: who asks for what it did not take before
     /// starts over.
-    ///
-    /// - Returns: Whether triggers of the table were gone.
-    func beginLog(of table: TableDefinition, isFiltered: Bool?) throws -> Bool {
+    func beginLog(of table: TableDefinition, isFiltered: Bool?) throws {
         let key = "log.\(table.name.lowercased())"
         let before = try value(of: key).flatMap { LogScope($0) } ?? .nothing
         guard let isFiltered else { return try stampForeignWrites(to: table, before) }
@@ -51,35 +49,19 @@ extension PostgresSchemaChange {
             }
         }
         try put(scope.text, as: key)
-        return try stampForeignWrites(to: table, scope)
+        try stampForeignWrites(to: table, scope)
     }
 
     /// Makes the triggers of the table, where they are not there in this form.
-    ///
-    /// - Returns: Whether some of this form were gone.
-    private func stampForeignWrites(to table: TableDefinition, _ scope: LogScope) throws -> Bool {
+    private func stampForeignWrites(to table: TableDefinition, _ scope: LogScope) throws {
         let text = ForeignWriters(table, scope).script
         let key = "triggers.\(table.name.lowercased())"
         let hash = SHA256.hash(text.utf8).prefix(16).map { String($0, radix: 16) }.joined()
-        let isThere = try value(of: key) == hash
-        guard try !isThere || !hasTriggers(table) else { return false }
+        guard try value(of: key) != hash || SchemaLosses.isUnheard(table, connection) else {
+            return
+        }
         try script.execute(text)
         try put(hash, as: key)
-        return isThere
-    }
-
-    private func hasTriggers(_ table: TableDefinition) throws -> Bool {
-        let found = try connection.run(
-            """
-            SELECT count(*) FROM pg_trigger WHERE tgenabled IN ('O', 'A') AND (
-                tgrelid = to_regclass($1)
-                AND tgname IN ('tideline_mark', 'tideline_keep', 'tideline_truncate', 'tideline_stamp')
-                OR tgrelid = to_regclass($2) AND tgname = 'tideline_stamp'
-            )
-            """,
-            [.text(PostgresName.quoted(table.name)), .text(PostgresName.log(table.name))]
-        )
-        return found.integer(0, 0) == 5
     }
 
     /// Stamps rows that others have written while nothing told of it.

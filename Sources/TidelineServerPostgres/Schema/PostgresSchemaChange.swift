@@ -87,7 +87,7 @@ struct PostgresSchemaChange {
         let losses = try SchemaLosses(of: stored, connection)
         let restored = losses.steps(for: declared)
         guard hasConsent || restored.isEmpty else { throw Self.refusal(restored) }
-        try losses.forget(&stored, script)
+        try losses.forget(&stored, for: declared, script)
         try spellAsDeclared(declared, &stored)
         let known = stored
         let adoptions = try adoptions(declared, stored)
@@ -115,10 +115,16 @@ struct PostgresSchemaChange {
             )
             if let place { stored[place] = merged } else { stored.append(merged) }
         }
-        var unheard: [TableDefinition] = []
+        let gone = Set(losses.tables.map { $0.name.lowercased() })
         for table in stored {
-            let isFiltered = filtered?.contains(table.name.lowercased())
-            if try beginLog(of: table, isFiltered: isFiltered) { unheard.append(table) }
+            let name = table.name.lowercased()
+            let isDeclared = declared.contains { SchemaPlan.isSame($0.name, table.name) }
+            // One that nobody declares and that is gone is left as it was known.
+            guard isDeclared || !gone.contains(name) else { continue }
+            try beginLog(of: table, isFiltered: filtered?.contains(name))
+        }
+        let unheard = stored.filter { table in
+            losses.unheard.contains { SchemaPlan.isSame($0, table.name) }
         }
         steps += unheard.map { SchemaStep(table: $0.name, kind: .restoreTriggers) }
         if !restored.isEmpty || !unheard.isEmpty { try script.run(PostgresSchema.renewEpoch, []) }
@@ -217,9 +223,14 @@ struct PostgresSchemaChange {
                 throw SchemaError("\(step.place): it was made with another type meanwhile.")
             }
         }
+        let isUnheard = try stored.map { try SchemaLosses.isUnheard($0, connection) } ?? false
         let merged = try bring(table, from: stored, by: steps)
         // With new columns its log is new too, and so are the triggers that write to it.
-        _ = try beginLog(of: merged, isFiltered: isFiltered)
+        try beginLog(of: merged, isFiltered: isFiltered)
+        if isUnheard {
+            try script.run(PostgresSchema.renewEpoch, [])
+            try stampUnheard([merged])
+        }
         return (merged, begin)
     }
 

@@ -9,8 +9,10 @@ struct SchemaLosses {
     private(set) var tables: [TableDefinition] = []
     /// The columns that are gone, of tables that are there.
     private(set) var columns: [(table: String, column: ColumnDefinition)] = []
+    /// The tables that have lost triggers: what others wrote since then was told to nobody.
+    private(set) var unheard: Set<String> = []
 
-    /// - Throws: ``SchemaError`` where a column has another type.
+    /// - Throws: ``SchemaError`` where a column has another type, and where a table is out of sight.
     init(of stored: [TableDefinition], _ connection: PostgresConnection) throws {
         let found = try connection.run(
             """
@@ -25,9 +27,11 @@ struct SchemaLosses {
         }
         for table in stored {
             guard let types = types[table.name.lowercased()] else {
+                try Self.refuseOutOfSight(table, connection)
                 tables.append(table)
                 continue
             }
+            if try Self.isUnheard(table, connection) { unheard.insert(table.name) }
             for column in table.schema.columns {
                 guard let type = types[column.name] else {
                     columns.append((table.name, column))
@@ -39,6 +43,50 @@ struct SchemaLosses {
                 }
             }
         }
+    }
+
+    /// A table that is only in another schema is not gone.
+    private static func refuseOutOfSight(
+        _ table: TableDefinition,
+        _ connection: PostgresConnection
+    ) throws {
+        let found = try connection.run(
+            """
+            SELECT n.nspname::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+            WHERE c.relname = $1 AND c.relkind = 'r' AND EXISTS (
+                SELECT 1 FROM pg_trigger AS g WHERE g.tgrelid = c.oid AND g.tgname = 'tideline_truncate'
+            ) ORDER BY 1 LIMIT 1
+            """,
+            [.text(table.name)]
+        )
+        guard found.count > 0 else { return }
+        throw SchemaError(
+            "Table '\(table.name)' is in the schema '\(found.text(0, 0))', where this server does not find it: "
+                + "its role needs that schema in its search_path, and the right to use it."
+        )
+    }
+
+    /// Whether triggers are gone that a server has made.
+    static func isUnheard(
+        _ table: TableDefinition,
+        _ connection: PostgresConnection
+    ) throws -> Bool {
+        let found = try connection.run(
+            """
+            SELECT EXISTS (
+                SELECT 1 FROM tideline.state WHERE "key" = 'triggers.' || $3 AND "value" <> ''
+            ), count(*) FROM pg_trigger WHERE tgenabled IN ('O', 'A') AND (
+                tgrelid = to_regclass($1)
+                AND tgname IN ('tideline_mark', 'tideline_keep', 'tideline_truncate', 'tideline_stamp')
+                OR tgrelid = to_regclass($2) AND tgname = 'tideline_stamp'
+            )
+            """,
+            [
+                .text(PostgresName.quoted(table.name)), .text(PostgresName.log(table.name)),
+                .text(table.name.lowercased()),
+            ]
+        )
+        return found.boolean(0, 0) && found.integer(0, 1) < 5
     }
 
     private static func otherType(
@@ -66,9 +114,16 @@ struct SchemaLosses {
             .map { SchemaStep(table: $0.table, kind: .restoreColumn($0.column)) }
     }
 
-    /// Forgets what is gone, so that it is made anew where it is declared.
-    func forget(_ stored: inout [TableDefinition], _ script: SchemaScript) throws {
+    /// Forgets what is gone and declared, so that it is made anew.
+    func forget(
+        _ stored: inout [TableDefinition],
+        for declared: [TableDefinition],
+        _ script: SchemaScript
+    ) throws {
         for table in tables {
+            guard declared.contains(where: { SchemaPlan.isSame($0.name, table.name) }) else {
+                continue
+            }
             stored.removeAll { $0.name == table.name }
             let name = SQLValue.text(table.name.lowercased())
             try script.run("DELETE FROM tideline.tables WHERE \"name\" = $1", [name])

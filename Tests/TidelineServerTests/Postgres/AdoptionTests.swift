@@ -191,10 +191,34 @@ struct AdoptionTests {
         let door = try await place.door()
         #expect(await door.send("GET", "/tables/task").rows.isEmpty)
         #expect(await door.send("POST", "/tables/task", #"{"id":"c"}"#).status == 201)
-        // One that nobody declares any more is nobody's concern.
+        // One that nobody declares any more keeps no other from being served.
         try place.psql.execute("DROP TABLE task")
         let other = TableDefinition("other", columns: [ColumnDefinition("x", .string)])
         #expect(await (try place.door([other])).send("GET", "/tables/other").status == 200)
+        let known = try place.psql.run(
+            "SELECT count(*) FROM tideline.tables WHERE \"name\" = 'task'"
+        )
+        #expect(known.integer(0, 0) == 1)
+    }
+
+    /// A server whose role looks elsewhere: nothing is gone, and nothing is forgotten.
+    @Test(arguments: [true, false])
+    func aTableOutOfSightIsNotGone(isDeclared: Bool) async throws {
+        let place = try await started("CREATE SCHEMA elsewhere")
+        var options = PostgresTableStore.Options()
+        options.readers = 2
+        let url = place.url + "&options=-csearch_path%3Delsewhere"
+        let store = try PostgresTableStore(url: url, options: options)
+        let refusal = await #expect(throws: SchemaError.self) {
+            _ = try await store.prepare(
+                isDeclared ? [Self.task] : [],
+                filtered: [],
+                isComplete: false
+            )
+        }
+        #expect(refusal?.description.contains("'task' is in the schema 'public'") == true)
+        await store.stop()
+        #expect(await (try place.door()).send("GET", "/tables/task").rows.count == 2)
     }
 
     /// Under a server that runs, and for one that starts.
@@ -222,14 +246,19 @@ struct AdoptionTests {
 
     /// What was written while nothing told of it comes to devices all the same.
     @Test(arguments: [
-        "ALTER TABLE task DISABLE TRIGGER USER", "DROP TRIGGER tideline_mark ON task",
+        ("ALTER TABLE task DISABLE TRIGGER USER", false),
+        ("DROP TRIGGER tideline_mark ON task", false),
+        ("DROP TRIGGER tideline_mark ON task; DROP TRIGGER tideline_stamp ON task", true),
     ])
-    func triggersThatAreGoneAreMadeAgain(change: String) async throws {
+    func triggersThatAreGoneAreMadeAgain(change: String, addsColumn: Bool) async throws {
         let place = try await started(change)
         try place.psql.execute("INSERT INTO task (id, title) VALUES ('c', 'unheard')")
         try place.psql.execute("UPDATE task SET title = 'unheard' WHERE id = 'a'")
         let before = try epoch(place)
-        let door = try await place.door()
+        // Also where the triggers are made anew for another reason.
+        var task = Self.task
+        if addsColumn { task.schema.columns.append(ColumnDefinition("later", .string)) }
+        let door = try await place.door([task])
         #expect(try epoch(place) != before)
         let rows = await door.send("GET", "/tables/task").rows
         #expect(rows.filter { $0["title"] as? String == "unheard" }.count == 2)
@@ -240,7 +269,7 @@ struct AdoptionTests {
         #expect(stamped > 0)
         // Once.
         let renewed = try epoch(place)
-        _ = try await place.door()
+        _ = try await place.door([task])
         #expect(try epoch(place) == renewed)
     }
 

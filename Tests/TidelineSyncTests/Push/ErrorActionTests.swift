@@ -15,6 +15,15 @@ private struct Narrow: SyncRecord {
     var rank: Int?
 }
 
+/// ``Todo`` with its version.
+private struct Versioned: SyncRecord {
+    static let tableName = "Todo"
+    var id = ""
+    var text = ""
+    var complete = false
+    var version: String?
+}
+
 @Suite struct ErrorActionTests {
     private let transport = ScriptedTransport()
 
@@ -100,7 +109,45 @@ private struct Narrow: SyncRecord {
         _ = try await device.push()
         let sent = try #require(transport.sent.last)
         #expect(sent.ifMatch == "\"v2\"")
-        #expect(sent.body?.contains(#""text":"theirs","complete":true,"rank":3"#) == true)
+        #expect(sent.body == #"{"complete":true,"rank":3}"#)
+    }
+
+    /// What was the server's at the first retry is no edit of this device at the second.
+    @Test func aSecondRetryTakesBackNothingOfOthers() async throws {
+        let device = try await Device(transport)
+        try await device.seed([localRow("a", 1, text: "old", rank: 1)])
+        try await device.todos().update(id: "a") { $0.complete = true }
+        for version in 2...3 {
+            let theirs = serverRow("a", version, text: "theirs \(version)", rank: 7)
+            transport.add(.json(412, theirs))
+            let error = try #require(try await device.push()?.errors.first)
+            try await error.updateOperationAndRetry(with: ["rank": 3])
+        }
+        let local = try #require(try await device.rows().first)
+        #expect(local["text"] == "theirs 3" && local["complete"] == true && local["rank"] == 3)
+        transport.add(.status(400))
+        _ = try await device.push()
+        #expect(transport.sent.last?.body == #"{"complete":true,"rank":3}"#)
+    }
+
+    /// A screen that was read before a pull: what it has not seen is no edit.
+    @Test func aRetryOfAnOlderCopyTakesBackNothingOfOthers() async throws {
+        let device = try await Device(transport)
+        let table = try device.client.syncTable(Versioned.self)
+        try await device.seed([localRow("a", 1, text: "old")])
+        var screen = try #require(try await table.read(id: "a"))
+        try await device.seed([localRow("a", 2, text: "theirs")])
+        screen.complete = true
+        try await table.update(screen)
+        transport.add(.json(412, serverRow("a", 2, text: "theirs")))
+        let error = try #require(try await device.push()?.errors.first)
+        try await error.updateOperationAndRetry(with: ["complete": true])
+        let local = try #require(try await device.rows().first)
+        #expect(local["text"] == "theirs" && local["complete"] == true)
+        transport.add(.status(400))
+        _ = try await device.push()
+        #expect(transport.sent.last?.body == #"{"complete":true}"#)
+        #expect(transport.sent.last?.ifMatch == "\"v2\"")
     }
 
     /// An insert whose id somebody else has taken: what this device has no value for is theirs.

@@ -47,6 +47,12 @@ extension SyncEngine {
             if let latest = operation.basis.latest {
                 again = ConflictRules.onTop(operation, latest)
                 again.conflicts = 0
+                if case .row(let row) = latest, again.kind == .update {
+                    // From here on an edit is what differs from this row, and no more is sent.
+                    again.basis = RowBasis(base: row)
+                    again.basisVersion = nil
+                    again.sendsWholeRow = false
+                }
             } else {
                 again.thaw()
             }
@@ -76,13 +82,18 @@ extension SyncEngine {
 
     /// The server's row with what this device changed, also in columns that the app's item does not
     /// have; the local values where the server has no row.
+    ///
+    /// What an update from an older copy changed is not known: the server's row is left as it is.
     private static func edits(
         of stored: Row,
         _ operation: QueuedOperation,
         onto server: Row?
     ) -> Row {
         guard let server else { return RowMerge.payload(stored) }
-        return RowMerge.rebase(local: stored, from: operation.basis.base ?? Row(), onto: server)
+        guard let base = operation.knownBase ?? (operation.kind == .insert ? Row() : nil) else {
+            return server
+        }
+        return RowMerge.rebase(local: stored, from: base, onto: server)
     }
 
     /// The app's item as a local row: with the operation's id, and the other columns of a known row.

@@ -496,4 +496,40 @@ struct OthersTriggerTests {
         let count = try place.psql.run("SELECT count(*) FROM \"Note\" WHERE \"version\" > 0")
         #expect(count.integer(0, 0) == 80)
     }
+
+    /// Columns may be called as the variables of the triggers are.
+    @Test(arguments: [ClockRule.table, .owner], [true, false])
+    func columnsMayHaveAnyNames(clock: ClockRule, softDelete: Bool) async throws {
+        let names = [
+            "first", "rows", "gone", "seen", "own", "before", "owners", "firsts", "counts", "stamp",
+            "new", "old", "t", "n", "c", "x", "l", "100 %", "it's", "a \"b\"",
+        ]
+        var table = TableDefinition(
+            "Odd \"Names\"",
+            columns: names.map { ColumnDefinition($0, .number) }
+                + [ColumnDefinition("owner", .string)]
+        )
+        table.owner = "owner"
+        table.clock = clock
+        table.softDelete = softDelete
+        let url = try PostgresCluster.shared().database()
+        let store = try await OwnerTable.store(url, table)
+        let psql = try PostgresConnection(PostgresAddress(url))
+        let relation = "\"Odd \"\"Names\"\"\""
+        try psql.execute(
+            """
+            INSERT INTO \(relation) ("id", "owner") VALUES ('a', 'ann'), ('b', 'ann');
+            UPDATE \(relation) SET "first" = 1 WHERE "id" = 'a';
+            DELETE FROM \(relation) WHERE "id" = 'a';
+            INSERT INTO \(relation) ("id", "owner") VALUES ('a', 'ann')
+            """
+        )
+        let stamped = try psql.run("SELECT count(*) FROM \(relation) WHERE \"version\" > 0")
+        #expect(stamped.integer(0, 0) == 2)
+        let error = #expect(throws: PostgresError.self) {
+            try psql.execute("UPDATE \(relation) SET \"100 %\" = 'NaN' WHERE \"id\" = 'b'")
+        }
+        #expect(error?.category == "22")
+        await store.stop()
+    }
 }
