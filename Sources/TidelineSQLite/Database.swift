@@ -34,6 +34,8 @@ package final class Database: @unchecked Sendable {
     private let deadline = QueryDeadline()
     /// Whether commits wait for the disk.
     private var flushes = true
+    /// How long it waits for others.
+    private let busyMilliseconds: Int32
 
     /// Opens a file, or makes it; WAL, `synchronous=FULL`.
     ///
@@ -52,6 +54,7 @@ package final class Database: @unchecked Sendable {
             throw SQLiteError(code: code, message: "\(message): \(path)")
         }
         handle = pointer
+        self.busyMilliseconds = busyMilliseconds
         sqlite3_extended_result_codes(pointer, 1)
         sqlite3_busy_timeout(pointer, busyMilliseconds)
         // Not every SQLite can be told: who relies on a column looks for it, too.
@@ -98,6 +101,16 @@ package final class Database: @unchecked Sendable {
     /// Moves what the log holds into the database, and cuts the log off where nobody reads it.
     package func foldLog() throws {
         try execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    }
+
+    /// Empties the log where nobody reads it, writes to it or copies it at this moment: nobody is waited for.
+    ///
+    /// - Returns: Whether it is empty.
+    /// - Throws: ``SQLiteError``
+    package func emptyLog() throws -> Bool {
+        sqlite3_busy_timeout(handle, 0)
+        defer { sqlite3_busy_timeout(handle, busyMilliseconds) }
+        return try checkpoint(.truncate) != nil
     }
 
     /// Turns the file into WAL mode; returns the mode that it has then.

@@ -8,6 +8,8 @@ package enum CheckpointMode: String, Sendable {
     case passive = "PASSIVE"
     /// All of it, so that the next commit begins at its start; writers wait.
     case restart = "RESTART"
+    /// The same, and its file is empty then.
+    case truncate = "TRUNCATE"
 }
 
 final class LogObserver: Sendable {

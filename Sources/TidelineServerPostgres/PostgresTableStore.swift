@@ -16,6 +16,8 @@ package final class PostgresTableStore: TableStore {
         package var purgeInterval: Duration = .seconds(600)
         /// The address of a copy of the database that PostgreSQL keeps, for pages; nil for none.
         package var replica: String?
+        /// How long a page waits for what it does not have yet.
+        package var replicaPatience: Duration = .milliseconds(150)
         /// For how long it is left aside where it could not answer a page.
         package var replicaRest: Duration = .seconds(1)
         /// Microseconds since 1970; nil for the time of the database, which all servers have.
@@ -384,7 +386,7 @@ package final class PostgresTableStore: TableStore {
         guard !wasStopped else { return }
         watch.stop()
         await primary.stop()
-        await replica?.stop()
+        replica?.stop()
         await writer.stop()
     }
 

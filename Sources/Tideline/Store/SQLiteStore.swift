@@ -33,6 +33,8 @@ public final class SQLiteStore: LocalStore {
     private let tables = Mutex(OpenedTables())
     /// Whether the disk had no room for what the log holds, or may have had none in an earlier run.
     private let isLogStuck: Mutex<Bool>
+    /// Whether the log has what was purged.
+    private let isLogToEmpty = Mutex(false)
 
     /// The log that stays on the disk when it was longer for a while.
     private static let logBytesKept = 8 << 20
@@ -218,7 +220,10 @@ public final class SQLiteStore: LocalStore {
         let written: Written
         do {
             written = try await writer.run { [self] database in
-                defer { log?.committed(database) }
+                defer {
+                    log?.committed(database)
+                    _ = tryToEmptyLog(database)
+                }
                 func transaction() throws -> Written {
                     _ = observer.take()
                     let rows = rowHub.isWatched ? RowRecorder() : nil
@@ -286,15 +291,26 @@ public final class SQLiteStore: LocalStore {
 }
 
 /// A store with a log beside its rows, which has what was deleted for a while.
-protocol LogKeeper: LocalStore {
-    /// Empties the log, where nobody reads it.
-    func emptyLog() async
+protocol LogEmptier: LocalStore {
+    /// Empties the log where nobody uses it at this moment; if not, each later commit tries it.
+    ///
+    /// - Returns: Whether it is empty.
+    func emptyLog() async -> Bool
 }
 
-extension SQLiteStore: LogKeeper {
-    func emptyLog() async {
-        // Where it is in use for longer than the connection waits, the next one that is folded takes it.
-        try? await writer.run { try? $0.foldLog() }
+extension SQLiteStore: LogEmptier {
+    func emptyLog() async -> Bool {
+        isLogToEmpty.withLock { $0 = true }
+        // A store that is closed has emptied it.
+        return (try? await writer.run { [self] in tryToEmptyLog($0) }) ?? true
+    }
+
+    /// Nobody is waited for: local changes would wait, too.
+    private func tryToEmptyLog(_ database: Database) -> Bool {
+        guard isLogToEmpty.withLock({ $0 }) else { return true }
+        let isEmpty = (try? database.emptyLog()) ?? false
+        if isEmpty { isLogToEmpty.withLock { $0 = false } }
+        return isEmpty
     }
 }
 

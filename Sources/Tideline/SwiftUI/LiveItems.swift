@@ -47,6 +47,7 @@ public struct LiveItems<Record: Sendable>: @MainActor DynamicProperty {
     public var projectedValue: LiveQuery<Record> {
         if let live = place.live { return live }
         let live = LiveQuery(table, query)
+        live.follow(query)
         place.live = live
         return live
     }

@@ -35,8 +35,8 @@ public final class LiveQuery<Record: Sendable> {
     @ObservationIgnored private let table: SyncTable<Record>
     @ObservationIgnored private let misfits: Misfits
     @ObservationIgnored private let watching = LiveTask()
-    /// What is watched; nil where it cannot be.
-    @ObservationIgnored private var watched: TableQuery?
+    /// What ``follow(_:)`` was given last.
+    @ObservationIgnored private var followed: TableQuery?
 
     /// Watches the records of a query.
     ///
@@ -80,16 +80,18 @@ public final class LiveQuery<Record: Sendable> {
         watch(Result { try Query().window(terms: order, limit) })
     }
 
-    /// Shows a query from now on, where it is not what is shown already.
+    /// Shows a query from now on, where it is another one than this was given last.
     ///
-    /// For a view that is made again and again, as `LiveItems` is.
+    /// For a view that is made again and again, as `LiveItems` is: what ``update(_:)`` shows meanwhile stays. A moment
+    /// belongs into such a query as `now()`: with a `Date` it is another one each time.
     public func follow(_ query: Query<Record>) {
-        if query.table != watched { update(query) }
+        guard query.table != followed else { return }
+        if followed != nil { update(query) }
+        followed = query.table
     }
 
     fileprivate func watch(_ query: Result<Query<Record>, any Error>) {
         isLoading = true
-        watched = (try? query.get())?.table
         let results = table.observe(query.map(\.table), misfits)
         watching.replace(
             with: Task { [weak self] in

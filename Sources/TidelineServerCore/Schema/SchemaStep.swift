@@ -20,6 +20,8 @@ package struct SchemaStep: Sendable, Hashable {
         case changeClock(owner: String?)
         /// Somebody else has dropped or renamed the table.
         case restoreTable
+        /// The same of one that is not declared.
+        case forgetTable
         /// Somebody else has dropped or renamed the column.
         case restoreColumn(ColumnDefinition)
         /// Somebody else has dropped or disabled what tells the server of the writes of others.
@@ -40,7 +42,7 @@ package struct SchemaStep: Sendable, Hashable {
     package var needsConsent: Bool {
         switch kind {
         case .createTable, .addColumn, .restoreTriggers, .keepTable: false
-        case .adoptTable, .changeClock, .restoreTable, .restoreColumn: true
+        case .adoptTable, .changeClock, .restoreTable, .forgetTable, .restoreColumn: true
         case .dropColumn(_, let values): values > 0
         case .convert(_, _, let values, _): values > 0
         case .fillNulls(_, let rows): rows > 0
@@ -53,7 +55,7 @@ package struct SchemaStep: Sendable, Hashable {
         case .createTable: false
         case .addColumn(_, let rows): rows > 0
         case .adoptTable, .dropColumn, .convert, .fillNulls, .changeClock, .keepTable,
-            .restoreTable, .restoreColumn, .restoreTriggers:
+            .restoreTable, .forgetTable, .restoreColumn, .restoreTriggers:
             true
         }
     }
@@ -87,6 +89,8 @@ extension SchemaStep: CustomStringConvertible {
             "Table '\(table)' is stamped by \(clocks(owner)); all devices pull anew, once."
         case .restoreTable:
             "Table '\(table)' is gone from the database. It is made anew, empty; all devices pull anew."
+        case .forgetTable:
+            "Table '\(table)' is gone from the database and not declared: it is forgotten; all devices pull anew."
         case .restoreColumn(let column):
             "\(place(column)): it is gone from the database. It is added anew, empty; all devices pull anew."
         case .restoreTriggers:
@@ -118,7 +122,7 @@ extension SchemaStep: CustomStringConvertible {
         case .restoreColumn(let column):
             "\(place(column)): it is gone from the database: somebody dropped or renamed it. Bring it back under "
                 + "this name, or have it added anew, empty."
-        case .createTable, .addColumn, .restoreTriggers, .keepTable: description
+        case .createTable, .addColumn, .restoreTriggers, .forgetTable, .keepTable: description
         }
     }
 
@@ -133,7 +137,8 @@ extension SchemaStep: CustomStringConvertible {
     /// What it is about.
     package var place: String {
         switch kind {
-        case .createTable, .adoptTable, .changeClock, .keepTable, .restoreTable, .restoreTriggers:
+        case .createTable, .adoptTable, .changeClock, .keepTable, .restoreTable, .forgetTable,
+            .restoreTriggers:
             "Table '\(table)'"
         case .restoreColumn(let column), .addColumn(let column, _), .dropColumn(let column, _),
             .fillNulls(let column, _),

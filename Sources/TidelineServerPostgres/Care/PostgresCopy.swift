@@ -96,19 +96,19 @@ extension PostgresCopy: CopySource {
         try naming {
             let found = try connection.run(
                 """
-                SELECT t."relation", t."columns", array_to_string(array_agg(a.attname::text), '/')
+                SELECT t."relation", t."columns", a.attname::text
                 FROM tideline.tables AS t JOIN pg_attribute AS a
                 ON a.attrelid = to_regclass(quote_ident(t."relation")) AND a.attnum > 0
-                AND NOT a.attisdropped GROUP BY 1, 2 ORDER BY 1
+                AND NOT a.attisdropped ORDER BY 1, 3
                 """
             )
-            return try (0..<found.count).flatMap { row in
+            return try (0..<found.count).compactMap { row in
                 let table = try OwnerClocks.table(found.text(row, 0), found.text(row, 1))
                 let known = Set(
                     table.schema.columns.map(\.name) + SystemColumn.definitions.map(\.name)
                 )
-                return found.text(row, 2).split(separator: "/").map(String.init)
-                    .filter { !known.contains($0) }.sorted().map { "\(table.name).\($0)" }
+                let name = found.text(row, 2)
+                return known.contains(name) ? nil : "\(table.name).\(name)"
             }
         }
     }
@@ -295,7 +295,7 @@ extension PostgresCopy: CopyTarget {
             } catch {
                 // Whose database it is may go on with it.
                 _ = connection.settle()
-                try connection.run(
+                _ = try? connection.run(
                     "DELETE FROM tideline.state WHERE \"key\" = $1",
                     [.text(CopyProgress.key)]
                 )

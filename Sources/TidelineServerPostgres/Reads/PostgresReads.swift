@@ -64,7 +64,7 @@ struct PostgresReads: Sendable {
                         let result = Swift.Result { try body(read) }
                         ticket.end()
                         if case .failure(let error as PostgresError) = result {
-                            let lack = reach?.lack(error)
+                            let lack = reach?.isBehind(error)
                             let outdated = table.flatMap { $0.outdated(error, connection) }
                             let refusal =
                                 lack ?? outdated ?? Self.refusal(error, connection, ticket, end)

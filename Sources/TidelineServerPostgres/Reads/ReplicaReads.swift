@@ -21,13 +21,15 @@ final class ReplicaReach: Sendable {
         found.withLock { found in found.flatMap { $0.stamp > wanted.stamp ? $0.stamp : nil } }
     }
 
-    /// Why a statement failed for want of a table or a column; nil where it did not.
-    func lack(_ error: PostgresError) -> ReplicaIsBehind? {
+    /// What it means that a statement failed for want of a table or a column; nil where it did not.
+    func isBehind(_ error: PostgresError) -> ReplicaIsBehind? {
         ["42P01", "42703"].contains(error.state) ? ReplicaIsBehind(isOfAnotherEpoch: false) : nil
     }
 
     /// - Throws: ``ReplicaIsBehind``
     func check(_ clock: TableClock) throws {
+        // It may not have the table yet.
+        guard clock.epoch != nil else { throw ReplicaIsBehind(isOfAnotherEpoch: false) }
         guard clock.epoch == wanted.epoch else { throw ReplicaIsBehind(isOfAnotherEpoch: true) }
         guard clock.stamp >= wanted.stamp else { throw ReplicaIsBehind(isOfAnotherEpoch: false) }
         found.withLock { $0 = clock }
@@ -38,6 +40,40 @@ final class ReplicaReach: Sendable {
 struct ReplicaIsBehind: Error {
     /// It was not told yet that the database was restored, or is a copy of another one.
     let isOfAnotherEpoch: Bool
+}
+
+/// A replica has not answered in its time.
+private struct ReplicaStandsStill: Error {}
+
+/// The first of several answers.
+private final class FirstAnswer<Value: Sendable>: Sendable {
+    private struct State {
+        var answer: Result<Value, any Error>?
+        var waiting: CheckedContinuation<Value, any Error>?
+    }
+
+    private let state = Mutex(State())
+
+    func take(_ answer: Result<Value, any Error>) {
+        let waiting = state.withLock { state -> CheckedContinuation<Value, any Error>? in
+            guard state.answer == nil else { return nil }
+            state.answer = answer
+            defer { state.waiting = nil }
+            return state.waiting
+        }
+        waiting?.resume(with: answer)
+    }
+
+    /// To be asked once.
+    func answer() async throws -> Value {
+        try await withCheckedThrowingContinuation { continuation in
+            let answer = state.withLock { state in
+                if state.answer == nil { state.waiting = continuation }
+                return state.answer
+            }
+            if let answer { continuation.resume(with: answer) }
+        }
+    }
 }
 
 final class ReplicaReads: Sendable {
@@ -58,16 +94,19 @@ final class ReplicaReads: Sendable {
     private let stamps: ReportedStamps
     private let log: ServerLog
     private let metrics: StoreMetrics
-    /// The same in all, where readers are busy.
-    private static let patience: Duration = .milliseconds(150)
+    /// How long a page waits in all for what the replica does not have yet.
+    private let patience: Duration
     /// For how long a replica is left aside that did not come so far meanwhile.
     private let rest: Duration
     private let state = Mutex(State())
 
-    /// How long a page waits for what the replica does not have yet, in steps of milliseconds.
-    private static let waits = [2, 4, 8, 16, 32, 64]
-    /// What is left of the time of a query that has ended because of it, in nanoseconds.
-    private static let lastMoment: UInt64 = 50_000_000
+    /// How long a page waits from look to look, in milliseconds.
+    private static let waitMin = 2
+    private static let waitMax = 64
+    /// What a query that has ended because of its time may miss of it, and an answer may come late, in nanoseconds.
+    private static let lastMoment: UInt64 = 100_000_000
+    /// How long the others leave it aside while one tries it.
+    private static let trialTime: Duration = .seconds(5)
 
     init(_ reads: PostgresReads, _ stamps: ReportedStamps, _ options: PostgresTableStore.Options) {
         self.reads = reads
@@ -75,10 +114,18 @@ final class ReplicaReads: Sendable {
         log = options.log
         metrics = options.metrics
         rest = options.replicaRest
+        patience = options.replicaPatience
     }
 
-    /// Whether it may be asked now.
-    var isUsable: Bool { state.withLock { Uptime.now() >= $0.rest } }
+    /// Whether it may be asked now: of those who come behind its rest, by one.
+    var isUsable: Bool {
+        state.withLock { state in
+            guard state.reason != nil else { return true }
+            guard Uptime.now() >= state.rest else { return false }
+            state.rest = Uptime.after(Self.trialTime)
+            return true
+        }
+    }
 
     /// A page that has all that a clock says.
     ///
@@ -89,7 +136,7 @@ final class ReplicaReads: Sendable {
     ///   - end: An uptime in nanoseconds.
     ///   - body: May run several times.
     /// - Returns: Nil where the primary has to be asked.
-    /// - Throws: `CancellationError`, and what the page was refused with where the time of the query is over.
+    /// - Throws: `CancellationError`.
     func page<Page: Sendable>(
         _ wanted: TableClock,
         _ key: ClockKey,
@@ -97,12 +144,14 @@ final class ReplicaReads: Sendable {
         until end: UInt64,
         _ body: @escaping @Sendable (PostgresRead) throws -> Page
     ) async throws -> Page? {
-        var waits = Self.waits[...]
-        let patience = Uptime.after(Self.patience)
+        var wait = Self.waitMin
+        let patience = Uptime.after(patience)
+        // What is left behind it is for the primary.
+        let half = Uptime.half(until: end)
         while true {
             let reach = ReplicaReach(wanted)
             do {
-                let page = try await reads.run(of: caller, until: end, reach: reach, body)
+                let page = try await read(of: caller, until: half, reach, body)
                 if let stamp = reach.ahead {
                     // What the replica shows and a promotion of another one loses must be noticed.
                     stamps.report([ClockStamp(key: key, stamp: stamp)])
@@ -112,22 +161,53 @@ final class ReplicaReads: Sendable {
                 return page
             } catch let error as CancellationError {
                 throw error
-            } catch  where Uptime.now() + Self.lastMoment > end {
-                // The primary has no time for it either.
-                throw error
-            } catch {
-                guard let reason = Self.lack(error) else {
-                    metrics.replicaFailures.add()
-                    leave(.failed)
-                    return nil
-                }
-                guard let wait = waits.popFirst(), Uptime.now() < patience else {
+            } catch let error where Self.lack(error) != nil {
+                guard Uptime.now() < patience else {
                     metrics.replicaBehind.add()
-                    leave(reason)
+                    leave(Self.lack(error) ?? .behind)
                     return nil
                 }
                 try await Uptime.pass(milliseconds: wait)
+                wait = min(2 * wait, Self.waitMax)
+            } catch is ServerError where Uptime.now() + Self.lastMoment > half {
+                // It answers, and the query is long.
+                use()
+                return nil
+            } catch {
+                metrics.replicaFailures.add()
+                leave(.failed)
+                return nil
             }
+        }
+    }
+
+    /// A read that is given up a moment behind its end, whatever the replica does: one that stands still ends nothing.
+    private func read<Page: Sendable>(
+        of caller: ReadCaller,
+        until end: UInt64,
+        _ reach: ReplicaReach,
+        _ body: @escaping @Sendable (PostgresRead) throws -> Page
+    ) async throws -> Page {
+        let first = FirstAnswer<Page>()
+        let reading = Task { [reads] in
+            do {
+                let page = try await reads.run(of: caller, until: end, reach: reach, body)
+                first.take(.success(page))
+            } catch {
+                first.take(.failure(error))
+            }
+        }
+        let giving = Task {
+            try await Uptime.pass(until: end, Self.lastMoment)
+            first.take(.failure(ReplicaStandsStill()))
+            reading.cancel()
+        }
+        defer { giving.cancel() }
+        return try await withTaskCancellationHandler {
+            try await first.answer()
+        } onCancel: {
+            reading.cancel()
+            first.take(.failure(CancellationError()))
         }
     }
 
@@ -139,8 +219,8 @@ final class ReplicaReads: Sendable {
         return error is OutdatedTable ? .behind : nil
     }
 
-    /// Ends when the reads have ended that were queued already.
-    func stop() async { await reads.stop() }
+    /// Lets its connections end, and waits for none of them: one may stand still.
+    func stop() { Task { [reads] in await reads.stop() } }
 
     private func use() {
         let wasAside = state.withLock { state in

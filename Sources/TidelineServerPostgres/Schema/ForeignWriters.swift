@@ -111,7 +111,7 @@ struct ForeignWriters {
     private static let place = """
         SELECT set_config(
             'search_path', concat_ws(', ', nullif(current_setting('search_path'), ''), 'pg_temp'), true
-        );
+        ) WHERE current_setting('search_path') NOT LIKE '%pg_temp%';
         """
 
     /// A column may have the name of a variable: what is meant as a column has its table before it.
@@ -177,7 +177,9 @@ struct ForeignWriters {
 
     private var mark: String {
         """
-        CREATE OR REPLACE FUNCTION \(function("mark"))() \(Self.rights) AS $$
+        CREATE OR REPLACE FUNCTION \(function("mark"))() \(Self.rights)
+        -- The plan of the first row is that of all: a table that was small is read by its key all the same.
+        SET enable_seqscan = off AS $$
         \(Self.names)
         DECLARE
             own text;
@@ -212,10 +214,10 @@ struct ForeignWriters {
         return """
             IF TG_OP = 'INSERT' THEN
                 SELECT t.* INTO before FROM \(relation) AS t
-                WHERE t."id" = NEW."id" AND t."deleted"\(isOfOwner) AND NOT EXISTS (
+                WHERE t."id" = NEW."id" AND t."deleted"\(isOfOwner) FOR UPDATE;
+                IF FOUND AND NOT EXISTS (
                     SELECT 1 FROM pg_constraint AS c WHERE c.confrelid = TG_RELID AND c.contype = 'f'
-                ) FOR UPDATE;
-                IF FOUND THEN
+                ) THEN
                     own := current_setting('\(setting)', true);
                     PERFORM set_config('\(setting)', \(Self.ownWord), true);
                     DELETE FROM \(relation) AS t WHERE t."id" = NEW."id";
@@ -223,6 +225,8 @@ struct ForeignWriters {
                     IF before."version" <> 0 THEN
                         \(keepTime.replacing("OLD.", with: "before."))
                     END IF;
+                    -- The row may not come after all: then this tells that it is gone.
+                    \(keepOld(isDeleted: "TRUE").replacing("OLD.", with: "before."))
                 END IF;
             END IF;
             """
@@ -257,7 +261,7 @@ struct ForeignWriters {
     /// The table among those that a transaction has touched: no name has a slash.
     private var touchedWord: String { "'/\(table.name.lowercased())/'" }
 
-    /// Refuses values that no device can be told.
+    /// Refuses values that no device can be told; those that a row has already are left as they are.
     private var values: String {
         let times = [SystemColumn.createdAt].map { ($0, ColumnType.dateTime) }
         return (table.schema.columns.map { ($0.name, $0.type) } + times)
@@ -267,7 +271,8 @@ struct ForeignWriters {
                 let text =
                     "'column \(column.replacing("'", with: "''")): no device can be told \(bounds.fault)'"
                 return """
-                    IF NEW.\(column) \(bounds.condition) THEN
+                    IF NEW.\(column) \(bounds.condition) AND NOT NEW."deleted"
+                        AND (TG_OP = 'INSERT' OR NEW.\(column) IS DISTINCT FROM OLD.\(column)) THEN
                         RAISE EXCEPTION \(text.replacing("%", with: "%%"))
                         USING ERRCODE = 'data_exception';
                     END IF;
@@ -324,7 +329,14 @@ struct ForeignWriters {
             \(touches)
             RETURN OLD;
             """
+        // A row that goes with another one that it refers to cannot stay, not even as a tombstone.
         let stays = """
+            IF pg_trigger_depth() > 1 AND EXISTS (
+                SELECT 1 FROM pg_constraint AS c
+                WHERE c.conrelid = TG_RELID AND c.contype = 'f' AND c.confdeltype = 'c'
+            ) THEN
+                \(goes)
+            END IF;
             IF NOT OLD."deleted" THEN
                 UPDATE \(relation) SET "deleted" = TRUE WHERE "id" = OLD."id";
             END IF;

@@ -21,7 +21,8 @@ struct PostgresRowChange {
     func carryOut(_ steps: [SchemaStep]) throws {
         for step in steps {
             switch step.kind {
-            case .createTable, .keepTable, .adoptTable, .changeClock, .restoreTable, .restoreColumn,
+            case .createTable, .keepTable, .adoptTable, .changeClock, .restoreTable, .forgetTable,
+                .restoreColumn,
                 .restoreTriggers:
                 break
             case .addColumn(let column, let rows):
@@ -217,6 +218,7 @@ extension SchemaStep {
         case .convert(_, _, let values, _): values > 0
         case .fillNulls: true
         case .createTable, .adoptTable, .dropColumn, .changeClock, .keepTable, .restoreTable,
+            .forgetTable,
             .restoreColumn, .restoreTriggers:
             false
         }

@@ -57,8 +57,11 @@ extension PostgresSchemaChange {
         let text = ForeignWriters(table, scope).script
         let key = "triggers.\(table.name.lowercased())"
         let hash = SHA256.hash(text.utf8).prefix(16).map { String($0, radix: 16) }.joined()
-        guard try value(of: key) != hash || SchemaLosses.isUnheard(table, connection) else {
-            return
+        let isMade = try value(of: key) == hash && !SchemaLosses.isUnheard(table, connection)
+        guard !isMade else { return }
+        let log = SQLValue.text(PostgresName.log(table.name))
+        if try connection.run("SELECT to_regclass($1) IS NULL", [log]).boolean(0, 0) {
+            try script.execute(PostgresSchema.createLog(table))
         }
         try script.execute(text)
         try put(hash, as: key)
@@ -76,6 +79,8 @@ extension PostgresSchemaChange {
                 []
             )
         }
+        // At once: a table with stamps to come cannot be changed.
+        try connection.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
         try connection.run("SELECT \(own)", [.text("on")])
     }
 }

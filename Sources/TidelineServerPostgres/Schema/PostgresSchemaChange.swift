@@ -84,10 +84,11 @@ struct PostgresSchemaChange {
             throw SchemaError(fault)
         }
         var stored = try storedTables()
-        let losses = try SchemaLosses(of: stored, connection)
-        let restored = losses.steps(for: declared)
+        let losses = try SchemaLosses(of: stored, for: declared, connection)
+        var restored = losses.steps(for: declared)
         guard hasConsent || restored.isEmpty else { throw Self.refusal(restored) }
-        try losses.forget(&stored, for: declared, script)
+        try losses.forget(&stored, hasConsent: hasConsent, script)
+        if hasConsent { restored += losses.forgotten(besides: declared) }
         try spellAsDeclared(declared, &stored)
         let known = stored
         let adoptions = try adoptions(declared, stored)

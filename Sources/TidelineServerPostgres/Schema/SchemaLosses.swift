@@ -12,18 +12,25 @@ struct SchemaLosses {
     /// The tables that have lost triggers: what others wrote since then was told to nobody.
     private(set) var unheard: Set<String> = []
 
-    /// - Throws: ``SchemaError`` where a column has another type, and where a table is out of sight.
-    init(of stored: [TableDefinition], _ connection: PostgresConnection) throws {
+    /// - Throws: ``SchemaError`` where a declared column has another type, a table was made anew by somebody else, or
+    ///   is out of sight.
+    init(
+        of stored: [TableDefinition],
+        for declared: [TableDefinition],
+        _ connection: PostgresConnection
+    ) throws {
         let found = try connection.run(
             """
-            SELECT t."name", a.attname::text, format_type(a.atttypid, a.atttypmod)
-            FROM tideline.tables AS t JOIN pg_attribute AS a
-            ON a.attrelid = to_regclass(quote_ident(t."relation")) AND a.attnum > 0 AND NOT a.attisdropped
+            SELECT t."name", a.attname::text, format_type(a.atttypid, a.atttypmod),
+                coalesce(l.collname::text, '')
+            FROM tideline.tables AS t JOIN pg_attribute AS a LEFT JOIN pg_collation AS l
+            ON l.oid = a.attcollation ON a.attrelid = to_regclass(quote_ident(t."relation")) AND a.attnum > 0 AND NOT a.attisdropped
             """
         )
-        var types: [String: [String: String]] = [:]
+        var types: [String: [String: (type: String, collation: String)]] = [:]
         for row in 0..<found.count {
-            types[found.text(row, 0), default: [:]][found.text(row, 1)] = found.text(row, 2)
+            types[found.text(row, 0), default: [:]][found.text(row, 1)] =
+                (found.text(row, 2), found.text(row, 3))
         }
         for table in stored {
             guard let types = types[table.name.lowercased()] else {
@@ -31,15 +38,19 @@ struct SchemaLosses {
                 tables.append(table)
                 continue
             }
+            let own = declared.first { SchemaPlan.isSame($0.name, table.name) }
+            let missing = SystemColumn.definitions.first { types[$0.name] == nil }
+            if own != nil, let missing { throw Self.madeAnew(table, without: missing.name) }
             if try Self.isUnheard(table, connection) { unheard.insert(table.name) }
             for column in table.schema.columns {
-                guard let type = types[column.name] else {
+                guard let found = types[column.name] else {
                     columns.append((table.name, column))
                     continue
                 }
+                guard own != nil else { continue }
                 let form = PostgresColumn(column)
-                guard form.isServed(as: type) else {
-                    throw Self.otherType(table, column, type, form.typeName)
+                guard form.isServed(as: found.type, found.collation) else {
+                    throw Self.otherType(table, column, found.type, form)
                 }
             }
         }
@@ -93,13 +104,20 @@ struct SchemaLosses {
         _ table: TableDefinition,
         _ column: ColumnDefinition,
         _ type: String,
-        _ wanted: String
+        _ form: PostgresColumn
     ) -> SchemaError {
         let (relation, name) = (PostgresName.quoted(table.name), PostgresName.quoted(column.name))
         return SchemaError(
             "Table '\(table.name)', column '\(column.name)': somebody made it \(type), and it is served as "
                 + "\(column.type.name). Change it back: ALTER TABLE \(relation) ALTER COLUMN \(name) TYPE "
-                + "\(wanted) USING \(name)::\(wanted)."
+                + "\(form.declaration) USING \(name)::\(form.typeName)."
+        )
+    }
+
+    private static func madeAnew(_ table: TableDefinition, without column: String) -> SchemaError {
+        SchemaError(
+            "Table '\(table.name)' has no column '\(column)' any more: somebody made it anew. Rename or drop it, and "
+                + "'tideline migrate --apply' makes the server's table, empty."
         )
     }
 
@@ -110,20 +128,34 @@ struct SchemaLosses {
         }
         return tables.filter { isDeclared($0.name) }
             .map { SchemaStep(table: $0.name, kind: .restoreTable) }
-            + columns.filter { isDeclared($0.table) }
+            + columns.filter { lost in
+                // One that nobody declares any more is forgotten without a word.
+                let own = declared.first { SchemaPlan.isSame($0.name, lost.table) }
+                return own?.schema.columns.contains { SchemaPlan.isSame($0.name, lost.column.name) }
+                    ?? false
+            }
             .map { SchemaStep(table: $0.table, kind: .restoreColumn($0.column)) }
     }
 
-    /// Forgets what is gone and declared, so that it is made anew.
+    /// What is done with consent about tables that nobody declares.
+    func forgotten(besides declared: [TableDefinition]) -> [SchemaStep] {
+        tables.filter { table in !declared.contains { SchemaPlan.isSame($0.name, table.name) } }
+            .map { SchemaStep(table: $0.name, kind: .forgetTable) }
+    }
+
+    /// Forgets what is gone: what is declared is made anew then.
+    ///
+    /// - Parameters:
+    ///   - stored: The tables as they are known.
+    ///   - hasConsent: Else only columns are forgotten.
+    ///   - script: Takes what is done.
+    /// - Throws: ``PostgresError``
     func forget(
         _ stored: inout [TableDefinition],
-        for declared: [TableDefinition],
+        hasConsent: Bool,
         _ script: SchemaScript
     ) throws {
-        for table in tables {
-            guard declared.contains(where: { SchemaPlan.isSame($0.name, table.name) }) else {
-                continue
-            }
+        for table in hasConsent ? tables : [] {
             stored.removeAll { $0.name == table.name }
             let name = SQLValue.text(table.name.lowercased())
             try script.run("DELETE FROM tideline.tables WHERE \"name\" = $1", [name])

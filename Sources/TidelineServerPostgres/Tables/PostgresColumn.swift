@@ -104,8 +104,9 @@ struct PostgresColumn: Sendable {
         }
     }
 
-    /// Whether its cells are the same where a column has this type, by PostgreSQL's name of it.
-    func isServed(as type: String) -> Bool {
+    /// Whether its cells and their order are the same where a column has this type and collation, by PostgreSQL's names.
+    func isServed(as type: String, _ collation: String) -> Bool {
+        guard form != .text || collation == "C" else { return false }
         // Without length and precision: "timestamp(3) with time zone".
         let parts = type.split(separator: "(", maxSplits: 1)
         let rest = parts.count > 1 ? parts[1].drop { $0 != ")" }.dropFirst() : ""

@@ -19,6 +19,19 @@ enum Uptime {
         return end.overflow ? .max : end.partialValue
     }
 
+    /// The middle of the time that is left until an end.
+    static func half(until end: UInt64) -> UInt64 {
+        let now = now()
+        return end > now ? now + (end - now) / 2 : end
+    }
+
+    /// Lets time pass until an end, and so many nanoseconds behind it; holds up no thread.
+    static func pass(until end: UInt64, _ more: UInt64) async throws {
+        let now = now()
+        let left = end > now ? end - now : 0
+        try await Task.sleep(for: .nanoseconds(Int64(clamping: left) + Int64(clamping: more)))
+    }
+
     /// Lets time pass, and holds up no thread.
     static func pass(milliseconds: Int) async throws {
         try await Task.sleep(for: .milliseconds(milliseconds))

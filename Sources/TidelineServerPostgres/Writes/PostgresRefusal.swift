@@ -14,12 +14,13 @@ enum PostgresRefusal {
         case "53300": return ServerError.databaseAway
         case "25006": return ServerError.notWritable
         case "42P01", "42703": return ServerError.tableChanged
+        // What a trigger of others refuses.
+        case "P0001", "P0004": return ServerError.constraintBroken
         default: break
         }
         switch error.category {
         case "22": return ServerError.valueNotKept
-        // A constraint, and what a trigger of others refuses.
-        case "23", "P0": return ServerError.constraintBroken
+        case "23": return ServerError.constraintBroken
         default: return error
         }
     }

@@ -56,12 +56,15 @@ extension WriteState {
 
     private func rows(_ keys: [RowKey], of table: PostgresTable) -> [PostgresStatement] {
         var (made, changed): ([RowImage], [RowImage]) = ([], [])
+        var before: [RowImage] = []
         var gone: [String] = []
         for key in keys {
             guard let cell = rows[key] else { continue }
             switch (cell.stored, cell.planned) {
             case (nil, let image?): made.append(image)
-            case (_?, let image?): changed.append(image)
+            case (let stored?, let image?):
+                changed.append(image)
+                before.append(stored)
             case (_?, nil): gone.append(key.id)
             case (nil, nil): break
             }
@@ -76,7 +79,13 @@ extension WriteState {
             )
         }
         if !made.isEmpty { statements.append(Self.insert(made, into: table, table.quoted).kept) }
-        if !changed.isEmpty { statements.append(Self.update(changed, in: table).kept) }
+        if !changed.isEmpty {
+            let update =
+                hasOthers
+                ? Self.update(changed, from: before, in: table)
+                : Self.update(changed, in: table).kept
+            statements.append(update)
+        }
         return statements
     }
 
@@ -121,6 +130,40 @@ extension WriteState {
             WHERE t.\(idName) = x.\(idName)
             """,
             arrays(images, of: table)
+        )
+    }
+
+    /// The same with only what differs from before: what triggers of others have changed in the same transaction stays.
+    private static func update(
+        _ images: [RowImage],
+        from before: [RowImage],
+        in table: PostgresTable
+    ) -> PostgresStatement {
+        let names = table.columns.map(\.quoted)
+        let all = zip(before, images).map { (before: $0.allValues, image: $1.allValues) }
+        var sets: [String] = []
+        var masks: [PostgresParameter] = []
+        for (place, name) in names.enumerated() where name != idName {
+            let mask = all.map { $0.before[place] != $0.image[place] }
+            guard mask.contains(true) else { continue }
+            sets.append(
+                "\(name) = CASE WHEN x.\"tideline_\(place)\" THEN x.\(name) ELSE t.\(name) END"
+            )
+            masks.append(.array(mask.map { .text($0 ? "t" : "f") }))
+        }
+        let places = names.indices.filter { place in
+            names[place] != idName && all.contains { $0.before[place] != $0.image[place] }
+        }
+        let types = places.indices.map { "$\(names.count + 1 + $0)::boolean[]" }
+        let columns = names + places.map { "\"tideline_\($0)\"" }
+        return PostgresStatement(
+            """
+            UPDATE \(table.quoted) AS t SET \(sets.joined(separator: ", "))
+            FROM unnest(\(([Self.types(of: table)] + types).joined(separator: ", ")))
+                AS x(\(columns.joined(separator: ", ")))
+            WHERE t.\(idName) = x.\(idName)
+            """,
+            arrays(images, of: table) + masks
         )
     }
 

@@ -52,7 +52,9 @@ struct WriteRetry {
             if error.isTransient { return .refuse(ServerError.notCommitted) }
         }
         let refusal = PostgresRefusal.ofWrite(error)
-        let isOfARow = ["22", "23", "P0"].contains(error.category) || error.state == "54000"
+        // A table or a column may be what a trigger of others names.
+        let states = ["54000", "P0001", "P0004", "42P01", "42703"]
+        let isOfARow = ["22", "23"].contains(error.category) || states.contains(error.state)
         if isApart || !(isOfARow || !(refusal is ServerError)) { return .refuse(refusal) }
         isApart = true
         return .again(after: 0)

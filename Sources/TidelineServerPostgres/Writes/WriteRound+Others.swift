@@ -1,8 +1,8 @@
 // WriteRound: what triggers, rules and constraints of others make of what a transaction writes.
 //
-// Where they see a row before it is written, it is read back: one that was left out is refused, and one that they
-// have changed gets a further stamp, as if that had happened right behind the write. So the device that is told its
-// own values pulls the others.
+// Where there are some, only what a write changes of a row is sent, and its rows are read back: one that was left out is
+// refused, and one that they have changed gets a further stamp, as if that had happened right behind the write. So the
+// device that is told its own values pulls the others.
 
 import TidelineCore
 import TidelinePostgres
@@ -20,7 +20,7 @@ extension WriteRound {
             let result = try connection.run(WriteStatements.read(ids, of: table))
             let found = (0..<result.count).map { table.image(result, $0) }
             let images = Dictionary(found.map { ($0.id, $0) }) { first, _ in first }
-            var changed: [RowImage] = []
+            var changed: [(sent: RowImage, found: RowImage)] = []
             for id in ids {
                 let key = RowKey(table: name, id: id)
                 let sent = state.rows[key]?.stored
@@ -35,7 +35,7 @@ extension WriteRound {
                 }
                 guard found.version == sent.version else { throw Self.leftOut }
                 if found.values != sent.values || found.isDeleted != sent.isDeleted {
-                    changed.append(found)
+                    changed.append((sent, found))
                 }
             }
             try stampAgain(changed, in: table, now: now)
@@ -48,13 +48,15 @@ extension WriteRound {
     )
 
     private mutating func stampAgain(
-        _ images: [RowImage],
+        _ changes: [(sent: RowImage, found: RowImage)],
         in table: PostgresTable,
         now: Int64
     ) throws {
-        guard !images.isEmpty else { return }
+        guard !changes.isEmpty else { return }
+        let images = changes.map(\.found)
         var stamps: [SQLValue] = []
-        for var image in images {
+        for (sent, found) in changes {
+            var image = found
             let key = table.clockKey(of: image)
             guard let clock = state.clocks[key] else { throw Self.leftOut }
             let stamp = PostgresClock.next(after: clock.stamp, now: now, isCounted: false)
@@ -62,6 +64,9 @@ extension WriteRound {
             state.clocks[key]?.hasMoved = true
             state.moved.insert(key)
             stamps.append(.integer(stamp))
+            if table.log.isNeeded(for: sent, image) {
+                state.logged.append((table, stamp, image.isDeleted, table.log.kept(sent)))
+            }
             image.version = stamp
             image.updatedAt = stamp
             state.rows[RowKey(table: table.clock, id: image.id)] =

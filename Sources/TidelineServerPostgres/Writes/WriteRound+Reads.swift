@@ -20,7 +20,7 @@ extension WriteRound {
         for row in 0..<result.count {
             let name = result.text(row, 0)
             state.forms[name] = result.integer(row, 1)
-            if result.boolean(row, 2) { state.readBack.insert(name) }
+            if result.boolean(row, 2) { state.hasOthers = true }
         }
     }
 

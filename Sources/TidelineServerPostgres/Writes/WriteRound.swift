@@ -284,6 +284,8 @@ struct WriteRound {
             return try perform(write.operation, in: write.table)
         }
         try flush()
+        // A table with stamps to come cannot be changed.
+        if state.hasOthers { try checkConstraints() }
         state.forgetRows()
         let before = state
         try connection.run("SAVEPOINT tideline_growth")
@@ -392,7 +394,7 @@ struct WriteRound {
     private mutating func flush(inOrder: Bool = false) throws {
         guard !state.isEmpty else { return }
         let statements = state.statements(inOrder: inOrder) + state.dropOldBases(limits.mergeBases)
-        let written = state.touched.filter { state.readBack.contains($0.table) }
+        let written = state.hasOthers ? state.touched : []
         _ = try connection.pipeline(statements)
         state.flushed()
         isWritten = true
@@ -407,7 +409,7 @@ struct WriteRound {
             try connection.run("ROLLBACK")
             return []
         }
-        if state.touched.contains(where: { state.readBack.contains($0.table) }) { try flush() }
+        if state.hasOthers { try flush() }
         var statements = state.statements() + state.dropOldBases(limits.mergeBases)
         // An entry may be in this database and not at its standby yet: a write waits for both.
         if !isWritten, state.isEmpty { statements.append(LedgerKey.touch(Array(repeated))) }

@@ -44,8 +44,8 @@ struct WriteState {
     var forms: [String: Int64] = [:]
     /// The same of those that the transaction has changed, as they were before.
     var formsBefore: [String: Int64] = [:]
-    /// The tables whose rows triggers or rules of others may change, or leave out, before they are written.
-    var readBack: Set<String> = []
+    /// Whether triggers, rules or foreign keys of others may change rows of the transaction, or leave them out.
+    var hasOthers = false
     /// What the ledger has of the names of this transaction; nil for a name that it does not have.
     var ledger: [LedgerKey: LedgerEntry?] = [:]
     var ledgerHorizon: Int64?

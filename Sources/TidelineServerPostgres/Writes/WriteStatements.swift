@@ -134,7 +134,8 @@ enum WriteStatements {
         )
     }
 
-    /// The numbers of tables' forms, and whether triggers or rules of others see their rows before they are written.
+    /// The numbers of tables' forms, and whether triggers, rules or foreign keys of others do something when their rows
+    /// are written.
     ///
     /// Behind the clocks: a statement that waits for one sees all else as it was when it began, and
     /// whoever had the clock may have changed the form.
@@ -142,9 +143,13 @@ enum WriteStatements {
         PostgresStatement(
             """
             SELECT t."name", t."schema", coalesce(c.relhasrules, FALSE) OR EXISTS (
-                SELECT 1 FROM pg_trigger AS g
-                WHERE g.tgrelid = c.oid AND g.tgtype & 3 = 3 AND NOT g.tgisinternal
-                AND g.tgenabled IN ('O', 'A') AND left(g.tgname::text, 9) <> 'tideline_'
+                SELECT 1 FROM pg_trigger AS g WHERE g.tgrelid = c.oid AND g.tgenabled IN ('O', 'A') AND (
+                    NOT g.tgisinternal AND left(g.tgname::text, 9) <> 'tideline_'
+                    OR g.tgisinternal AND g.tgfoid IN (
+                        '"RI_FKey_cascade_del"'::regproc, '"RI_FKey_setnull_del"'::regproc,
+                        '"RI_FKey_setdefault_del"'::regproc
+                    )
+                )
             )
             FROM unnest($1::text[], $2::text[]) AS x("name", "relation")
             JOIN tideline.tables AS t ON t."name" = x."name"

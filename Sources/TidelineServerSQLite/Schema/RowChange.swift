@@ -21,7 +21,8 @@ struct RowChange {
 
     func carryOut(_ step: SchemaStep.Kind) throws {
         switch step {
-        case .createTable, .adoptTable, .changeClock, .keepTable, .restoreTable, .restoreColumn,
+        case .createTable, .adoptTable, .changeClock, .keepTable, .restoreTable, .forgetTable,
+            .restoreColumn,
             .restoreTriggers:
             break
         case .addColumn(let column, let rows):

@@ -189,6 +189,17 @@ package final class PostgresCluster: Sendable {
         throw Missing(description: "the standby does not stand still")
     }
 
+    /// Stops all its processes as they are, as a machine that stands still does; or lets them go on.
+    package func standStill(_ isStill: Bool) throws {
+        let file = try String(contentsOfFile: directory + "/data/postmaster.pid", encoding: .utf8)
+        guard let process = file.split(separator: "\n").first.map(String.init) else {
+            throw Missing(description: "PostgreSQL does not run")
+        }
+        let signal = isStill ? "-STOP" : "-CONT"
+        try ChildProgram.run(["pkill", signal, "-P", process])
+        try ChildProgram.run(["kill", signal, process])
+    }
+
     package func followAgain() throws {
         try psql("SELECT pg_wal_replay_resume()", in: "postgres")
     }

@@ -221,6 +221,34 @@ struct AdoptionTests {
         #expect(await (try place.door()).send("GET", "/tables/task").rows.count == 2)
     }
 
+    /// One that is declared no more is nobody's concern.
+    @Test func aForgottenColumnThatIsGoneIsLeftAlone() async throws {
+        let place = try await started("")
+        var task = Self.task
+        task.schema.columns.removeAll { $0.name == "weight" }
+        let store = try PostgresTableStore(url: place.url)
+        _ = try await store.prepare([task], filtered: [], isComplete: false)
+        try place.psql.execute("ALTER TABLE task DROP COLUMN weight")
+        let before = try epoch(place)
+        _ = try await store.prepare([task], filtered: [], isComplete: false)
+        #expect(try epoch(place) == before)
+        await store.stop()
+    }
+
+    @Test func aTableThatIsMadeAnewBySomebodyElseIsTold() async throws {
+        let place = try await started("DROP TABLE task; CREATE TABLE task (id text, title text)")
+        let refusal = await #expect(throws: SchemaError.self) { try await place.door() }
+        #expect(refusal?.description.contains("somebody made it anew") == true)
+    }
+
+    @Test func aLogThatIsGoneIsMadeAgain() async throws {
+        let place = try await started("DROP TABLE tideline.\"log.task\"")
+        let before = try epoch(place)
+        let door = try await place.door()
+        #expect(try epoch(place) != before)
+        #expect(await door.send("DELETE", "/tables/task/a").status == 204)
+    }
+
     /// Under a server that runs, and for one that starts.
     @Test func aColumnOfAnotherTypeIsRefused() async throws {
         let place = try await started("")

@@ -6,6 +6,7 @@ import Synchronization
 import Testing
 import Tideline
 import TidelineCore
+import TidelineSQLite
 import TidelineTestKit
 
 @Suite struct AccountTests {
@@ -247,6 +248,24 @@ import TidelineTestKit
                 try await todos.purge(force: true)
             }
             #expect(try await todos.count() == 0)
+            #expect(!Self.isAnywhere(secret, path))
+        }
+    }
+
+    /// Somebody reads for long: nobody waits for him, and the log is emptied behind him.
+    @Test func aLongReadKeepsNobodyWaitingForAPurge() async throws {
+        try await withTemporaryFile { path in
+            let device = try await Device(transport, store: SQLiteStore(path: path))
+            let todos = try device.todos()
+            let secret = "a-secret-of-anna"
+            try await todos.insert((0..<50).map { Todo(id: "new \($0)", text: secret) })
+            let reader = try Database(path: path, mode: .existing)
+            try reader.execute("BEGIN; SELECT count(*) FROM \"Todo\"")
+            try await todos.purge(force: true)
+            try await todos.insert(Todo(id: "b"))
+            #expect(Self.isAnywhere(secret, path))
+            try reader.execute("COMMIT")
+            try await todos.insert(Todo(id: "c"))
             #expect(!Self.isAnywhere(secret, path))
         }
     }

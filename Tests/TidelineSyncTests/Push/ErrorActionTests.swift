@@ -183,6 +183,34 @@ private struct Versioned: SyncRecord {
         #expect(row?.complete == true && row?.text == "y")
     }
 
+    /// What the server has no more is a row of this device: the next edit brings it back.
+    @Test func aRowThatIsKeptOverATombstoneComesBack() async throws {
+        let device = try await Device(transport)
+        try await device.seed([localRow("a", 1, rank: 4)])
+        try await device.todos().update(id: "a") { $0.complete = true }
+        transport.add(.json(412, serverRow("a", 2, rank: 4, deleted: true)))
+        let error = try #require(try await device.push()?.errors.first)
+        try await error.cancelOperationAndUpdateItem(["text": "mine"])
+        let row = try #require(try await device.rows().first)
+        #expect(row["version"] ?? .null == .null)
+        #expect(try await device.todos().read(id: "a")?.rank == 4)
+    }
+
+    /// Also with values that no table holds: they are the server's already.
+    @Test func whatTheServerHasIsTaken() async throws {
+        let device = try await Device(transport)
+        try await device.seed([localRow("a", 1)])
+        try await device.todos().update(id: "a") { $0.text = "mine" }
+        transport.add(.json(412, serverRow("a", 2, #","__odd":1"#)))
+        let error = try #require(try await device.push()?.errors.first)
+        guard case .row(let theirs) = error.serverCopy else {
+            Issue.record("the server has the row")
+            return
+        }
+        try await error.cancelOperationAndUpdateItem(theirs)
+        #expect(try await device.todos().read(id: "a")?.text == "server")
+    }
+
     /// The same after an update of the app: its model has lost a column.
     @Test func aRetryByALaterModelKeepsTheColumnsOfTheFormerOne() async throws {
         try await withTemporaryFile { path in

@@ -78,7 +78,13 @@ import TidelineTestKit
         while list.isLoading { try await Task.sleep(for: .milliseconds(1)) }
         #expect(list.items.count == 2)
         list.follow(low)
+        list.follow(low)
         #expect(!list.isLoading)
+        // Something else is shown meanwhile: that the view is made again takes nothing back.
+        list.update(where: { $0.rank == 3 })
+        list.follow(low)
+        while list.isLoading { try await Task.sleep(for: .milliseconds(1)) }
+        #expect(list.items.map(\.id) == ["3"])
         list.follow(try Query(where: { $0.rank < 2 }))
         #expect(list.isLoading)
         while list.isLoading { try await Task.sleep(for: .milliseconds(1)) }

@@ -39,7 +39,18 @@ extension SyncEngine {
     }
 
     /// What was purged is to be in no file: the log of the store has it still.
-    func emptyLog() async { await (store as? any LogKeeper)?.emptyLog() }
+    ///
+    /// Whoever uses the log at this moment, as the thread that copies it, is waited for without holding up anybody.
+    func emptyLog() async {
+        guard let store = store as? any LogEmptier else { return }
+        for _ in 0..<Self.emptyingTries {
+            if await store.emptyLog() { return }
+            guard (try? await environment.sleep(.milliseconds(50))) != nil else { return }
+        }
+    }
+
+    /// A second in all; then later commits try it.
+    private static let emptyingTries = 20
 }
 
 extension QueueTransaction {

@@ -25,7 +25,9 @@ extension SyncEngine {
             let (table, id) = (operation.table, Value.string(operation.itemID))
             let known = operation.basis.lastKnown?.row
             let stored = try queue.store.row(id: id, in: table)
-            let kept = Self.item(item, operation, over: known ?? stored)
+            // Where the server has none it is a row of this device, without a version.
+            let own = operation.damage == nil ? stored.map(RowMerge.payload) : stored
+            let kept = Self.item(item, operation, over: known ?? own)
             try queue.store.put([kept], in: table)
             if let known {
                 try queue.confirmHolders(of: known, table)
@@ -71,9 +73,11 @@ extension SyncEngine {
 
     /// Refuses what no table holds, but for values that either side has already.
     private func check(_ item: Row, of error: TableOperationError) throws {
+        var theirs: Row?
+        if case .row(let row) = error.serverCopy { theirs = row }
         try RowCheck.check(
             item,
-            changing: [error.item, error.serverItem],
+            changing: [error.item, error.serverItem, theirs, error.base],
             table: error.table,
             id: error.itemID,
             schema: catalog.schema(error.table)

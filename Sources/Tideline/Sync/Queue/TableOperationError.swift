@@ -150,7 +150,7 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
     /// Drops the operation; the local row becomes `item`.
     ///
     /// Nothing is queued: use it with what the server has. Columns that `item` does not have become what
-    /// the server is known to have, and stay as they are where it never showed the row.
+    /// the server is known to have, and stay as they are where it has no row, or never showed one.
     ///
     /// - Throws: ``SyncError`` with code `notFound` when the error is settled already,
     ///   `rowDoesNotFit` or `otherAccount`; nothing is changed then.
@@ -161,7 +161,7 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
     /// Drops the operation; the local row becomes `item`.
     ///
     /// Nothing is queued: use it with what the server has. Columns that `item` does not have become what
-    /// the server is known to have, and stay as they are where it never showed the row.
+    /// the server is known to have, and stay as they are where it has no row, or never showed one.
     ///
     /// - Throws: ``SyncError`` with code `notFound` when the error is settled already,
     ///   `rowDoesNotFit` or `otherAccount`; nothing is changed then.

@@ -225,6 +225,54 @@ struct OthersTriggerTests {
         #expect(try place.psql.run(zero).integer(0, 0) == 0)
     }
 
+    /// Writes of others to the very rows that a trigger changes, in the same transactions.
+    @Test(arguments: [false, true])
+    func nothingOfATriggerIsPutBack(inOneBatch: Bool) async throws {
+        let place = try await Place()
+        #expect(await place.post("Note", #"{"id":"n","count":0}"#).status == 201)
+        let link = try await place.link("Note")
+        try place.trigger(
+            "AFTER INSERT",
+            on: "TodoItem",
+            "UPDATE \"Note\" SET \"count\" = \"count\" + 1 WHERE \"id\" = 'n'; RETURN NULL;"
+        )
+        let door = place.doors[0]
+        if inOneBatch {
+            let parts = (0..<20).map { number in
+                """
+                {"id":"i\(number)","method":"POST","url":"/tables/TodoItem","atomicityGroup":"g",\
+                "headers":{"content-type":"application/json"},"body":{"id":"r\(number)"}},
+                {"id":"p\(number)","method":"PATCH","url":"/tables/Note/n","atomicityGroup":"g",\
+                "headers":{"content-type":"application/json"},"body":{"item":"\(number)"}}
+                """
+            }
+            let body = "{\"requests\":[\(parts.joined(separator: ","))]}"
+            let answer = await door.send("POST", "/$batch", body)
+            let statuses = (answer.row["responses"] as? [[String: Any]] ?? [])
+                .compactMap { $0["status"] as? Int }
+            #expect(Set(statuses) == [200, 201] && statuses.count == 40)
+        } else {
+            await withTaskGroup(of: Int.self) { group in
+                for number in 0..<20 {
+                    group.addTask {
+                        await door.send("POST", "/tables/TodoItem", "{\"id\":\"r\(number)\"}")
+                            .status
+                    }
+                    group.addTask {
+                        let body = "{\"item\":\"\(number)\"}"
+                        return await door.send("PATCH", "/tables/Note/n", body).status
+                    }
+                }
+                for await status in group { #expect([200, 201].contains(status)) }
+            }
+        }
+        let told = try #require(try await place.changes(link)["n"] ?? nil)
+        #expect(told["count"] as? Int == 20)
+        let stored = try place.psql.run("SELECT \"count\", \"version\" FROM \"Note\"")
+        #expect(stored.integer(0, 0) == 20)
+        #expect(told["version"] as? String == RowVersion.text(stored.integer(0, 1)))
+    }
+
     /// The foreign keys of an operator take rows along.
     @Test(arguments: ["CASCADE", "SET NULL"])
     func whatForeignKeysDoIsTold(action: String) async throws {
@@ -247,6 +295,81 @@ struct OthersTriggerTests {
             #expect((row == nil) == (action == "CASCADE"))
             if let row { #expect(row["item"] is NSNull) }
         }
+    }
+
+    /// A row that keeps tombstones goes with the one that it refers to.
+    @Test(arguments: ["device", "psql"])
+    func aCascadeOntoTombstonesIsTold(by who: String) async throws {
+        var parent = Door.todo
+        parent.softDelete = false
+        let url = try PostgresCluster.shared().database()
+        let door = try await Door([parent, Self.note], onPostgres: true, database: url)
+        let psql = try PostgresConnection(PostgresAddress(url))
+        try psql.execute(
+            """
+            ALTER TABLE "Note" ADD FOREIGN KEY ("item") REFERENCES "TodoItem" ("id") ON DELETE CASCADE
+            """
+        )
+        #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"a"}"#).status == 201)
+        #expect(await door.send("POST", "/tables/Note", #"{"id":"n","item":"a"}"#).status == 201)
+        let first = await door.send(
+            "GET",
+            "/tables/Note",
+            headers: ["Prefer": "odata.track-changes"]
+        )
+        let link = try #require(first.row["@odata.deltaLink"] as? String)
+        if who == "device" {
+            #expect(await door.send("DELETE", "/tables/TodoItem/a").status == 204)
+        } else {
+            try psql.execute("DELETE FROM \"TodoItem\"")
+        }
+        let told = await door.send("GET", "/tables/Note?" + link).rows
+        #expect(told.map { $0["id"] as? String } == ["n"])
+        #expect((told.first?["@removed"] as? [String: Any])?["reason"] as? String == "deleted")
+    }
+
+    /// The usual fault of a trigger: it names a table that is gone.
+    @Test func aBrokenTriggerRefusesNobodyElse() async throws {
+        let place = try await Place()
+        try place.trigger(
+            "AFTER INSERT",
+            on: "TodoItem",
+            "IF NEW.\"text\" = 'bad' THEN INSERT INTO nowhere VALUES (1); END IF; RETURN NULL;"
+        )
+        let doors = place.doors
+        let statuses = await withTaskGroup(of: (String, Int).self) { group in
+            for number in 0..<30 {
+                group.addTask {
+                    let word = number % 3 == 0 ? "bad" : "good"
+                    let body = "{\"id\":\"r\(number)\",\"text\":\"\(word)\"}"
+                    let answer = await doors[number % 2].send("POST", "/tables/TodoItem", body)
+                    return (word, answer.status)
+                }
+            }
+            return await group.reduce(into: [:]) { $0[$1.0, default: []].append($1.1) }
+        }
+        #expect(Set(statuses["good"] ?? []) == [201])
+        #expect(Set(statuses["bad"] ?? []) == [503])
+    }
+
+    /// A trigger that gives a row to somebody else: its former owner is told.
+    @Test func anOwnerThatATriggerChangesIsTold() async throws {
+        let url = try PostgresCluster.shared().database()
+        let table = OwnerTable.definition(.table)
+        let store = try await OwnerTable.store(url, table)
+        _ = try await OwnerTable.put("a", of: "ann", store, table)
+        let stamp = try await OwnerTable.changes(of: "ann", after: 0, store, table).clock.stamp
+        try PostgresConnection(PostgresAddress(url)).execute(
+            """
+            CREATE FUNCTION give() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN NEW."userId" := 'bob'; RETURN NEW; END $$;
+            CREATE TRIGGER give BEFORE UPDATE ON "TodoItem" FOR EACH ROW EXECUTE FUNCTION give()
+            """
+        )
+        _ = try await OwnerTable.put("a", of: "ann", by: .merge, store, table)
+        let told = try await OwnerTable.changes(of: "ann", after: stamp, store, table).text
+        #expect(told.contains("@removed") && told.contains("\"a\""), "\(told)")
+        await store.stop()
     }
 
     /// A trigger that stamps nothing by itself while rows of its own table are stamped.
@@ -465,6 +588,19 @@ struct OthersTriggerTests {
         #expect(error?.isUniqueViolation == true)
     }
 
+    /// What an earlier version let in is not in the way of what is changed beside it, nor of its end.
+    @Test func valuesFromBeforeAreLeftAlone() async throws {
+        let place = try await Place()
+        #expect(await place.post("Note", #"{"id":"n"}"#).status == 201)
+        try place.psql.execute(
+            """
+            BEGIN; SET LOCAL tideline.own = 'on'; UPDATE "Note" SET "weight" = 'NaN'; COMMIT;
+            UPDATE "Note" SET "item" = 'other'; DELETE FROM "Note"
+            """
+        )
+        #expect(try place.psql.run("SELECT \"deleted\" FROM \"Note\"").boolean(0, 0))
+    }
+
     /// Two jobs that write to the same tables in other orders wait for each other, and not in a circle.
     @Test func jobsThatWriteInOtherOrdersBothCommit() async throws {
         let place = try await Place()
@@ -531,5 +667,25 @@ struct OthersTriggerTests {
         }
         #expect(error?.category == "22")
         await store.stop()
+    }
+
+    /// A row that is to be made again, and does not come: that it is gone is still told.
+    @Test func aTombstoneThatGoesInVainIsTold() async throws {
+        let place = try await Place()
+        try place.psql.execute("CREATE UNIQUE INDEX ON \"TodoItem\" (\"text\")")
+        for (id, text) in [("a", "one"), ("b", "two")] {
+            let body = "{\"id\":\"\(id)\",\"text\":\"\(text)\"}"
+            #expect(await place.post("TodoItem", body).status == 201)
+        }
+        let link = try await place.link("TodoItem")
+        #expect(await place.doors[0].send("DELETE", "/tables/TodoItem/a").status == 204)
+        try place.psql.execute(
+            """
+            INSERT INTO "TodoItem" ("id", "text", "complete") VALUES ('a', 'two', FALSE)
+            ON CONFLICT ("text") DO NOTHING
+            """
+        )
+        let gone = try #require(try await place.changes(link)["a"])
+        #expect(gone == nil)
     }
 }

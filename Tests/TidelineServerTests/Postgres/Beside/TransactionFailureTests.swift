@@ -74,7 +74,7 @@ struct TransactionFailureTests {
             END IF;
             RETURN NEW;
         END $$;
-        CREATE \(one.isAtCommit ? "CONSTRAINT TRIGGER z_fail AFTER" : "TRIGGER z_fail AFTER")
+        CREATE \(one.isAtCommit ? "CONSTRAINT TRIGGER tideline_z_fail AFTER" : "TRIGGER tideline_z_fail AFTER")
         INSERT ON "TodoItem" \(one.isAtCommit ? "DEFERRABLE INITIALLY DEFERRED" : "")
         FOR EACH ROW WHEN (NEW."id" = 'fails') EXECUTE FUNCTION fail();
         """
@@ -107,7 +107,7 @@ struct TransactionFailureTests {
         #expect(isThere == (one.status == 201))
         // Its neighbours are none the worse, and the same request is done once, when it can be.
         #expect(await door.send("POST", "/tables/TodoItem", #"{"id":"next"}"#).status == 201)
-        try psql.execute("DROP TRIGGER z_fail ON \"TodoItem\"")
+        try psql.execute("DROP TRIGGER tideline_z_fail ON \"TodoItem\"")
         let again = await post()
         #expect(again.status == 201, "\(again.text)")
         if one.status == 201 { #expect(again.text == answer.text) }

@@ -27,7 +27,7 @@ struct OwnerSwitchTests {
         try await OwnerTable.store(plain, Door.todo).stop()
         try await OwnerTable.store(owned, OwnerTable.definition(.table)).stop()
         for (url, hash) in [
-            (plain, "718e5f2a81fa0b886d6f95cbaf274"), (owned, "84b56c282d339b453e33736dc299cdab"),
+            (plain, "443ac46e2bedd36ad763a4abefc768a"), (owned, "0c750148acd8bc525298d82f577cd3a"),
         ] {
             let connection = try PostgresConnection(PostgresAddress(url))
             let found = try Self.state("triggers.todoitem", connection)
