@@ -18,7 +18,12 @@ SEEDS ?= 10000
 
 # Suites in which somebody holds a clock or a limit of time ends a query: what they wait for does not come in its time
 # beside hundreds of other tests, so they run by themselves.
-HELD_UP := TidelineServerTests\.(Owner(Count|Delay|Held|HeldRow|Lock|Race)|HeldTable|ScanLimit)Tests
+HELD_UP := TidelineServerTests\.(Owner(Count|Delay|Held|HeldRow|Lock|Race|Read|Switch)|Replica|ScanLimit|$\
+    SchemaLock)Tests|$\
+    TidelineSyncTests\.(Compaction|PendingCount|PullOrder|SyncTurn|Token|TokenNetwork|UnavailableStore)Tests
+
+# Suites that measure time, one test after the other: other tests would use it up.
+DEADLINES := TidelineSyncTests\.SuspensionTests|TidelineServerTests\.(HeldTable|ReadTurns)Tests
 
 # What `make cipher` runs: the suites of stores, tables and queues, without the tests that need a server
 # of ours, SQLite's JSON functions or a later ALTER TABLE.
@@ -77,8 +82,9 @@ test:
 	@scripts/timed --limit $(TEST_LIMIT) \
 	    'packages' 'scripts/bootstrap test' \
 	    'build' 'swift build --build-tests' \
-	    'tests' '$(TEST) --skip "WorldTests|^(Integration|TidelineHTTP|TidelineTransport)Tests\.|$(HELD_UP)" $(call report,units)' \
+	    'tests' '$(TEST) --skip "WorldTests|^(Integration|TidelineHTTP|TidelineTransport)Tests\.|$(HELD_UP)|$(DEADLINES)" $(call report,units)' \
 	    'held up' '$(TEST) --filter "$(HELD_UP)" $(call report,held-up)' \
+	    'deadlines' '$(TEST) --no-parallel --filter "$(DEADLINES)" $(call report,deadlines)' \
 	    'sockets' '$(TEST) --filter "^(TidelineHTTP|TidelineTransport)Tests\." $(call report,sockets)' \
 	    'worlds' '$(TEST) --filter WorldTests $(call report,worlds)' \
 	    'integration' '$(TEST) --filter "^IntegrationTests\." $(call report,integration)'

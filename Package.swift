@@ -107,6 +107,8 @@ let package = Package(
             dependencies: ["TidelineCore", "CCrypto"],
             swiftSettings: strict
         ),
+        // Fetches documents for the server: the keys of tokens.
+        .target(name: "TidelineFetch", dependencies: ["CCurl"], swiftSettings: strict),
         // The files of the page are embedded in code, so that the server is one binary.
         .target(
             name: "TidelineDashboard",
@@ -116,7 +118,7 @@ let package = Package(
         .target(
             name: "TidelineServer",
             dependencies: [
-                "TidelineCore", "TidelineDashboard", "TidelineServerCore",
+                "TidelineCore", "TidelineDashboard", "TidelineFetch", "TidelineServerCore",
                 "TidelineServerPostgres", "TidelineServerSQLite", "TidelineHTTP", "TidelineTLS",
                 "TidelineTokens",
             ],
@@ -184,7 +186,7 @@ let package = Package(
             name: "TidelineSyncTests",
             dependencies: [
                 "Tideline", "TidelineCore", "TidelineSQLite", "TidelineServerCore",
-                "TidelineTestKit",
+                "TidelineServerSQLite", "TidelineTestKit",
             ],
             swiftSettings: strict
         ),
@@ -215,7 +217,8 @@ let package = Package(
         .testTarget(
             name: "TidelineServerTests",
             dependencies: [
-                "CZlib", "Tideline", "TidelineCore", "TidelineDashboard", "TidelineHTTP",
+                "CZlib", "Tideline", "TidelineCore", "TidelineDashboard", "TidelineFetch",
+                "TidelineHTTP",
                 "TidelinePostgres", "TidelineServer", "TidelineServerCore",
                 "TidelineServerPostgres",
                 "TidelineServerSQLite", "TidelineSQLite", "TidelineTestKit", "TidelineTokens",

@@ -31,6 +31,7 @@ func given<T>() -> T { preconditionFailure("Examples are compiled and never run.
 func show<T>(_ value: T) {}
 func signIn() async throws {}
 func renew(_ session: Session?) async throws -> Session { given() }
+func renewedSession() async throws -> Session? { given() }
 
 let url: URL = given()
 let client: SyncClient = given()

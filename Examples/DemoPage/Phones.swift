@@ -75,8 +75,11 @@ struct Phone {
         case .idle: "in sync"
         case .syncing: "syncing"
         case .offline: "offline"
+        case .busy: "waits for the server"
         case .blocked(by: .signIn): "waits for a sign-in"
         case .blocked(by: .rejectedOperations): "waits for your decision"
+        case .blocked(by: .failingRows(let rows)): "the server cannot process \(rows.count) rows"
+        case .blocked(by: .lostRows(let count)): "\(count) rows were lost by the restored server"
         case .blocked(by: .failure(_, let message)): message
         }
     }

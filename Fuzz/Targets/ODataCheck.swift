@@ -21,7 +21,8 @@ final class ODataCheck {
         ]
     )
 
-    private static let rows: [Row] = [
+    /// As a server keeps them: with microseconds.
+    private static let stored: [Row] = [
         ["id": "1", "u": ""],
         [
             "id": "2", "s": "caf\u{E9} \u{1F600}", "u": "a'b%_", "i": 7, "n": 2.5,
@@ -44,6 +45,14 @@ final class ODataCheck {
         ["id": "5", "u": "5", "d": .decimal(Decimal(sign: .minus, exponent: 127, significand: 9))],
     ]
 
+    /// As the wire has them: cut to milliseconds, but for `updatedAt`, which is compared as it is kept.
+    private static let rows: [Row] = stored.map { row in
+        guard case .date(let date)? = row["t"] else { return row }
+        var row = row
+        row["t"] = .date(Timestamp(date).cutToMilliseconds.date)
+        return row
+    }
+
     private let renderer = FilterRenderer(schema: schema, dateUnit: .microseconds)
     private let checker = FilterChecker(schema: schema, now: Date(timeIntervalSince1970: 0))
     private let database: Database
@@ -54,7 +63,7 @@ final class ODataCheck {
         let definitions = columns.map { "\"\($0.name)\" \(Self.storage($0.type))" }
         try database.execute("CREATE TABLE t (\(definitions.joined(separator: ", ")))")
         let places = columns.map { _ in "?" }.joined(separator: ", ")
-        for row in Self.rows {
+        for row in Self.stored {
             try database.prepare("INSERT INTO t VALUES (\(places))")
                 .run(columns.map { renderer.stored(row[$0.name] ?? .null) })
         }

@@ -21,6 +21,8 @@
 #endif
 
 static const int tideline_pkcs1_padding = RSA_PKCS1_PADDING;
+static const int tideline_pss_padding = RSA_PKCS1_PSS_PADDING;
+static const int tideline_pss_salt_as_digest = RSA_PSS_SALTLEN_DIGEST;
 
 // A public key of a kind from its parameters, or NULL.
 static inline EVP_PKEY *tideline_key(const char *kind, OSSL_PARAM *parameters) {
@@ -55,15 +57,23 @@ static inline EVP_PKEY *tideline_rsa_key(const unsigned char *modulus, int modul
     return key;
 }
 
-// From a point of P-256 in the uncompressed form: 0x04, x, y.
-static inline EVP_PKEY *tideline_p256_key(const unsigned char *point, size_t count) {
-    char group[] = "prime256v1";
+// From a point of a named curve in the uncompressed form: 0x04, x, y.
+static inline EVP_PKEY *tideline_ec_key(const char *group, const unsigned char *point,
+                                        size_t count) {
     OSSL_PARAM parameters[] = {
-        OSSL_PARAM_construct_utf8_string(OSSL_PKEY_PARAM_GROUP_NAME, group, 0),
+        OSSL_PARAM_construct_utf8_string(OSSL_PKEY_PARAM_GROUP_NAME, (char *)group, 0),
         OSSL_PARAM_construct_octet_string(OSSL_PKEY_PARAM_PUB_KEY, (void *)point, count),
         OSSL_PARAM_construct_end(),
     };
     return tideline_key("EC", parameters);
+}
+
+static inline EVP_PKEY *tideline_ed25519_key(const unsigned char *bytes, size_t count) {
+    OSSL_PARAM parameters[] = {
+        OSSL_PARAM_construct_octet_string(OSSL_PKEY_PARAM_PUB_KEY, (void *)bytes, count),
+        OSSL_PARAM_construct_end(),
+    };
+    return tideline_key("ED25519", parameters);
 }
 
 // A key with the public parameters of another one.

@@ -67,6 +67,25 @@ static inline void tideline_curl_set_callbacks(CURL *easy, tideline_curl_starter
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, context);
 }
 
+static inline void tideline_curl_set_body_receiver(CURL *easy, tideline_curl_receiver receiver,
+                                                   void *context) {
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, receiver);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, context);
+}
+
+static inline long tideline_curl_status(CURL *easy) {
+    long status = 0;
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    return status;
+}
+
+// Where an answer redirects to, resolved; NULL when it does not. Owned by the handle.
+static inline const char *tideline_curl_redirect(CURL *easy) {
+    char *url = NULL;
+    curl_easy_getinfo(easy, CURLINFO_REDIRECT_URL, &url);
+    return url;
+}
+
 static inline void tideline_curl_keep_connections(CURLM *multi, long count) {
     curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, count);
 }

@@ -31,10 +31,33 @@ static inline int tideline_untaken(int socket) {
     return ioctl(socket, SIOCOUTQ, &count) == 0 ? count : 0;
 }
 
+#ifdef __GLIBC__
+enum {
+    /// A block this large is mapped by itself; no larger number is allowed. Once one limit is set,
+    /// malloc adjusts neither by itself.
+    tideline_mapped_bytes = 32 << 20,
+    /// What an arena may keep free at its end.
+    tideline_kept_bytes = 64 << 20,
+    /// The same while memory is short.
+    tideline_kept_when_short_bytes = 512 << 10,
+};
+#endif
+
 /// Gives back to the system what malloc keeps free; does nothing where it cannot be told to.
+/// malloc_trim leaves the end of each arena but the first: only a free() cuts that, and from now on
+/// it does, until `tideline_keep_memory`.
 static inline void tideline_give_back_memory(void) {
 #ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, tideline_mapped_bytes);
+    mallopt(M_TRIM_THRESHOLD, tideline_kept_when_short_bytes);
     malloc_trim(0);
+#endif
+}
+
+/// Lets malloc keep what is freed, because it is used again soon.
+static inline void tideline_keep_memory(void) {
+#ifdef __GLIBC__
+    mallopt(M_TRIM_THRESHOLD, tideline_kept_bytes);
 #endif
 }
 

@@ -12,13 +12,16 @@ public protocol ReadableTable<Record>: Sendable {
     /// The records of a query, and their total count when the query asks for it.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for what the table cannot be asked, and
-    ///   `rowDoesNotFit` for a row that does not decode, unless `misfits` leaves it out. A table on
+    ///   `rowDoesNotFit` for a row that does not decode, unless `onDecodingFailure` leaves it out. A table on
     ///   the device adds `storeFailure`, a ``RemoteTable`` what its requests come to.
-    func read(_ query: Query<Record>, misfits: Misfits) async throws -> Page<Record>
+    func read(
+        _ query: Query<Record>,
+        onDecodingFailure: DecodingFailurePolicy
+    ) async throws -> Page<Record>
 
     /// How many records a query has, without its window.
     ///
-    /// - Throws: ``SyncError`` with code `unsupportedQuery`; then as ``read(_:misfits:)``.
+    /// - Throws: ``SyncError`` with code `unsupportedQuery`; then as ``read(_:onDecodingFailure:)``.
     func count(_ query: Query<Record>) async throws -> Int
 }
 
@@ -27,21 +30,21 @@ extension ReadableTable {
     ///
     /// - Throws: ``SyncError`` with code `rowDoesNotFit` for a row that does not decode.
     public func read(_ query: Query<Record>) async throws -> Page<Record> {
-        try await read(query, misfits: .fail)
+        try await read(query, onDecodingFailure: .throw)
     }
 
     /// All records, or a window of them.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a window below zero or an order
-    ///   without a column, `rowDoesNotFit`, and as ``read(_:misfits:)``.
+    ///   without a column, `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``.
     public func read(
         sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
         offset: Int = 0,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .throw
     ) async throws -> [Record] {
         let query = try Query<Record>().window(order.map { try $0.sortKey() }, limit, offset)
-        return try await read(query, misfits: misfits).items
+        return try await read(query, onDecodingFailure: onDecodingFailure).items
     }
 
     /// How many records there are.
@@ -63,7 +66,7 @@ extension ReadableTable where Record: SyncRecord {
     ///   - order: The keys of the order; ties go by `id`.
     ///   - limit: The most records.
     ///   - offset: How many records to leave out first.
-    ///   - misfits: What to do with a row that does not decode.
+    ///   - onDecodingFailure: What to do with a row that does not decode.
     /// - Returns: The records, in order.
     /// - Throws: ``SyncError`` with code `unsupportedQuery` or `rowDoesNotFit`.
     public func read(
@@ -71,80 +74,80 @@ extension ReadableTable where Record: SyncRecord {
         sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
         offset: Int = 0,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .throw
     ) async throws -> [Record] {
         let query = try Query(where: condition).window(
             order.map { try $0.sortKey() },
             limit,
             offset
         )
-        return try await read(query, misfits: misfits).items
+        return try await read(query, onDecodingFailure: onDecodingFailure).items
     }
 
     /// The records for which a closure over the columns holds, in the order of descriptors.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form,
-    ///   `rowDoesNotFit`, and as ``read(_:misfits:)``; what the closure throws.
+    ///   `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``; what the closure throws.
     @_disfavoredOverload
     public func read(
         where condition: (Columns<Record>) throws -> Condition,
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,
         offset: Int = 0,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .throw
     ) async throws -> [Record] {
         let query = try Query(where: condition).sorted(by: order).window(nil, limit, offset)
-        return try await read(query, misfits: misfits).items
+        return try await read(query, onDecodingFailure: onDecodingFailure).items
     }
 
     /// The records for which a predicate holds.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form,
-    ///   `rowDoesNotFit`, and as ``read(_:misfits:)``.
+    ///   `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``.
     public func read(
         where predicate: Predicate<Record>,
         sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
         offset: Int = 0,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .throw
     ) async throws -> [Record] {
         let query = try Query(where: predicate).window(
             order.map { try $0.sortKey() },
             limit,
             offset
         )
-        return try await read(query, misfits: misfits).items
+        return try await read(query, onDecodingFailure: onDecodingFailure).items
     }
 
     /// The records for which a predicate holds, in the order of descriptors.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form,
-    ///   `rowDoesNotFit`, and as ``read(_:misfits:)``.
+    ///   `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``.
     @_disfavoredOverload
     public func read(
         where predicate: Predicate<Record>,
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,
         offset: Int = 0,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .throw
     ) async throws -> [Record] {
         let query = try Query(where: predicate).sorted(by: order).window(nil, limit, offset)
-        return try await read(query, misfits: misfits).items
+        return try await read(query, onDecodingFailure: onDecodingFailure).items
     }
 
     /// All records in the order of descriptors.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a window below zero or a descriptor
-    ///   without a column, `rowDoesNotFit`, and as ``read(_:misfits:)``.
+    ///   without a column, `rowDoesNotFit`, and as ``read(_:onDecodingFailure:)``.
     @_disfavoredOverload
     public func read(
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,
         offset: Int = 0,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .throw
     ) async throws -> [Record] {
         let query = try Query<Record>().sorted(by: order).window(nil, limit, offset)
-        return try await read(query, misfits: misfits).items
+        return try await read(query, onDecodingFailure: onDecodingFailure).items
     }
 
     /// How many records a closure over the columns describes.
@@ -154,7 +157,7 @@ extension ReadableTable where Record: SyncRecord {
     /// ```
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, and as
-    ///   ``read(_:misfits:)``; what the closure throws.
+    ///   ``read(_:onDecodingFailure:)``; what the closure throws.
     public func count(where condition: (Columns<Record>) throws -> Condition) async throws -> Int {
         try await count(Query(where: condition))
     }
@@ -162,7 +165,7 @@ extension ReadableTable where Record: SyncRecord {
     /// How many records a predicate describes.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, and as
-    ///   ``read(_:misfits:)``.
+    ///   ``read(_:onDecodingFailure:)``.
     public func count(where predicate: Predicate<Record>) async throws -> Int {
         try await count(Query(where: predicate))
     }
@@ -176,26 +179,26 @@ extension ReadableTable where Record == Row {
     /// ```
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
-    ///   have, and as ``read(_:misfits:)``; what the closure throws.
+    ///   have, and as ``read(_:onDecodingFailure:)``; what the closure throws.
     public func read(
         where condition: (Columns<Row>) throws -> Condition,
         sortedBy order: [SortTerm<Row>] = [],
         limit: Int? = nil,
         offset: Int = 0,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .throw
     ) async throws -> [Row] {
         let query = try Query(where: condition).window(
             order.map { try $0.sortKey() },
             limit,
             offset
         )
-        return try await read(query, misfits: misfits).items
+        return try await read(query, onDecodingFailure: onDecodingFailure).items
     }
 
     /// How many rows a closure over columns by name describes.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
-    ///   have, and as ``read(_:misfits:)``; what the closure throws.
+    ///   have, and as ``read(_:onDecodingFailure:)``; what the closure throws.
     public func count(where condition: (Columns<Row>) throws -> Condition) async throws -> Int {
         try await count(Query(where: condition))
     }

@@ -18,13 +18,16 @@ import TidelineCore
 /// ```
 public struct RemoteTable<Record: Sendable>: ReadableTable {
     private let remote: @Sendable () throws -> RemoteService
+    private let projected: ProjectedRows
     private let coder: @Sendable () throws -> RecordCoder<Record>
 
     init(
         remote: @escaping @Sendable () throws -> RemoteService,
+        projected: ProjectedRows,
         coder: @escaping @Sendable () throws -> RecordCoder<Record>
     ) {
         self.remote = remote
+        self.projected = projected
         self.coder = coder
     }
 
@@ -39,6 +42,7 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         let (coder, remote) = (try coder(), try remote())
         let row = try coder.encode(record)
         try RowCheck.check(row, table: coder.table.name)
+        try projected.projection(of: row, coder, nil)?.check(insert: row)
         let id = row.id.isEmpty ? remote.environment.makeID() : row.id
         try ItemID.check(id)
         var body: Row = ["id": .string(id)]
@@ -48,9 +52,10 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
 
     /// Changes a record on the server; its `version`, where it has one, must be the server's.
     ///
-    /// Every column of the record is sent as the record has it, also one that was not read: a record of
-    /// ``Query/selecting(_:)`` erases the columns that it was read without. ``update(id:_:)`` sends only
-    /// what differs.
+    /// Every column of the record is sent as the record has it. ``update(id:_:)`` sends only what differs.
+    /// If the record has nested values, the row is read first: members that the model does not know stay.
+    /// A record of ``Query/selecting(_:)`` throws `partialRecord` if the row has other values in columns that
+    /// were not read.
     ///
     /// - Throws: ``SyncError`` with code `notFound`; `conflict` when the server has another
     ///   version, which is the `serverItem`; `rowDoesNotFit` or `invalidID` before anything is
@@ -62,15 +67,46 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         let row = try coder.encode(record)
         try RowCheck.check(row, table: coder.table.name)
         try ItemID.check(row.id)
-        return try await item(
-            "PATCH",
-            id: row.id,
-            version: row.version,
-            body: RowMerge.payload(row),
-            coder,
-            remote
-        )
+        var body = RowMerge.payload(row)
+        let projection = projected.projection(of: row, coder, nil)
+        guard projection != nil || body.contains(where: { $0.value.isObjectOrArray }) else {
+            return try await item(
+                "PATCH",
+                id: row.id,
+                version: row.version,
+                body: body,
+                coder,
+                remote
+            )
+        }
+        var attempts = 0
+        while true {
+            let stored = try Self.checked(try await send("GET", id: row.id, remote), coder, remote)
+            let known = (try? coder.decode(stored)).flatMap { try? coder.encode($0) }
+            try projection?.check(update: row, of: known ?? stored)
+            for (name, value) in RowMerge.payload(row) {
+                body[name] = (stored[name] ?? .null)
+                    .applying(from: known?[name], to: value, ofModel: true)
+            }
+            do {
+                return try await item(
+                    "PATCH",
+                    id: row.id,
+                    version: row.version ?? stored.version,
+                    body: body,
+                    coder,
+                    remote
+                )
+            } catch let error as SyncError
+                where error.code == .conflict && row.version == nil && attempts < Self.attemptsMax
+            {
+                // Another caller changed the row since the read, and the record asks for no version.
+                attempts += 1
+            }
+        }
     }
+
+    private static var attemptsMax: Int { 5 }
 
     /// Reads a record, changes it and stores it, unless somebody changed it in between.
     ///
@@ -83,35 +119,37 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         id: String,
         _ change: (inout Record) throws -> Void
     ) async throws -> Record {
-        let (read, version, before) = try await decoded(id)
+        let (read, stored, before) = try await decoded(id)
         var record = read
         try change(&record)
-        return try await send(record, over: before, version: version)
+        return try await send(record, over: before, stored)
     }
 
-    /// A record of the server, its version, and the record as it is encoded.
+    /// A record of the server, its row, and the record as it is encoded.
     @concurrent
-    private func decoded(
-        _ id: String
-    ) async throws -> (read: Record, version: String?, before: Row) {
+    private func decoded(_ id: String) async throws -> (read: Record, stored: Row, before: Row) {
         let (coder, remote) = (try coder(), try remote())
         let stored = try Self.checked(try await send("GET", id: id, remote), coder, remote)
         let record = try coder.decode(stored)
-        return (record, stored.version, try coder.encode(record))
+        return (record, stored, try coder.encode(record))
     }
 
     /// Sends what of a record differs from the server's row.
     @concurrent
-    private func send(_ record: Record, over before: Row, version: String?) async throws -> Record {
+    private func send(_ record: Record, over before: Row, _ stored: Row) async throws -> Record {
         let (coder, remote) = (try coder(), try remote())
         let after = try coder.encode(record)
-        let changes = RowMerge.changes(from: before, to: after)
+        var changes = RowMerge.changes(from: before, to: after)
         try RowCheck.checkIsLive(after, table: coder.table.name)
         try RowCheck.check(changes, table: coder.table.name, id: before.id)
+        for (name, value) in changes {
+            changes[name] = (stored[name] ?? .null)
+                .applying(from: before[name], to: value, ofModel: true)
+        }
         return try await item(
             "PATCH",
             id: before.id,
-            version: version,
+            version: stored.version,
             body: changes,
             coder,
             remote
@@ -140,8 +178,48 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         try ItemID.check(id)
         let response = try await send("DELETE", id: id, version: version, remote)
         // An answer without a body is what servers give; a body must hold the row.
-        if (200..<300).contains(response.status), response.body.isEmpty { return }
+        if (200..<300).contains(response.status), response.body.isEmpty {
+            // So do portals: the list of the table shows whether the row is gone.
+            if AnswerProof.isServers(response) { return }
+            if try await isGone(id, coder, remote) { return }
+            throw Self.unexpected(response, coder, remote)
+        }
         _ = try Self.checked(response, coder, remote)
+    }
+
+    /// Whether the server's list of the table has no row with this id, or only a deleted one.
+    private func isGone(
+        _ id: String,
+        _ coder: RecordCoder<Record>,
+        _ remote: RemoteService
+    ) async throws -> Bool {
+        let query = TableQuery(filter: .equal(SystemColumn.id, .string(id)))
+        let schema = coder.table
+        let answer = try await Self.reached {
+            try await remote.send { dialect in
+                let text = try query.wireText(schema, dialect)
+                let url = try remote.endpoint.url(schema.name, query: "?" + text)
+                return RemoteService.Request(method: "GET", url: url)
+            }
+        }.response
+        guard answer.status == 200, let page = PulledPage(answer, schema: schema),
+            Self.isServers(answer, page, remote)
+        else { throw Self.noPage(answer, coder, remote) }
+        return !page.rows.contains {
+            ItemKey($0.id) == ItemKey(id) && $0[SystemColumn.deleted] != true
+        }
+    }
+
+    private static func isServers(
+        _ response: TransportResponse,
+        _ page: PulledPage,
+        _ remote: RemoteService
+    ) -> Bool {
+        AnswerProof.isServersPage(
+            headers: response.headers,
+            hasRows: page.rowCount > 0,
+            signs: remote.signs.known
+        )
     }
 
     /// Brings a deleted record back.
@@ -183,18 +261,26 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         let (coder, remote) = (try coder(), try remote())
         try ItemID.check(id)
         let response = try await send("GET", id: id, remote)
-        if response.status == 404 || response.status == 410 { return nil }
+        if response.status == 404 || response.status == 410 {
+            if AnswerProof.isServers(response) { return nil }
+            // A proxy that knows no such path says the same.
+            if try await isGone(id, coder, remote) { return nil }
+            throw Self.unexpected(response, coder, remote)
+        }
         return try coder.decode(try Self.checked(response, coder, remote))
     }
 
     /// The records of a query; every page is followed.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for what the server has no words for;
-    ///   `rowDoesNotFit`, unless `misfits` leaves such rows out; `notFound` where the server does
+    ///   `rowDoesNotFit`, unless `onDecodingFailure` leaves such rows out; `notFound` where the server does
     ///   not have the table; `badResponse`, also for a link to another origin; or as every call.
     ///   The pages that came before are lost with it.
     @concurrent
-    public func read(_ query: Query<Record>, misfits: Misfits) async throws -> Page<Record> {
+    public func read(
+        _ query: Query<Record>,
+        onDecodingFailure: DecodingFailurePolicy
+    ) async throws -> Page<Record> {
         try query.table.checkWindow()
         let (coder, remote) = (try coder(), try remote())
         var pages = RemotePages(query: query.table, schema: coder.table, remote: remote)
@@ -204,12 +290,15 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
             let request = pages
             let answer = try await Self.reached { try await remote.send { try request.next($0) } }
             let response = answer.response
-            guard response.status == 200, let page = PulledPage(response, schema: coder.table)
+            guard response.status == 200, let page = PulledPage(response, schema: coder.table),
+                Self.isServers(response, page, remote)
             else {
                 throw Self.noPage(response, coder, remote)
             }
             // The original Node server takes a limit of zero for none.
-            items += try coder.decode(Array(page.rows.prefix(pages.rowsLeft)), misfits: misfits)
+            let rows = Array(page.rows.prefix(pages.rowsLeft))
+            items += try coder.decode(rows, onDecodingFailure: onDecodingFailure)
+            projected.handOut(rows, selecting: query.table.select, coder)
             total = total ?? page.count
             guard try pages.advance(past: page, answer.dialect) else { break }
         }
@@ -294,8 +383,10 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         case 200..<300:
             guard let item else { throw unexpected(response, coder, remote) }
             return item
+        case 400..<500 where !isProven(response, item):
+            throw unexpected(response, coder, remote)
         case 401:
-            throw SyncError(.unauthorized, "Table '\(table)' wants a sign-in.", statusCode: status)
+            throw SyncError.signInWanted("call of table '\(table)'", reason: response.problem)
         case 404, 410:
             throw SyncError(
                 .notFound,
@@ -318,6 +409,11 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         default:
             throw unexpected(response, coder, remote)
         }
+    }
+
+    private static func isProven(_ response: TransportResponse, _ item: Row? = nil) -> Bool {
+        item?.version != nil || AnswerProof.isServers(response)
+            || AnswerProof.wantsSignIn(response)
     }
 
     /// What is wrong with an answer that is no page of rows.
@@ -349,7 +445,8 @@ public struct RemoteTable<Record: Sendable>: ReadableTable {
         .unexpectedAnswer(
             AnswerOutline(response),
             from: remote.endpoint.name,
-            to: "the request to table '\(coder.table.name)'"
+            to: "the request to table '\(coder.table.name)'",
+            isProven: isProven(response)
         )
     }
 }

@@ -29,8 +29,34 @@ extension SyncClient {
     /// Tells automatic sync that somebody signed in, so that it goes on.
     public func resumeSyncing() { automatic.tell(.token) }
 
+    /// Says that the signed-in account, its token or its rights have changed, such as by a new role.
+    ///
+    /// The token that the client keeps is forgotten, so the next request of any push or pull asks
+    /// ``Authentication/token(refreshing:)`` for another one. Automatic sync syncs everything at once, and opens
+    /// the server's events with the new token.
+    ///
+    /// ```swift
+    /// await client.accountChanged()
+    /// ```
+    public func accountChanged() async {
+        await tokens?.forget()
+        if let engine = try? syncContext.engine() { await engine.accountChanged() }
+        automatic.tell(.accountChanged)
+    }
+
+    /// Why the last automatic sync did not come to its end; nil after one that did.
+    ///
+    /// With ``SyncBlock/signIn`` its message has the server's reason, such as "The token has expired".
+    public var lastSyncError: SyncError? { automatic.lastError }
+
     /// What automatic sync is doing now.
-    public var currentSyncStatus: SyncStatus { automatic.statuses.current }
+    ///
+    /// While it does not run, this is what the last ``syncOnce(deadline:_:)`` left, or ``SyncStatus/busy(until:)``
+    /// while the server asks for a wait.
+    public var currentSyncStatus: SyncStatus {
+        if !automatic.isRunning, let until = try? remote().busyUntil { return .busy(until: until) }
+        return automatic.statuses.current
+    }
 
     /// What automatic sync is doing: now, and after every change.
     ///
@@ -49,13 +75,18 @@ extension SyncClient {
     /// let isDone = try await client.syncOnce(deadline: .seconds(20))
     /// ```
     ///
+    /// If the server asked for a wait (`Retry-After`), nothing is pushed before that time, and the pulls are
+    /// sent all the same: if they succeed, the wait is over.
+    ///
+    /// Rejected operations are not an error: ``SyncContext/operationErrors()`` returns them, and
+    /// ``currentSyncStatus`` counts them unless automatic sync runs.
+    ///
     /// - Parameters:
     ///   - deadline: How long it may take.
     ///   - policy: What it pulls.
     /// - Returns: Whether it came to its end.
     /// - Throws: ``PushError`` or ``SyncError``, as push and pull do, also when the task is cancelled:
-    ///   then with the status or code `cancelled`. Operations that the server rejected are an error
-    ///   after everything else is done.
+    ///   then with the status or code `cancelled`.
     @discardableResult
     public func syncOnce(
         deadline: Duration,
@@ -65,7 +96,8 @@ extension SyncClient {
         do {
             return try await withThrowingTaskGroup(of: Bool?.self) { group in
                 group.addTask {
-                    try await engine.syncOnce(policy)
+                    let rejected = try await engine.syncOnce(policy)
+                    self.automatic.publish(rejected: rejected)
                     return true
                 }
                 group.addTask {
@@ -90,18 +122,20 @@ extension SyncClient {
 }
 
 extension SyncEngine {
-    fileprivate func syncOnce(_ policy: SyncPolicy) async throws {
-        try await pushBeforePull()
-        try await withThrowingTaskGroup { group in
-            for pull in policy.pulls(of: tableNames) {
-                group.addTask {
-                    _ = try await self.pull(pull.query, queryID: pull.queryID, in: pull.table)
-                }
-            }
-            try await group.waitForAll()
+    /// - Returns: How many operations wait for the app.
+    fileprivate func syncOnce(_ policy: SyncPolicy) async throws -> Int {
+        _ = try await pushBeforePull()
+        try await forEach(policy.pulls(of: tableNames)) { pull in
+            _ = try await self.pull(
+                pull.query,
+                queryID: pull.queryID,
+                in: pull.table,
+                pushesFirst: false
+            )
         }
-        // Throws for what is parked.
-        _ = try await push()
+        // What was changed meanwhile, and what a pull released.
+        if let left = try await pushBeforePull() { throw left }
+        return try await operationErrors().count
     }
 }
 
@@ -112,6 +146,10 @@ final class AutomaticSync: Sendable {
         var start = 0
         var runner: SyncRunner?
         var task: Task<Void, Never>?
+        var lastError: SyncError?
+        /// What to run, also while it rests.
+        var work: (engine: SyncEngine, policy: SyncPolicy)?
+        var isSuspended = false
     }
 
     let statuses = SyncStatuses()
@@ -119,11 +157,18 @@ final class AutomaticSync: Sendable {
 
     func start(_ engine: SyncEngine, _ policy: SyncPolicy) {
         stop()
-        let start = state.withLock { state in
+        let start = state.withLock { state -> Int? in
             state.start += 1
-            return state.start
+            state.work = (engine, policy)
+            return state.isSuspended ? nil : state.start
         }
-        let runner = SyncRunner(engine, policy) { [weak self] in self?.publish($0, of: start) }
+        guard let start else { return }
+        let runner = SyncRunner(
+            engine,
+            policy,
+            publish: { [weak self] in self?.publish($0, of: start) },
+            ended: { [weak self] in self?.note($0, of: start) }
+        )
         state.withLock { state in
             guard state.start == start else { return }
             state.runner = runner
@@ -131,9 +176,29 @@ final class AutomaticSync: Sendable {
         }
     }
 
+    /// Stops the runner until ``resume()``.
+    func suspend() {
+        let work = state.withLock { state in
+            state.isSuspended = true
+            return state.work
+        }
+        stop()
+        state.withLock { if $0.isSuspended, $0.work == nil { $0.work = work } }
+    }
+
+    /// Starts what ran before ``suspend()``.
+    func resume() {
+        let work = state.withLock { state in
+            defer { state.isSuspended = false }
+            return state.isSuspended ? state.work : nil
+        }
+        if let work { start(work.engine, work.policy) }
+    }
+
     func stop() {
         let task = state.withLock { state in
             state.start += 1
+            state.work = nil
             defer { (state.runner, state.task) = (nil, nil) }
             // Held: what a runner publishes meanwhile comes before, or not at all.
             statuses.publish(.idle)
@@ -142,7 +207,26 @@ final class AutomaticSync: Sendable {
         task?.cancel()
     }
 
+    /// Shows what one sync left, unless automatic sync shows what it does.
+    func publish(rejected: Int) {
+        state.withLock { state in
+            guard state.runner == nil else { return }
+            statuses.publish(rejected == 0 ? .idle : .blocked(by: .rejectedOperations(rejected)))
+        }
+    }
+
+    var isRunning: Bool { state.withLock { $0.runner != nil } }
+
     func tell(_ event: SyncMachine.Event) { state.withLock { $0.runner }?.tell(event) }
+
+    /// Why the last sync did not come to its end.
+    var lastError: SyncError? { state.withLock { $0.lastError } }
+
+    private func note(_ error: SyncError?, of start: Int) {
+        state.withLock { state in
+            if state.start == start { state.lastError = error }
+        }
+    }
 
     private func publish(_ status: SyncStatus, of start: Int) {
         state.withLock { state in

@@ -7,7 +7,7 @@ extension SyncClient {
     /// Makes a client and opens its store in one step.
     ///
     /// The parameters are those of the initialiser and of
-    /// ``SyncContext/initialize(store:tables:schemas:conflicts:tableConflicts:)``.
+    /// ``SyncContext/initialize(store:tables:schemas:conflicts:tableConflicts:lostRows:)``.
     ///
     /// ```swift
     /// let client = try await SyncClient.open(
@@ -32,6 +32,8 @@ extension SyncClient {
         authentication: (any Authentication)? = nil,
         limits: SyncLimits = SyncLimits(),
         log: (any SyncLog)? = nil,
+        appName: String? = nil,
+        appVersion: String? = nil,
         allowsInsecureEndpoint: Bool = false,
         environment: SyncEnvironment = .live
     ) async throws -> SyncClient {
@@ -42,6 +44,8 @@ extension SyncClient {
             authentication: authentication,
             limits: limits,
             log: log,
+            appName: appName,
+            appVersion: appVersion,
             allowsInsecureEndpoint: allowsInsecureEndpoint,
             environment: environment
         )

@@ -20,8 +20,15 @@ public final class SyncClient: Sendable {
 
     let remote: @Sendable () throws -> RemoteService
 
+    private let projected: ProjectedRows
+
     /// What ``startSyncing(_:)`` began.
     let automatic = AutomaticSync()
+
+    /// The waits for answers, tokens and timers.
+    let calls: OutsideCalls
+
+    let tokens: TokenKeeper?
 
     /// Makes a client; nothing is sent.
     ///
@@ -33,6 +40,10 @@ public final class SyncClient: Sendable {
     ///   - authentication: Who is signed in, and the token; nil sends none.
     ///   - limits: The bounds of push, pull and requests.
     ///   - log: Is told what the client does; nil: nobody is.
+    ///   - appName: What `User-Agent` calls the app; nil: its bundle identifier, or the name of the
+    ///     process.
+    ///   - appVersion: The version of the app; nil: the one in its bundle. After an update, operations that
+    ///     the server refused for a missing table, column or right are retried once.
     ///   - allowsInsecureEndpoint: Whether plain http may leave this machine.
     ///   - environment: Clock, ids, chance and sleep; tests give their own.
     public init(
@@ -42,6 +53,8 @@ public final class SyncClient: Sendable {
         authentication: (any Authentication)? = nil,
         limits: SyncLimits = SyncLimits(),
         log: (any SyncLog)? = nil,
+        appName: String? = nil,
+        appVersion: String? = nil,
         allowsInsecureEndpoint: Bool = false,
         environment: SyncEnvironment = .live
     ) {
@@ -52,7 +65,19 @@ public final class SyncClient: Sendable {
         let clock = ServerClock()
         let installation = SharedInstallation()
         let coding = SharedCoding()
-        let tokens = authentication.map(TokenKeeper.init)
+        let signs = SharedSigns()
+        let busy = SharedBusyPeriod()
+        let schema = SharedSchema()
+        let product = UserAgent.text(appName: appName)
+        let version = AppVersion.text(appVersion)
+        let calls = OutsideCalls(environment)
+        let tokens = authentication.map {
+            TokenKeeper($0, calls, timeMax: min(limits.tokenTimeMax, limits.requestTimeMax))
+        }
+        self.calls = calls
+        self.tokens = tokens
+        let projected = ProjectedRows(rowsMax: limits.handedOutRowsMax)
+        self.projected = projected
         let remote: @Sendable () throws -> RemoteService = {
             RemoteService(
                 endpoint: try TableEndpoint(endpoint, allowsInsecure: allowsInsecureEndpoint),
@@ -63,6 +88,12 @@ public final class SyncClient: Sendable {
                 clock: clock,
                 installation: installation,
                 coding: coding,
+                calls: calls,
+                signs: signs,
+                busy: busy,
+                schema: schema,
+                userAgent: product,
+                appVersion: version,
                 tokens: tokens,
                 log: log
             )
@@ -70,10 +101,12 @@ public final class SyncClient: Sendable {
         self.remote = remote
         syncContext = SyncContext(
             remote: remote,
+            calls: calls,
             tokens: tokens,
             environment: environment,
             limits: limits,
-            log: log
+            log: log,
+            projected: projected
         )
     }
 
@@ -83,13 +116,15 @@ public final class SyncClient: Sendable {
     /// let done = try await client.table(TodoItem.self).read(where: { $0.complete })
     /// ```
     public func table<Record: SyncRecord>(_ type: Record.Type) -> RemoteTable<Record> {
-        RemoteTable(remote: remote) { try RecordCoder.model(for: type) }
+        RemoteTable(remote: remote, projected: projected) { try RecordCoder.model(for: type) }
     }
 
     /// A table on the server by name, with untyped rows.
     public func table(named name: String) -> RemoteTable<Row> {
         let schema = syncContext.schema(name) ?? TableSchema(name: name, columns: [])
-        return RemoteTable(remote: remote) { RecordCoder.untyped(table: schema) }
+        return RemoteTable(remote: remote, projected: projected) {
+            RecordCoder.untyped(table: schema)
+        }
     }
 
     /// The table of a record type on the device; needs no network.
@@ -99,7 +134,7 @@ public final class SyncClient: Sendable {
     /// ```
     ///
     /// - Throws: ``SyncError`` with code `storeNotInitialized` before
-    ///   ``SyncContext/initialize(store:tables:schemas:conflicts:tableConflicts:)``, or
+    ///   ``SyncContext/initialize(store:tables:schemas:conflicts:tableConflicts:lostRows:)``, or
     ///   `unknownTable` when the type was not among its tables.
     public func syncTable<Record: SyncRecord>(_ type: Record.Type) throws -> SyncTable<Record> {
         let engine = try syncContext.engine()

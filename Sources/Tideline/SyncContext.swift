@@ -9,23 +9,30 @@ public import TidelineCore
 /// for both. Local reads and changes never wait for the network.
 public actor SyncContext {
     private let remote: @Sendable () throws -> RemoteService
+    private let calls: OutsideCalls
     private let tokens: TokenKeeper?
     private let environment: SyncEnvironment
     private let limits: SyncLimits
     private nonisolated let opened = Mutex<SyncEngine?>(nil)
     private nonisolated let broadcast: SyncEvents
+    private let projected: ProjectedRows
     /// Of the context, so that tables of an earlier `initialize` wait for those of a later one.
-    private let gate = SyncGate()
+    private let gate: SyncGate
 
     init(
         remote: @escaping @Sendable () throws -> RemoteService,
+        calls: OutsideCalls,
         tokens: TokenKeeper?,
         environment: SyncEnvironment,
         limits: SyncLimits,
-        log: (any SyncLog)?
+        log: (any SyncLog)?,
+        projected: ProjectedRows
     ) {
+        self.projected = projected
         broadcast = SyncEvents(log: log)
         self.remote = remote
+        self.calls = calls
+        gate = SyncGate(pullsMax: limits.parallelPulls)
         self.tokens = tokens
         self.environment = environment
         self.limits = limits
@@ -49,8 +56,10 @@ public actor SyncContext {
     ///   - schemas: Tables without a type, and declared columns and defaults for tables with one.
     ///   - conflicts: Who wins a conflict.
     ///   - tableConflicts: Who wins in single tables, by table name.
+    ///   - lostRows: Whether rows that a restored server lost wait for the app.
     /// - Throws: ``SyncError`` with code `invalidModel` for a type whose columns cannot be found and
-    ///   for merge rules of columns that their table does not have, `newerStore` or `storeFailure` for a
+    ///   for merge rules of columns that their table does not have, `defaultRequired` for a property that was
+    ///   added to a table with rows and whose default is not known, `newerStore` or `storeFailure` for a
     ///   store that cannot be opened, `cancelled` when the task is cancelled while rows are brought into
     ///   the columns of other models; nothing is changed then, and another call begins anew.
     public func initialize(
@@ -58,12 +67,13 @@ public actor SyncContext {
         tables: [any SyncRecord.Type],
         schemas: [TableSchema] = [],
         conflicts: ConflictPolicy = .fail,
-        tableConflicts: [String: ConflictPolicy] = [:]
+        tableConflicts: [String: ConflictPolicy] = [:],
+        lostRows: LostRowPolicy = .ask
     ) async throws {
         let catalog = try TableCatalog(
             declared: schemas,
             models: tables.map { try RecordSchema.of($0).table }
-        )
+        ).with(models: tables)
         var policies: [String: ConflictPolicy] = [:]
         for (name, policy) in tableConflicts {
             guard let schema = catalog.schema(name) else {
@@ -98,6 +108,7 @@ public actor SyncContext {
         (store as? any CheckTeller)?.checks.add(broadcast)
         do {
             try await store.open(tables: own.map(\.held) + SystemTables.schemas)
+            try await RequiredDefaults(catalog, models: tables).check(store)
         } catch let error as SyncError {
             throw error
         } catch {
@@ -108,19 +119,22 @@ public actor SyncContext {
             catalog: catalog,
             conflicts: conflicts,
             tableConflicts: policies,
+            lostRows: lostRows,
             remote: Result { try remote() },
+            calls: calls,
             tokens: tokens,
             environment: environment,
             limits: limits,
             events: broadcast,
-            gate: gate
+            gate: gate,
+            projected: projected
         )
         await engine.takeOverRenamedTables()
         await engine.recallServer()
         opened.withLock { $0 = engine }
     }
 
-    /// Whether ``initialize(store:tables:schemas:conflicts:tableConflicts:)`` has ended well.
+    /// Whether ``initialize(store:tables:schemas:conflicts:tableConflicts:lostRows:)`` has ended well.
     public var isInitialized: Bool { opened.withLock { $0 != nil } }
 
     /// Sends the pending operations of all tables, in their order.
@@ -142,11 +156,26 @@ public actor SyncContext {
     @discardableResult
     public func push() async throws -> PushResult { try await engine().push() }
 
-    /// How many operations wait in the queue, the parked ones too.
+    /// How many operations of the account that is signed in wait in the queue, the parked ones too.
+    ///
+    /// Without a signed-in account, and in an app without accounts, these are the operations that belong to
+    /// no account. ``pendingOperationCounts`` has those of other accounts, too.
     ///
     /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
     public var pendingOperationCount: Int {
-        get async throws { try await engine().read { try $0.count() } }
+        get async throws { try await pendingOperationCounts.own }
+    }
+
+    /// How many operations wait in the queue, by the account that they belong to.
+    ///
+    /// ```swift
+    /// let counts = try await client.syncContext.pendingOperationCounts
+    /// if counts.otherAccounts > 0 { print("Changes of another account wait for its next sign-in.") }
+    /// ```
+    ///
+    /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
+    public var pendingOperationCounts: PendingCounts {
+        get async throws { try await engine().read { try $0.pendingCounts() } }
     }
 
     /// The operations in the queue, in order.
@@ -179,6 +208,25 @@ public actor SyncContext {
     /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
     public func operationErrors() async throws -> [TableOperationError] {
         try await engine().operationErrors()
+    }
+
+    /// Sends parked operations again with the next push, unchanged.
+    ///
+    /// ```swift
+    /// let count = try await client.syncContext.retryParked { $0.table == "TodoItem" }
+    /// ```
+    ///
+    /// - Parameter condition: Which errors are retried; all if it is left out.
+    /// - Returns: How many operations were released.
+    /// - Throws: What the condition throws, and ``SyncError`` with code `storeNotInitialized` or
+    ///   `storeFailure`; nothing is changed then.
+    @discardableResult
+    public func retryParked(
+        where condition: (TableOperationError) throws -> Bool = { _ in true }
+    ) async throws -> Int {
+        let engine = try engine()
+        let errors = try await engine.operationErrors().filter { try condition($0) }
+        return try await engine.retry(errors)
     }
 
     /// Takes over what was done while nobody was signed in, for the account that is signed in now.

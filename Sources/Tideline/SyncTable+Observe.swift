@@ -6,9 +6,15 @@ import TidelineCore
 extension SyncTable {
     func observe(
         _ query: Result<TableQuery, any Error>,
-        _ misfits: Misfits
+        _ onDecodingFailure: DecodingFailurePolicy
     ) -> ObservedValues<[Record]> {
-        engine.observe { try ObservedRows(self, try query.get(), misfits) }
+        engine.observe { try ObservedRows(self, try query.get(), onDecodingFailure) }
+    }
+
+    func observeLive(
+        _ query: Result<TableQuery, any Error>
+    ) -> ObservedValues<LiveRows<Record>.Value> {
+        engine.observe { try LiveRows(self, try query.get()) }
     }
 
     private func observeCount(
@@ -25,12 +31,12 @@ extension SyncTable {
     /// ```
     public func observe(
         _ query: Query<Record>,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .skip
     ) -> some AsyncSequence<[Record], any Error> {
-        observe(Result { query.table }, misfits)
+        observe(Result { query.table }, onDecodingFailure)
     }
 
-    /// The record with an id, now and after every change; nil while it is not here.
+    /// The record with an id, now and after every change; nil while it is not here or does not decode.
     ///
     /// ```swift
     /// for try await item in todos.observe(id: milk.id) { show(item) }
@@ -38,7 +44,7 @@ extension SyncTable {
     public func observe(id: String) -> some AsyncSequence<Record?, any Error> {
         var query = TableQuery(filter: .equal(SystemColumn.id, .string(id)))
         query.limit = 1
-        return observe(Result { [query] in query }, .fail).map { $0.first }
+        return observe(Result { [query] in query }, .skip).map { $0.first }
     }
 
     /// How many records a query has, without its window, now and whenever it is another number.
@@ -60,16 +66,16 @@ extension SyncTable {
     /// A change that leaves the result as it was gives no value; a listener that does not keep up
     /// gets the newest result only. The first change is shown at once; while others follow without a
     /// pause, the query runs once each ``SyncLimits/observeInterval``, and the newest state comes last.
-    /// A row that does not decode ends it with ``SyncError`` `rowDoesNotFit`, or is left out with
-    /// `misfits: .skip`.
+    /// A row that does not decode is left out until it changes; with `onDecodingFailure: .throw` it ends the
+    /// iteration with ``SyncError`` `rowDoesNotFit`, and another iteration begins with the rows as they are then.
     public func observe(
         sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .skip
     ) -> some AsyncSequence<[Record], any Error> {
         observe(
             Result { try Query<Record>().window(order.map { try $0.sortKey() }, limit, 0).table },
-            misfits
+            onDecodingFailure
         )
     }
 }
@@ -80,11 +86,11 @@ extension SyncTable where Record: SyncRecord {
     public func observe(
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .skip
     ) -> some AsyncSequence<[Record], any Error> {
         observe(
             Result { try Query<Record>().sorted(by: order).window(nil, limit, 0).table },
-            misfits
+            onDecodingFailure
         )
     }
 
@@ -111,13 +117,13 @@ extension SyncTable where Record: SyncRecord {
         where condition: (Columns<Record>) throws -> Condition,
         sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .skip
     ) -> some AsyncSequence<[Record], any Error> {
         observe(
             Result {
                 try Query(where: condition).window(order.map { try $0.sortKey() }, limit, 0).table
             },
-            misfits
+            onDecodingFailure
         )
     }
 
@@ -127,11 +133,11 @@ extension SyncTable where Record: SyncRecord {
         where condition: (Columns<Record>) throws -> Condition,
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .skip
     ) -> some AsyncSequence<[Record], any Error> {
         observe(
             Result { try Query(where: condition).sorted(by: order).window(nil, limit, 0).table },
-            misfits
+            onDecodingFailure
         )
     }
 
@@ -140,13 +146,13 @@ extension SyncTable where Record: SyncRecord {
         where predicate: Predicate<Record>,
         sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .skip
     ) -> some AsyncSequence<[Record], any Error> {
         observe(
             Result {
                 try Query(where: predicate).window(order.map { try $0.sortKey() }, limit, 0).table
             },
-            misfits
+            onDecodingFailure
         )
     }
 
@@ -156,11 +162,11 @@ extension SyncTable where Record: SyncRecord {
         where predicate: Predicate<Record>,
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .skip
     ) -> some AsyncSequence<[Record], any Error> {
         observe(
             Result { try Query(where: predicate).sorted(by: order).window(nil, limit, 0).table },
-            misfits
+            onDecodingFailure
         )
     }
 }
@@ -171,13 +177,13 @@ extension SyncTable where Record == Row {
         where condition: (Columns<Row>) throws -> Condition,
         sortedBy order: [SortTerm<Row>] = [],
         limit: Int? = nil,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .skip
     ) -> some AsyncSequence<[Row], any Error> {
         observe(
             Result {
                 try Query(where: condition).window(order.map { try $0.sortKey() }, limit, 0).table
             },
-            misfits
+            onDecodingFailure
         )
     }
 

@@ -27,9 +27,9 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     @discardableResult
     @concurrent
     public func insert(_ record: Record) async throws -> Record {
-        try hand(
-            try await engine.insert(try coder.encode(record), in: name, declared: coder.declared)
-        )
+        let row = try coder.encode(record)
+        try projection(of: row)?.check(insert: row)
+        return try hand(try await engine.insert(row, in: name, declared: coder.declared))
     }
 
     /// Stores new records and queues their inserts, in order: all of them or none.
@@ -48,11 +48,13 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     public func insert(_ records: [Record]) async throws -> [Record] {
         let rows = try records.map { record in
             if Task.isCancelled { throw SyncError.cancelledChange("insert", CancellationError()) }
-            return try coder.encode(record)
+            let row = try coder.encode(record)
+            try projection(of: row)?.check(insert: row)
+            return row
         }
         return try hand(
             try await engine.insert(rows, in: name, declared: coder.declared),
-            .fail
+            .throw
         )
     }
 
@@ -65,8 +67,9 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// from the present row; where somebody else changed that field since the oldest copy that the
     /// app may hold, it is a conflict, too.
     ///
-    /// A record of ``Query/selecting(_:)`` has nil or defaults where nothing was read, and that may count
-    /// as an edit: change its row by ``update(id:_:)``.
+    /// A record of ``Query/selecting(_:)`` has nil or defaults in the properties that were not read. Where the
+    /// row has other values, such an update throws ``SyncError`` with code `partialRecord`: use
+    /// ``update(id:_:)``.
     ///
     /// ```swift
     /// var item = milk
@@ -87,7 +90,8 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
                 row,
                 in: name,
                 identity: coder.identity,
-                declared: coder.declared
+                declared: coder.declared,
+                projection: projection(of: row)
             ) {
                 try? coder.encode(try coder.decode($0))
             }
@@ -179,10 +183,13 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
     /// Runs beside the caller: a long list must not hold up the main actor.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
-    ///   have or a window below zero; `rowDoesNotFit`, unless `misfits` leaves such rows out; or
+    ///   have or a window below zero; `rowDoesNotFit`, unless `onDecodingFailure` leaves such rows out; or
     ///   `storeFailure`.
     @concurrent
-    public func read(_ query: Query<Record>, misfits: Misfits) async throws -> Page<Record> {
+    public func read(
+        _ query: Query<Record>,
+        onDecodingFailure: DecodingFailurePolicy
+    ) async throws -> Page<Record> {
         let (table, coder) = (name, coder)
         let query = coder.meant(query.table.bound(now: engine.environment.now()))
         try query.checkWindow()
@@ -192,7 +199,10 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
                 query.includesTotalCount ? try reader.store.count(query.filter, in: table) : nil
             )
         }
-        return Page(items: try hand(rows, misfits), totalCount: count)
+        return Page(
+            items: try hand(rows, onDecodingFailure, selecting: query.select),
+            totalCount: count
+        )
     }
 
     /// How many records a query has, without its window.
@@ -215,10 +225,19 @@ public struct SyncTable<Record: Sendable>: ReadableTable {
         return record
     }
 
-    func hand(_ rows: [Row], _ misfits: Misfits) throws -> [Record] {
-        let records = try coder.decode(rows, misfits: misfits)
+    func hand(
+        _ rows: [Row],
+        _ onDecodingFailure: DecodingFailurePolicy,
+        selecting names: [String]? = nil
+    ) throws -> [Record] {
+        let records = try coder.decode(rows, onDecodingFailure: onDecodingFailure)
+        engine.projected.handOut(rows, selecting: names, coder)
         remember(records, among: rows)
         return records
+    }
+
+    private func projection(of row: Row) -> Projection? {
+        engine.projected.projection(of: row, coder, engine.catalog)
     }
 
     /// Remembers what goes out without a version or a time, which an update is measured against.

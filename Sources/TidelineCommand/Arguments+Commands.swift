@@ -15,6 +15,23 @@ extension Arguments {
         return words.wantsHelp ? .help : .serve(try configuration(words))
     }
 
+    static func check(_ words: [String]) throws -> Arguments {
+        let words = try Words(
+            of: "check",
+            words,
+            options: ["--config", "--database", "--listen"],
+            flags: ["--dynamic-schema", "--json"]
+        )
+        guard !words.wantsHelp else { return .help }
+        do {
+            let configuration = try configuration(words)
+            let mistakes = configuration.mistakes()
+            return .check(configuration, mistakes: mistakes, isJSON: words.isJSON)
+        } catch let error as ConfigurationFileError {
+            return .check(ServerConfiguration(), mistakes: error.faults, isJSON: words.isJSON)
+        }
+    }
+
     static func certificate(_ words: [String]) throws -> Arguments {
         let words = try Words(
             of: "certificate",
@@ -74,7 +91,7 @@ extension Arguments {
             of: "purge-tombstones",
             words,
             options: ["--days", "--tables", "--config", "--database"],
-            flags: ["--json"]
+            flags: ["--trust-clock", "--json"]
         )
         guard !words.wantsHelp else { return .help }
         guard let days = words.options["--days"].flatMap({ Int($0) }), (0...36_500).contains(days)
@@ -85,13 +102,45 @@ extension Arguments {
             try configuration(words),
             tables: words.options["--tables"]?.split(separator: ",").map(String.init),
             days: days,
+            trustsClock: words.flags.contains("--trust-clock"),
+            isJSON: words.isJSON
+        )
+    }
+
+    static func resetClocks(_ words: [String]) throws -> Arguments {
+        let words = try Words(
+            of: "reset-clocks",
+            words,
+            options: ["--tables", "--config", "--database"],
+            flags: ["--json"]
+        )
+        guard !words.wantsHelp else { return .help }
+        return .resetClocks(
+            try configuration(words),
+            tables: words.options["--tables"]?.split(separator: ",").map(String.init),
             isJSON: words.isJSON
         )
     }
 
     static func inspect(_ words: [String]) throws -> Arguments {
-        let words = try Words(of: "inspect", words, options: [], flags: ["--json"], name: "FILE")
-        guard !words.wantsHelp, let file = words.names.first else { return .help }
+        let words = try Words(
+            of: "inspect",
+            words,
+            options: ["--config", "--database"],
+            flags: ["--json"],
+            name: "FILE",
+            needsName: false
+        )
+        guard !words.wantsHelp else { return .help }
+        guard let file = words.names.first else {
+            guard !words.options.isEmpty else {
+                throw UsageError("inspect needs FILE; see tideline --help.")
+            }
+            return .inspectDatabase(try configuration(words), isJSON: words.isJSON)
+        }
+        guard words.options.isEmpty else {
+            throw UsageError("FILE does not go with --config and --database.")
+        }
         return .inspect(file: file, isJSON: words.isJSON)
     }
 
@@ -260,7 +309,7 @@ extension Arguments {
 
     // MARK: - The configuration
 
-    private static func configuration(_ words: Words) throws -> ServerConfiguration {
+    static func configuration(_ words: Words) throws -> ServerConfiguration {
         var configuration = try Self.configuration(words.options["--config"])
         if words.flags.contains("--dynamic-schema") { configuration.dynamicSchema = true }
         try set("--database", words.options) { text throws(ConfigurationError) in
@@ -336,7 +385,7 @@ extension Arguments {
             let directory = URL(filePath: path).deletingLastPathComponent().path
             return try ServerConfiguration(json: Array(data), directory: directory)
         } catch {
-            throw UsageError("The configuration in '\(path)' has faults:\n\(error)")
+            throw ConfigurationFileError(path: path, faults: error.faults)
         }
     }
 
@@ -349,5 +398,17 @@ extension Arguments {
         return isFolder.boolValue
             ? "'\(path)' is a folder; a file is expected."
             : "the file '\(path)' may not be read by this user."
+    }
+}
+
+/// The mistakes in a configuration file.
+struct ConfigurationFileError: Error, CustomStringConvertible {
+    var path: String
+    var faults: [String]
+
+    var description: String { message }
+
+    var message: String {
+        "The configuration in '\(path)' has faults:\n\(faults.joined(separator: "\n"))"
     }
 }

@@ -153,12 +153,17 @@ extension Command {
         _ configuration: ServerConfiguration,
         _ tables: [String]?,
         _ days: Int,
+        trustsClock: Bool,
         _ isJSON: Bool
     ) throws {
         let progress = Progress("purge-tombstones", isJSON: isJSON)
         defer { progress?.end() }
         let removed = try naming("No deleted rows were removed") {
-            try ServerDatabase(configuration).purgeTombstones(of: tables, olderThan: days) {
+            try ServerDatabase(configuration).purgeTombstones(
+                of: tables,
+                olderThan: days,
+                trustsClock: trustsClock
+            ) {
                 progress?.take($0, $1)
             }
         }
@@ -247,12 +252,42 @@ extension Command {
         try tell(isJSON ? report.json : report.text)
     }
 
+    static func inspect(_ configuration: ServerConfiguration, _ isJSON: Bool) throws {
+        let report = try naming("The database cannot be inspected") {
+            try ServerDatabase(configuration).report()
+        }
+        try tell(isJSON ? report.json : report.text)
+    }
+
     static func restored(_ configuration: ServerConfiguration, _ isJSON: Bool) throws {
         let epoch = try naming("The database has no new epoch") {
             try ServerDatabase(configuration).renewEpoch()
         }
         guard !isJSON else { return try tell(Report(["epoch": .text(epoch)]).json) }
-        try tell("new epoch \(epoch): clients keep their changes and pull everything anew")
+        try tell("new epoch \(epoch): clients keep their changes and pull everything again")
+    }
+
+    static func resetClocks(
+        _ configuration: ServerConfiguration,
+        _ tables: [String]?,
+        _ isJSON: Bool
+    ) throws {
+        let (epoch, reset) = try naming("No clock was reset") {
+            try ServerDatabase(configuration).resetClocks(of: tables)
+        }
+        guard !isJSON else {
+            let tables = reset.map {
+                Report(["name": .text($0.table), "rows": .integer(Int64($0.rows))])
+            }
+            return try tell(Report(["epoch": Report.Item(epoch), "tables": .list(tables)]).json)
+        }
+        guard let epoch else {
+            return try tell("No clock of a table is ahead of the time; nothing was changed.")
+        }
+        for (table, rows) in reset {
+            try tell("\(table): the clock is reset, \(rows) rows have new versions")
+        }
+        try tell("new epoch \(epoch): clients keep their changes and pull everything again")
     }
 
     static func migrate(

@@ -14,6 +14,8 @@ enum Command {
             case .helpOf(let command): try tell(Arguments.usage(of: command))
             case .version: try tell("tideline \(ServerVersion.text)")
             case .serve(let configuration): try await serve(configuration, words)
+            case .check(let configuration, let mistakes, let isJSON):
+                try check(configuration, mistakes, isJSON)
             case .certificate(let hosts, let directory, let isJSON):
                 try makeCertificate(for: hosts, in: directory, isJSON)
             case .token(let configuration, let subject, let lifetime, let isJSON):
@@ -22,17 +24,27 @@ enum Command {
                 try backup(configuration, file, isJSON)
             case .restore(let configuration, let file, let isJSON):
                 try restore(configuration, file, isJSON)
-            case .purgeTombstones(let configuration, let tables, let days, let isJSON):
-                try purgeTombstones(configuration, tables, days, isJSON)
+            case .purgeTombstones(let configuration, let tables, let days, let trusts, let isJSON):
+                try purgeTombstones(configuration, tables, days, trustsClock: trusts, isJSON)
             case .inspect(let file, let isJSON): try inspect(file, isJSON)
+            case .inspectDatabase(let configuration, let isJSON):
+                try inspect(configuration, isJSON)
             case .doctor(let doctor, let isJSON):
                 let findings = await doctor.findings()
                 try tell(findings.text(isJSON: isJSON))
                 if findings.hasFault { exit(1) }
             case .audit(let configuration, let query, let isJSON):
                 try audit(configuration, query, isJSON)
+            case .export(let configuration, let user): try export(configuration, user)
+            case .forget(let configuration, let user, let isApplied, let isJSON):
+                try forget(configuration, user, isApplied: isApplied, isJSON)
+            case .renameOwner(let configuration, let user, let name, let isApplied, let isJSON):
+                try renameOwner(configuration, user, to: name, isApplied: isApplied, isJSON)
+            case .compact(let configuration, let isJSON): try compact(configuration, isJSON)
             case .bench(let bench, let isJSON): try await run(bench, isJSON)
             case .restored(let configuration, let isJSON): try restored(configuration, isJSON)
+            case .resetClocks(let configuration, let tables, let isJSON):
+                try resetClocks(configuration, tables, isJSON)
             case .copy(let source, let target, let isJSON):
                 try copy(from: source, to: target, isJSON)
             case .migrate(let configuration, let isApplied, let showsSQL, let isJSON):
@@ -40,6 +52,9 @@ enum Command {
             }
             exit(0)
         } catch let error as UsageError {
+            complain(error.message)
+            exit(2)
+        } catch let error as ConfigurationFileError {
             complain(error.message)
             exit(2)
         } catch let error as Failure {
@@ -64,7 +79,8 @@ enum Command {
     }
 
     static func complain(_ message: String) {
-        try? FileHandle.standardError.write(contentsOf: Data("tideline: \(message)\n".utf8))
+        let text = PasswordFilter.filtered("tideline: \(message)\n")
+        try? FileHandle.standardError.write(contentsOf: Data(text.utf8))
     }
 
     private static func printToken(
@@ -82,19 +98,48 @@ enum Command {
         try tell(isJSON ? Report(["token": .text(token)]).json : token)
     }
 
+    /// Prints each mistake on a line; exit code 2 when there is one.
+    private static func check(
+        _ configuration: ServerConfiguration,
+        _ mistakes: [String],
+        _ isJSON: Bool
+    ) throws {
+        let mistakes = mistakes.map(PasswordFilter.filtered)
+        if isJSON {
+            try tell(
+                Report([
+                    "isRight": .flag(mistakes.isEmpty), "mistakes": .texts(mistakes),
+                    "database": .text(mistakes.isEmpty ? configuration.databasePlace : ""),
+                ])
+                .json
+            )
+        } else if mistakes.isEmpty {
+            try tell("The configuration is right.\ndatabase \(configuration.databasePlace)")
+        } else {
+            for mistake in mistakes { try tell(mistake) }
+        }
+        if !mistakes.isEmpty { exit(2) }
+    }
+
     private static func serve(
         _ configuration: ServerConfiguration,
         _ words: [String]
     ) async throws {
         // A reader of the output or the log that leaves is no reason to end the server.
         signal(SIGPIPE, SIG_IGN)
+        // A write beyond a limit on file sizes fails like one on a full disk.
+        signal(SIGXFSZ, SIG_IGN)
         let environment = ProcessInfo.processInfo.environment
         let supervisor = Supervisor(environment: environment)
         let signals = Signals()
         let server = TidelineServer(configuration: configuration)
         let url = try await server.start(on: HandedSockets(environment: environment)).absoluteString
         // The log says it, too: no reason to end a server that others reach.
-        do { try tell("listening on \(url)") } catch { complain("\(error.task): \(error.cause)") }
+        do {
+            try tell("listening on \(url)\ndatabase \(configuration.databasePlace)")
+        } catch {
+            complain("\(error.task): \(error.cause)")
+        }
         signals.onHangUp {
             supervisor.reloading()
             defer { supervisor.ready(at: url) }

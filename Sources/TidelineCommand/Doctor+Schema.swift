@@ -16,6 +16,8 @@ struct ServerTables: Sendable {
         var columns: [String]
         /// The first column of each.
         var indexed: Set<String>
+        /// How far the clock of the table is ahead of the server's wall clock.
+        var clockAhead: Int
     }
 
     /// A pull that took long, without the values of its filter.
@@ -28,12 +30,15 @@ struct ServerTables: Sendable {
     private(set) var tables: [String: Table] = [:]
     private(set) var isDynamic = false
     private(set) var slow: [SlowPull] = []
+    /// The checks on the database that do not work, in the words of the server.
+    private(set) var warnings: [String] = []
 
     /// nil for what is no such answer.
     init?(_ body: [UInt8]) {
         let object = (try? JSONSerialization.jsonObject(with: Data(body))) as? [String: Any]
         guard let object, let tables = object["tables"] as? [[String: Any]] else { return nil }
         isDynamic = object["dynamicSchema"] as? Bool ?? false
+        warnings = (object["warnings"] as? [[String]] ?? []).compactMap { $0.last }
         for table in tables {
             guard let name = table["name"] as? String else { continue }
             let columns = (table["columns"] as? [[String: Any]] ?? []).compactMap {
@@ -44,7 +49,8 @@ struct ServerTables: Sendable {
             self.tables[name.lowercased()] = Table(
                 name: name,
                 columns: columns,
-                indexed: Set(first)
+                indexed: Set(first),
+                clockAhead: table["clockAheadSeconds"] as? Int ?? 0
             )
         }
         for request in object["slow"] as? [[String: Any]] ?? [] {

@@ -35,6 +35,7 @@ struct Doctor: Sendable {
         await checkToken(asker, &findings)
         let answer = try? await asker.get("/$admin/overview", signed: true)
         let tables = answer.flatMap { $0.status == 200 ? ServerTables($0.body) : nil }
+        for warning in tables?.warnings ?? [] { findings.add("watch", .warning, warning) }
         var report: Report?
         if let store {
             do {
@@ -45,6 +46,11 @@ struct Doctor: Sendable {
                 findings.add("store", .fault, "\(error)")
             }
         }
+        await checkTableClocks(tables, report, asker, &findings)
+        let names =
+            tables.map { $0.tables.values.map(\.name).sorted() }
+            ?? report?.reports("tables").compactMap { $0.string("name") } ?? []
+        await checkConditions(names, asker, &findings)
         if let tables {
             checkIndexes(tables, report, &findings)
         } else if report != nil {
@@ -68,12 +74,18 @@ struct Doctor: Sendable {
             do {
                 answer = try await asker.get("/health", signed: false)
             } catch {
-                findings.add("reach", .fault, "There is no answer from \(server): \(error)")
+                let scheme = await speaksOtherScheme(asker) ?? ""
+                findings.add(
+                    "reach",
+                    .fault,
+                    "There is no answer from \(server): \(error)" + scheme
+                )
                 return false
             }
             best = min(best, Self.now - start)
         }
         guard let answer, answer.status == 200, asker.isHealth(answer) else {
+            let scheme = await speaksOtherScheme(asker) ?? ""
             let status = answer?.status ?? 0
             let what = status == 200 ? "something else than a Tideline server says" : "\(status)"
             findings.add(
@@ -81,6 +93,7 @@ struct Doctor: Sendable {
                 .fault,
                 "\(server)/health is answered with \(what). Is the address that of a Tideline "
                     + "server, and does the proxy pass /health on?"
+                    + (answer.map { asker.said($0) } ?? "") + scheme
             )
             return false
         }
@@ -102,6 +115,34 @@ struct Doctor: Sendable {
         }
         checkClock(answer, &findings)
         return true
+    }
+
+    /// What to do when the port speaks TLS and was asked without it, or the other way round; nil when
+    /// it does not.
+    private func speaksOtherScheme(_ asker: Asker) async -> String? {
+        guard var parts = URLComponents(url: server, resolvingAgainstBaseURL: false),
+            let host = server.host
+        else { return nil }
+        let isPlain = server.scheme == "http"
+        let usual = isPlain ? 80 : 443
+        let port = server.port ?? usual
+        parts.scheme = isPlain ? "https" : "http"
+        parts.port = port
+        guard let other = parts.url else { return nil }
+        if isPlain {
+            let bare = host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host
+            let end = await withCheckedContinuation { continuation in
+                Thread.detachNewThread {
+                    continuation.resume(returning: ShownCertificate.end(host: bare, port: port))
+                }
+            }
+            return end.map { _ in " The port speaks TLS: use \(other)." }
+        }
+        let asker = Asker(server: other, token: nil, transport: asker.transport)
+        let answer = try? await asker.get("/health", signed: false)
+        return answer.map { _ in
+            " The port speaks plain HTTP: use \(other), or give the server a certificate (tls)."
+        }
     }
 
     private func checkClock(_ answer: TransportResponse, _ findings: inout Findings) {
@@ -224,9 +265,11 @@ struct Doctor: Sendable {
 
     private static func refusal(_ answer: TransportResponse, _ asker: Asker) -> String {
         switch answer.status {
-        case 401: "It needs a token: give one with --token."
-        case 403: "Its rows are not for this user: see permissions."
-        case 404: "The server has no such table: declare it in the server's configuration."
+        case 401: "It needs a token: give one with --token." + asker.said(answer)
+        case 403: "Its rows are not for this user: see permissions." + asker.said(answer)
+        case 404:
+            "The server has no such table: declare it in the server's configuration."
+                + asker.said(answer)
         default: "It is answered with \(answer.status): \(asker.reason(answer))"
         }
     }
@@ -238,11 +281,21 @@ struct Asker: Sendable {
     let token: String?
     let transport: CurlTransport
 
-    func get(_ path: String, signed: Bool) async throws -> TransportResponse {
+    func get(
+        _ path: String,
+        signed: Bool,
+        headers: HTTPFields = [:]
+    ) async throws -> TransportResponse {
         let base = server.absoluteString
         let text = (base.hasSuffix("/") ? String(base.dropLast()) : base) + path
         guard let url = URL(string: text) else { throw UsageError("'\(text)' is no address.") }
-        var request = TransportRequest(method: "GET", url: url, timeout: .seconds(15))
+        var request = TransportRequest(
+            method: "GET",
+            url: url,
+            headers: headers,
+            timeout: .seconds(15)
+        )
+        request.headers["User-Agent"] = UserAgent.text(appName: "tideline doctor")
         request.headers["ZUMO-API-VERSION"] = "3.0.0"
         if signed, let token { request.headers["Authorization"] = "Bearer " + token }
         return try await transport.send(request)
@@ -258,7 +311,14 @@ struct Asker: Sendable {
     func reason(_ answer: TransportResponse) -> String {
         let data = Data(answer.body)
         let object = (try? JSONSerialization.jsonObject(with: data)) as? [String: Any]
-        return object?["error"] as? String ?? "status \(answer.status)."
+        let reason = ["error", "detail", "title"].lazy.compactMap { object?[$0] as? String }.first
+        return reason ?? "status \(answer.status)."
+    }
+
+    /// A sentence with the server's reason; empty when it gives none.
+    func said(_ answer: TransportResponse) -> String {
+        let reason = reason(answer)
+        return reason == "status \(answer.status)." ? "" : " The server says: \(reason)"
     }
 }
 

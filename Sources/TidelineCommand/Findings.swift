@@ -15,7 +15,10 @@ struct Findings: Sendable {
 
     mutating func add(_ name: String, _ state: State, _ text: String) {
         reports.append(
-            Report(["check": .text(name), "state": .text(state.rawValue), "text": .text(text)])
+            Report([
+                "check": .text(name), "state": .text(state.rawValue),
+                "text": .text(PasswordFilter.filtered(text)),
+            ])
         )
         if state == .fault { hasFault = true }
     }

@@ -30,6 +30,12 @@ final class HTTPConnection: @unchecked Sendable {
         case closed
     }
 
+    /// Which limit a connection is beyond.
+    enum Excess {
+        case connections
+        case callerConnections
+    }
+
     /// The part of an answer that the socket did not take yet.
     struct Output {
         var head: [UInt8]
@@ -77,11 +83,21 @@ final class HTTPConnection: @unchecked Sendable {
     var handlingSince = ContinuousClock.now
     /// Nobody is there any more.
     var isGone = false
+    /// Since when nothing was asked on it.
+    var idleSince: ContinuousClock.Instant
+    /// Why what is asked on it is refused, unless it is the health of the server.
+    var excess: Excess?
+    /// The caller that its stream counts for.
+    var listensFor = ""
+    /// The address that it counts for; empty for a proxy that is trusted.
+    var countedFor = ""
     /// Whether the peer that has sent its last was asked whether it still reads.
     var wasAsked = false
     /// The bytes of the request under way, and of what came behind it, as the worker has counted
     /// them.
     var heldBytes = 0
+    /// The caller that they count for; empty for none.
+    var heldFor = ""
     /// Bytes that were read together with a request; those from `unreadStart` on are behind it.
     var unread: [UInt8] = []
     var unreadStart = 0
@@ -111,6 +127,7 @@ final class HTTPConnection: @unchecked Sendable {
         self.socket = socket
         self.address = address
         self.tls = tls
+        idleSince = now
         phase = tls == nil ? .reading : .handshaking
         parser = Self.parser(limits)
         // The time of the first request counts from here, as it was what the peer came for.
@@ -139,6 +156,7 @@ final class HTTPConnection: @unchecked Sendable {
         id = ""
         caller = ""
         deadline = now + limits.idleTimeMax
+        idleSince = now
         isTimed = false
         wasAsked = false
     }

@@ -45,7 +45,9 @@ public struct HTTPLimits: Sendable, Hashable {
 
     /// The most connections open at a time.
     ///
-    /// Further ones wait in the backlog of the kernel. Each costs a file descriptor: the soft limit
+    /// For a further one the connection makes room on which nothing was asked for the longest time. If
+    /// something is asked on each, further ones are answered with 503, but for `/health`, or wait in the
+    /// backlog of the kernel. Each costs a file descriptor: the soft limit
     /// of the process is raised to fit, and where the hard one is lower (`ulimit -Hn`), fewer are
     /// accepted, so that the database still gets its files.
     public var connectionsMax = 10_000
@@ -55,6 +57,17 @@ public struct HTTPLimits: Sendable, Hashable {
     /// Further ones are answered with 503. Each costs a file descriptor, too: where there are not
     /// enough for both, they are shared.
     public var listenersMax = 10_000
+
+    /// The most connections of one address, of IPv6 of one network of 64 bits; 0 for no bound.
+    ///
+    /// A request on a further one is answered with 429, and ends it. Proxies that are trusted have no
+    /// such bound.
+    public var callerConnectionsMax = 0
+
+    /// The most streams of changes of one caller; 0 for no bound.
+    ///
+    /// A caller is a user or, without a token, an address. A further one is answered with 429.
+    public var callerListenersMax = 0
 
     /// How long a stream of changes is silent until a sign of life is sent.
     ///

@@ -55,6 +55,9 @@ enum HTTPProblem {
         gaveUp("The server is stopping.", parser.request.method)
     }
 
+    /// For the log and the metrics: the caller closed the connection before there was an answer.
+    static let callerLeft = ServerResponse(status: 499)
+
     /// A write whose handler did not end may have been committed, or may yet be.
     private static func gaveUp(_ reason: String, _ method: String) -> ServerResponse {
         if ["GET", "HEAD", "OPTIONS"].contains(method) {
@@ -67,6 +70,30 @@ enum HTTPProblem {
             code: "outcomeUnknown"
         )
     }
+
+    /// What is asked on a connection that is beyond a limit.
+    static func answer(to excess: HTTPConnection.Excess) -> ServerResponse {
+        switch excess {
+        case .connections:
+            answer(
+                503,
+                "Service Unavailable",
+                "Too many connections are open (limits.connections). Try again later."
+            )
+        case .callerConnections:
+            answer(
+                429,
+                "Too Many Requests",
+                "You have as many connections as limits.callerConnections allows; close some."
+            )
+        }
+    }
+
+    static let tooManyOwnListeners = answer(
+        429,
+        "Too Many Requests",
+        "You listen for changes on as many streams as limits.callerListeners allows; close some."
+    )
 
     static let tooManyListeners = answer(
         503,

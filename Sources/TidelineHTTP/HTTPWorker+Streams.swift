@@ -12,9 +12,23 @@ extension HTTPWorker {
         if isDraining {
             return send(named(HTTPProblem.stopping(connection.parser), connection), on: connection)
         }
+        if limits.callerListenersMax > 0,
+            traffic.callerListeners.count(of: stream.caller) >= limits.callerListenersMax
+        {
+            let count = traffic.callerListeners.count(of: stream.caller)
+            traffic.warnings.reached("callerListeners") { (stream.caller, count) }
+            traffic.connectionsLimited.add()
+            return send(named(HTTPProblem.tooManyOwnListeners, connection), on: connection)
+        }
+        if traffic.listeners.current >= listenersMax {
+            traffic.warnings.reached("listeners") { traffic.callerListeners.most }
+            makeRoom(forListenerOf: stream.caller)
+        }
         guard traffic.listeners.current < listenersMax else {
             return send(named(HTTPProblem.tooManyListeners, connection), on: connection)
         }
+        connection.listensFor = stream.caller
+        traffic.callerListeners.begin(stream.caller)
         keepShort(connection.socket)
         let listener = stream.listener(openFeed())
         traffic.listeners.add()
@@ -120,6 +134,19 @@ extension HTTPWorker {
         connection.listener = nil
         listeners -= 1
         traffic.listeners.add(-1)
+        traffic.callerListeners.end(connection.listensFor)
+    }
+
+    /// Ends the stream of this loop that was begun first, of the caller with the most streams, if the new
+    /// caller has fewer.
+    private func makeRoom(forListenerOf caller: String) {
+        guard let most = traffic.callerListeners.most,
+            most.count > traffic.callerListeners.count(of: caller) + 1
+        else { return }
+        let own = connections.values.filter { $0.listener != nil && $0.listensFor == most.caller }
+        guard let first = own.min(by: { $0.idleSince < $1.idleSince }) else { return }
+        traffic.connectionsEvicted.add()
+        dismiss(first)
     }
 
     // MARK: - Changes

@@ -137,6 +137,11 @@ extension HTTPWorker {
         )
         connection.id = request.id
         connection.caller = request.address
+        if let excess = connection.excess, !Self.isHealth(request.path) {
+            connection.isLast = true
+            traffic.connectionsLimited.add()
+            return send(named(HTTPProblem.answer(to: excess), connection), on: connection)
+        }
         connection.isLast = !connection.parser.keepsAlive
         connection.phase = .handling
         connection.deadline = now + limits.handlerTimeMax
@@ -151,6 +156,11 @@ extension HTTPWorker {
             send(answer, on: connection)
             proceed(connection)
         }
+    }
+
+    /// Whether a path is one of those by which the server is watched: they are answered on any connection.
+    private static func isHealth(_ path: String) -> Bool {
+        path == "/health" || path == "/health/ready"
     }
 
     /// Nobody waits for the answer: what makes it is cancelled.

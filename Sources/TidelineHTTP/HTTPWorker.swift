@@ -69,6 +69,8 @@ final class HTTPWorker: @unchecked Sendable {
     /// The system had no descriptor or memory for a connection when it was last asked.
     private var isExhausted = false
     private var connectionsMax = 0
+    /// Whether nothing was asked on some of the connections when it was last looked.
+    private var idleKnown = true
     private(set) var connections: [Int32: HTTPConnection] = [:]
     private var nextSweep = ContinuousClock.now
     /// At how many sweeps from now on spare memory goes back to the system.
@@ -175,6 +177,10 @@ final class HTTPWorker: @unchecked Sendable {
     /// Closes the socket, and forgets the connection.
     func end(_ connection: HTTPConnection) {
         guard connection.phase != .closed else { return }
+        if connection.phase == .handling {
+            // Its handler is cancelled and says nothing.
+            _ = named(HTTPProblem.callerLeft, connection)
+        }
         connection.phase = .closed
         connection.turn += 1
         connection.output = nil
@@ -184,6 +190,9 @@ final class HTTPWorker: @unchecked Sendable {
         connection.task = nil
         connections[connection.socket] = nil
         traffic.connections.add(-1)
+        if !connection.countedFor.isEmpty {
+            traffic.callerConnections.end(connection.countedFor)
+        }
         connection.tls?.close()
         connection.tls = nil
         close(connection.socket)
@@ -202,7 +211,49 @@ final class HTTPWorker: @unchecked Sendable {
         guard more != 0 else { return true }
         connection.heldBytes = bytes
         let all = traffic.requestBytes.add(more)
-        return more < 0 || all <= max(limits.bodyBytesMax, limits.bodiesBytesMax)
+        if connection.heldFor.isEmpty {
+            connection.heldFor = bytesCaller(of: connection)
+            if !connection.heldFor.isEmpty {
+                traffic.callerBytes.add(bytes, of: connection.heldFor)
+            }
+        } else {
+            traffic.callerBytes.add(more, of: connection.heldFor)
+        }
+        let caller = connection.heldFor
+        if bytes == 0 { connection.heldFor = "" }
+        return more < 0 || all <= bodiesMax || makeRoom(forRequestOf: caller)
+    }
+
+    /// The caller that the bytes of a request count for: behind a proxy that is trusted it is known when
+    /// the head is there; empty until then.
+    private func bytesCaller(of connection: HTTPConnection) -> String {
+        if !connection.countedFor.isEmpty { return connection.countedFor }
+        switch connection.parser.phase {
+        case .head, .refused: return ""
+        case .body, .complete:
+            let headers = connection.parser.request.headers
+            let caller = naming.proxies.caller(peer: connection.address, headers: headers)
+            return CallerNetwork.name(of: caller)
+        }
+    }
+
+    private var bodiesMax: Int { max(limits.bodyBytesMax, limits.bodiesBytesMax) }
+
+    /// Refuses a large request of the caller that has more bytes under way than all others.
+    private func makeRoom(forRequestOf caller: String) -> Bool {
+        traffic.warnings.reached("bodiesBytes") { traffic.callerBytes.most }
+        guard let most = traffic.callerBytes.most, most.caller != caller,
+            most.count > bodiesMax / 2
+        else { return false }
+        let largest = connections.values.filter {
+            $0.heldFor == most.caller && $0.phase == .reading && $0.heldBytes > 0
+        }.max { $0.heldBytes < $1.heldBytes }
+        guard let largest else { return false }
+        refuse(largest, .noMemory)
+        largest.forgetRequest(limits)
+        _ = hold(0, for: largest)
+        postpone(largest)
+        return traffic.requestBytes.current <= bodiesMax
     }
 
     /// The time for the Date field (RFC 9110 section 6.6.1).
@@ -316,19 +367,67 @@ final class HTTPWorker: @unchecked Sendable {
                 continue
             }
             traffic.connections.add()
-            connections[socket] = HTTPConnection(
+            let connection = HTTPConnection(
                 socket: socket,
                 address: PeerAddress.text(of: socket),
                 tls: session,
                 now: now,
                 limits: limits
             )
+            connections[socket] = connection
+            count(connection)
         }
         acceptIfPossible()
     }
 
     /// Listeners have a limit of their own.
-    private var mayAccept: Bool { connections.count - listeners < connectionsMax }
+    private var served: Int { connections.count - listeners }
+
+    /// Connections beyond the limit serve the health of the server only.
+    private var mayAccept: Bool { served < connectionsMax + Self.reserve || idleKnown }
+
+    /// Connections beyond the limit, for those who ask whether the server is well.
+    private static let reserve = 2
+
+    /// How long a connection that is beyond a limit waits for its request.
+    private static let excessTime: Duration = .seconds(2)
+
+    /// How many connections are closed at once to make room: to look for them takes a while.
+    private var evictedAtOnce: Int { min(16, max(1, connectionsMax / 64)) }
+
+    /// Counts a new connection for its address, and makes room for it.
+    private func count(_ connection: HTTPConnection) {
+        if !naming.proxies.trusts(peer: connection.address) {
+            let caller = CallerNetwork.name(of: connection.address)
+            connection.countedFor = caller
+            let count = traffic.callerConnections.begin(caller)
+            if limits.callerConnectionsMax > 0, count > limits.callerConnectionsMax {
+                connection.excess = .callerConnections
+                traffic.warnings.reached("callerConnections") { (caller, count) }
+            }
+        }
+        if served > connectionsMax {
+            traffic.warnings.reached("connections") { traffic.callerConnections.most }
+            evictIdle(but: connection)
+            if served > connectionsMax, connection.excess == nil {
+                connection.excess = .connections
+            }
+        }
+        if connection.excess != nil {
+            connection.deadline = min(connection.deadline, now + Self.excessTime)
+        }
+    }
+
+    /// Closes connections on which nothing was asked for the longest time.
+    private func evictIdle(but new: HTTPConnection) {
+        var idle = connections.values.filter { $0 !== new && $0.hasNoRequest }
+        idleKnown = idle.count > evictedAtOnce
+        idle.sort { $0.idleSince < $1.idleSince }
+        for connection in idle.prefix(evictedAtOnce) {
+            traffic.connectionsEvicted.add()
+            end(connection)
+        }
+    }
 
     func acceptIfPossible() {
         let isPossible = mayAccept && !isExhausted
@@ -346,6 +445,7 @@ final class HTTPWorker: @unchecked Sendable {
     private func sweep() {
         nextSweep = now + .milliseconds(Int64(Self.sweepMilliseconds))
         isExhausted = false
+        idleKnown = true
         acceptIfPossible()
         let isShort = traffic.memories.contains { $0.isShort }
         var waiting: [HTTPConnection] = []
@@ -373,6 +473,6 @@ final class HTTPWorker: @unchecked Sendable {
         if isShort { spareRounds = Self.spareRoundsMax }
         guard spareRounds > 0 else { return }
         spareRounds -= 1
-        SpareMemory.giveBack()
+        if spareRounds > 0 { SpareMemory.giveBack() } else { SpareMemory.keep() }
     }
 }

@@ -14,12 +14,18 @@ enum SpareMemory {
     /// It takes some milliseconds, so no loop runs it; malloc locks each arena while it walks it.
     private static let queue = DispatchQueue(label: "tideline-spare-memory")
 
-    /// Gives back what is free in the whole process; does nothing while that is being done.
+    /// Gives back what is free in the whole process, and from then on what is freed; does nothing
+    /// while that is being done.
     static func giveBack() {
         guard !isUnderWay.exchange(true, ordering: .relaxed) else { return }
         queue.async {
             tideline_give_back_memory()
             isUnderWay.store(false, ordering: .relaxed)
         }
+    }
+
+    /// Lets malloc keep what is freed again.
+    static func keep() {
+        queue.async { tideline_keep_memory() }
     }
 }

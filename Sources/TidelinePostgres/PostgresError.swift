@@ -10,6 +10,14 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
     package var message: String
     /// Which statement of a pipeline it was, counted from 0; nil where there was one alone.
     package var place: Int?
+    /// Columns or the name of the constraint that refused a row; nil for anything else.
+    package var constraint: String?
+    /// The schema and the table of the constraint that refused a row; nil for anything else.
+    package var relation: (schema: String, table: String)? {
+        schema.isEmpty || table.isEmpty ? nil : (schema, table)
+    }
+    private var schema = ""
+    private var table = ""
 
     package init(state: String, _ message: String) {
         self.state = state
@@ -55,6 +63,25 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
         self.state = state
         self.message =
             Self.quoting.contains(state.prefix(2)) ? "PostgreSQL refused a value" : message
+        guard state.hasPrefix("23") else { return }
+        constraint = Self.constraint(result, state)
+        schema = Self.field(result, Self.schemaField)
+        table = Self.field(result, Self.tableField)
+    }
+
+    /// Returns the columns without the values that follow them, or the name of a CHECK.
+    private static func constraint(_ result: OpaquePointer?, _ state: String) -> String {
+        let column = field(result, columnField)
+        if !column.isEmpty { return column }
+        let detail = field(result, detailField)
+        // Only these begin with the columns; that of a CHECK has the values of the row.
+        let keys = ["23503", "23505", "23P01"]
+        if keys.contains(state), let end = detail.firstRange(of: ")=(")?.lowerBound,
+            let start = detail[..<end].firstIndex(of: "(")
+        {
+            return String(detail[detail.index(after: start)..<end])
+        }
+        return field(result, constraintField)
     }
 
     /// What a connection says of itself.
@@ -65,6 +92,11 @@ package struct PostgresError: Error, Hashable, Sendable, CustomStringConvertible
     }
 
     private static let stateField = Int32(UInt8(ascii: "C"))
+    private static let detailField = Int32(UInt8(ascii: "D"))
+    private static let schemaField = Int32(UInt8(ascii: "s"))
+    private static let tableField = Int32(UInt8(ascii: "t"))
+    private static let columnField = Int32(UInt8(ascii: "c"))
+    private static let constraintField = Int32(UInt8(ascii: "n"))
     private static let messageField = Int32(UInt8(ascii: "M"))
 
     private static func field(_ result: OpaquePointer?, _ code: Int32) -> String {

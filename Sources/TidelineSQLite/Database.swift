@@ -4,6 +4,7 @@
 // It is opened without SQLite's own mutex.
 
 import Foundation
+import Synchronization
 package import TidelineCore
 
 #if SQLCipher
@@ -21,6 +22,8 @@ package final class Database: @unchecked Sendable {
     package enum Mode: Sendable {
         /// Made when it is not there, and turned into WAL mode.
         case readWrite
+        /// As `readWrite`, but never made: the file was opened before.
+        case writer
         /// Never made; its settings stay as they are.
         case existing
         case readOnly
@@ -36,14 +39,18 @@ package final class Database: @unchecked Sendable {
     private var flushes = true
     /// How long it waits for others.
     private let busyMilliseconds: Int32
+    /// Whether the handle is gone; another thread may interrupt it at any time.
+    private let isClosed = Mutex(false)
 
     /// Opens a file, or makes it; WAL, `synchronous=FULL`.
     ///
-    /// Without a key it is read as it is.
+    /// Without a key it is read as it is. `isIncremental`: a file that is made here can give free pages back
+    /// (`auto_vacuum`); one that is there stays as it is until it is rewritten.
     package init(
         path: String,
         key: DatabaseKey? = nil,
         mode: Mode = .readWrite,
+        isIncremental: Bool = false,
         busyMilliseconds: Int32 = 5000
     ) throws {
         var pointer: OpaquePointer?
@@ -65,8 +72,10 @@ package final class Database: @unchecked Sendable {
             // What is sorted or undone beside the file is not encrypted on a disk.
             try execute("PRAGMA temp_store = MEMORY")
         }
+        // Before anything is written: the first page says it.
+        if isIncremental { try execute("PRAGMA auto_vacuum = INCREMENTAL") }
         try execute("SELECT count(*) FROM sqlite_master")
-        if mode == .readWrite {
+        if mode == .readWrite || mode == .writer {
             let journal = try turnIntoWAL(busyMilliseconds)
             guard journal == "wal" || journal == "memory" else {
                 throw SQLiteError.unexpected(
@@ -93,9 +102,16 @@ package final class Database: @unchecked Sendable {
         )
     }
 
-    deinit {
-        statements.removeAll()
-        sqlite3_close_v2(handle)
+    deinit { close() }
+
+    /// Closes the connection; its owner uses it no more.
+    package func close() {
+        isClosed.withLock { isClosed in
+            guard !isClosed else { return }
+            isClosed = true
+            statements.removeAll()
+            sqlite3_close_v2(handle)
+        }
     }
 
     /// Moves what the log holds into the database, and cuts the log off where nobody reads it.
@@ -264,9 +280,12 @@ package final class Database: @unchecked Sendable {
         return statement.integer(0)
     }
 
+    /// Has the connection leave the log as it is when it is closed, which would take time and locks.
+    package func closeWithoutCheckpoint() { tl_close_without_checkpoint(handle) }
+
     /// Makes a running statement of this connection end with an interrupt; any thread may call it.
     package func interrupt() {
-        sqlite3_interrupt(handle)
+        isClosed.withLock { if !$0 { sqlite3_interrupt(handle) } }
     }
 
     /// Runs `body`; a statement of it that runs past the time ends with an interrupt.
@@ -290,8 +309,28 @@ package final class Database: @unchecked Sendable {
     /// If not, the machine was busy with others, and it may have the time later.
     package var workedPastItsTime: Bool { deadline.wasWork }
 
+    /// Runs `body`, whose statements end with an interrupt when they have had their share.
+    ///
+    /// Only what is within ``limitTime(_:since:stop:_:)`` is asked.
+    package func share<Result>(
+        until hasHadShare: (() -> Bool)?,
+        _ body: () throws -> Result
+    ) rethrows -> Result {
+        deadline.beginShare(hasHadShare)
+        defer { deadline.endShare() }
+        return try body()
+    }
+
+    /// Whether the last statement within ``share(until:_:)`` was ended for its share.
+    package var hasYielded: Bool { deadline.hasYielded }
+
     /// How many statements are kept prepared.
     package var statementsKept: Int { statements.count }
+
+    /// Leaves the write-ahead log as it is when this connection is closed.
+    package func keepLog() {
+        tl_keep_log(handle)
+    }
 
     /// Leaves the write-ahead log to somebody else: from now on its size in pages is told after each
     /// commit, and no commit copies it to the database.

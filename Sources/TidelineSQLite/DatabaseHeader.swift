@@ -15,6 +15,8 @@ package struct DatabaseHeader: Hashable, Sendable {
     package var isDatabase: Bool
     /// Whether the file has been turned into WAL mode.
     package var isWAL: Bool
+    /// How many bytes its pages have; 0 for an empty file.
+    package var bytes: Int64
 
     /// Reads it without a change to the file or its folder.
     package init(path: String) throws {
@@ -37,6 +39,13 @@ package struct DatabaseHeader: Hashable, Sendable {
         }
         isDatabase = bytes.starts(with: Self.magic)
         isWAL = bytes[18] == 2
+        let pageBytes = Int64(bytes[16]) << 8 | Int64(bytes[17])
+        // 1 stands for 65,536, which two bytes cannot hold.
+        self.bytes = (pageBytes == 1 ? 65_536 : pageBytes) * Self.integer(bytes[28..<32])
+    }
+
+    private static func integer(_ bytes: ArraySlice<UInt8>) -> Int64 {
+        bytes.reduce(0) { $0 << 8 | Int64($1) }
     }
 
     private static let size = 100
@@ -49,7 +58,7 @@ extension Database.Mode {
     var flags: Int32 {
         switch self {
         case .readWrite: SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX
-        case .existing: SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX
+        case .existing, .writer: SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX
         case .readOnly: SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX
         case .frozen: SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI
         }

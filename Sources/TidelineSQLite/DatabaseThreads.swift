@@ -10,18 +10,28 @@ import Synchronization
 /// A pool of database threads.
 package final class DatabaseThreads: Sendable {
     package typealias Job = @Sendable (Database) -> Void
+    /// A job of a thread, which gets its connection or the error of opening it again, and returns how to
+    /// report its end.
+    private typealias Work = @Sendable (Result<Database, any Error>) -> Report
+    private typealias Report = @Sendable () -> Void
 
     private struct State {
         /// Taken jobs are nil until the array is compacted.
-        var jobs: [Job?] = []
+        var jobs: [Work?] = []
         var next = 0
         var isStopped = false
         /// How many threads have a connection.
         var running = 0
         /// Who waits for the last of them.
         var waiting: [CheckedContinuation<Void, Never>] = []
+        /// Whether a connection is closed as soon as no job is queued, and opened again by the next one.
+        var isReleasing = false
+        /// Whether the next job gets another connection.
+        var isToReopen = false
+        /// Callers that wait until the connection is closed.
+        var releasing: [CheckedContinuation<Void, Never>] = []
 
-        mutating func take() -> Job? {
+        mutating func take() -> Work? {
             guard next < jobs.count else { return nil }
             let job = jobs[next]
             jobs[next] = nil
@@ -38,11 +48,20 @@ package final class DatabaseThreads: Sendable {
     private let state = Mutex(State())
     private let wake = DispatchSemaphore(value: 0)
     private let count: Int
+    /// Opens a connection that was closed by ``release()`` or ``reopen()``.
+    private let open: (@Sendable () throws -> Database)?
     /// Guards the connection of the inline mode.
     private let inlineDatabase: Mutex<Database?>
 
     /// Starts one thread for each connection.
-    package init(_ databases: [Database], name: String) {
+    ///
+    /// `open` opens a connection again after ``release()``; only a pool with one thread has it.
+    package init(
+        _ databases: [Database],
+        name: String,
+        open: (@Sendable () throws -> Database)? = nil
+    ) {
+        self.open = open
         count = databases.count
         inlineDatabase = Mutex(nil)
         state.withLock { $0.running = databases.count }
@@ -61,21 +80,89 @@ package final class DatabaseThreads: Sendable {
 
     /// Runs every job at once on the thread that submits it.
     package init(inline database: Database) {
+        open = nil
         count = 0
         inlineDatabase = Mutex(database)
     }
 
     private func run(_ database: Database) {
+        var kept: Database? = database
         while true {
             wake.wait()
-            let job = state.withLock { $0.take() }
-            guard let job else {
+            let (work, isToReopen) = state.withLock { state in
+                defer { state.isToReopen = false }
+                return (state.take(), state.isToReopen && open != nil)
+            }
+            guard let work else {
                 if state.withLock({ $0.isStopped }) { return }
                 continue
             }
-            job(database)
+            if isToReopen {
+                kept?.close()
+                kept = nil
+            }
+            let report = work(connection(&kept))
+            closeIfReleasing(&kept)
+            // A caller that goes on finds the file closed.
+            report()
         }
     }
+
+    private func connection(_ kept: inout Database?) -> Result<Database, any Error> {
+        if let kept { return .success(kept) }
+        let opened = Result { () throws -> Database in
+            guard let open else { throw SQLiteError.closed }
+            return try open()
+        }
+        kept = try? opened.get()
+        return opened
+    }
+
+    private func closeIfReleasing(_ kept: inout Database?) {
+        guard open != nil,
+            state.withLock({ $0.isReleasing && $0.next == $0.jobs.count })
+        else { return }
+        kept?.closeWithoutCheckpoint()
+        kept?.close()
+        kept = nil
+        let waiting = state.withLock { state in
+            defer { state.releasing = [] }
+            return state.releasing
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    /// Closes the connection when the jobs that are queued are done, and from then on after each job.
+    ///
+    /// Returns when it is closed. A pool that cannot open it again does nothing.
+    package func release() async {
+        guard open != nil else { return }
+        await withCheckedContinuation { continuation in
+            state.withLock { state in
+                state.isReleasing = true
+                state.releasing.append(continuation)
+            }
+            // After the end of the threads the connection is closed.
+            if !submit({ _ in }) { endReleases() }
+        }
+    }
+
+    private func endReleases() {
+        let waiting = state.withLock { state in
+            defer { state.releasing = [] }
+            return state.releasing
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    /// Keeps the connection open between jobs again.
+    package func keepOpen() {
+        state.withLock { $0.isReleasing = false }
+        endReleases()
+    }
+
+    /// Has the next job open another connection, as this one cannot use its file any more.
+    package func reopen() { state.withLock { $0.isToReopen = true } }
 
     private func ended() {
         let waiting = state.withLock { state in
@@ -85,14 +172,22 @@ package final class DatabaseThreads: Sendable {
             return state.waiting
         }
         for continuation in waiting { continuation.resume() }
+        endReleases()
     }
 
     /// Queues a job; false, and nothing is done, after the end.
     @discardableResult
     package func submit(_ job: @escaping Job) -> Bool {
+        enqueue {
+            if case .success(let database) = $0 { job(database) }
+            return {}
+        }
+    }
+
+    private func enqueue(_ job: @escaping Work) -> Bool {
         if count == 0 {
             return inlineDatabase.withLock { database in
-                if let database { job(database) }
+                if let database { job(.success(database))() }
                 return database != nil
             }
         }
@@ -109,8 +204,9 @@ package final class DatabaseThreads: Sendable {
         _ body: @escaping @Sendable (Database) throws -> Result
     ) async throws -> Result {
         try await withCheckedThrowingContinuation { continuation in
-            let isQueued = submit { database in
-                continuation.resume(with: Swift.Result { try body(database) })
+            let isQueued = enqueue { database in
+                let result = Swift.Result { try body(try database.get()) }
+                return { continuation.resume(with: result) }
             }
             if !isQueued { continuation.resume(throwing: SQLiteError.closed) }
         }

@@ -7,28 +7,100 @@ import Synchronization
 
 /// Connections handed out one at a time.
 package final class LentDatabases: Sendable {
-    /// Nil after the end.
-    private let free = Mutex<[Database]?>([])
+    private struct State {
+        /// Nil after the end.
+        var free: [Database]?
+        var lent: [ObjectIdentifier: Database] = [:]
+        /// Whether each connection is closed when it comes back.
+        var isReleasing = false
+        /// Callers that wait until no connection is open.
+        var waiting: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let state: Mutex<State>
     private let open: @Sendable () throws -> Database
 
     /// Some are open from the start, as files are not to be had at all times.
     package init(ready: [Database] = [], open: @escaping @Sendable () throws -> Database) {
         self.open = open
-        free.withLock { $0 = ready }
+        state = Mutex(State(free: ready))
     }
 
-    package func lend<Result>(_ body: (Database) throws -> Result) throws -> Result {
-        let kept = try free.withLock { free in
-            guard free != nil else { throw SQLiteError.closed }
-            return free?.popLast()
+    /// `isUnusable`: whether a connection that failed so is closed.
+    package func lend<Result>(
+        isUnusable: (any Error) -> Bool = { _ in false },
+        _ body: (Database) throws -> Result
+    ) throws -> Result {
+        let kept = try state.withLock { state in
+            guard state.free != nil else { throw SQLiteError.closed }
+            return state.free?.popLast()
         }
         let database = try kept ?? open()
-        defer { free.withLock { $0?.append(database) } }
-        return try body(database)
+        state.withLock { $0.lent[ObjectIdentifier(database)] = database }
+        var isToClose = false
+        defer { takeBack(database, isToClose) }
+        do {
+            return try body(database)
+        } catch {
+            isToClose = isUnusable(error)
+            throw error
+        }
+    }
+
+    private func takeBack(_ database: Database, _ isToClose: Bool) {
+        let waiting = state.withLock { state -> [CheckedContinuation<Void, Never>] in
+            state.lent[ObjectIdentifier(database)] = nil
+            if state.isReleasing { database.closeWithoutCheckpoint() }
+            if isToClose || state.isReleasing || state.free == nil {
+                database.close()
+            } else {
+                state.free?.append(database)
+            }
+            guard state.isReleasing, state.lent.isEmpty else { return [] }
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+        for continuation in waiting { continuation.resume() }
     }
 
     /// Closes the connections that are free, and each other one when it comes back.
     package func close() {
-        free.withLock { $0 = nil }
+        state.withLock { $0.free = nil }
+    }
+
+    /// Closes the connections that are free, and from now on each other one when it comes back.
+    ///
+    /// Returns when none is open.
+    package func release() async {
+        await withCheckedContinuation { continuation in
+            let isClosed = state.withLock { state in
+                state.isReleasing = true
+                for database in state.free ?? [] {
+                    database.closeWithoutCheckpoint()
+                    database.close()
+                }
+                if state.free != nil { state.free = [] }
+                if !state.lent.isEmpty { state.waiting.append(continuation) }
+                return state.lent.isEmpty
+            }
+            if isClosed { continuation.resume() }
+        }
+    }
+
+    /// Keeps connections open again.
+    package func keepOpen() {
+        let waiting = state.withLock { state in
+            state.isReleasing = false
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    /// Ends the statements that run on lent connections.
+    package func interrupt() {
+        state.withLock { state in
+            for database in state.lent.values { database.interrupt() }
+        }
     }
 }

@@ -19,6 +19,18 @@ final class QueryDeadline {
     private var workedBefore: UInt64 = 0
     private var bytesLeft = bytesBetweenLooks
     private var stop: QueryStop?
+    /// Whether the statement has had its share, and is to start over later.
+    private var hasHadShare: (() -> Bool)?
+    /// Whether the last statement was ended for that.
+    private(set) var hasYielded = false
+
+    /// From now on statements end when `hasHadShare` returns true; with nil they do not.
+    func beginShare(_ hasHadShare: (() -> Bool)?) {
+        self.hasHadShare = hasHadShare
+        hasYielded = false
+    }
+
+    func endShare() { hasHadShare = nil }
 
     func set(_ limit: Duration, since start: QueryStart?, stop: QueryStop?) {
         self.stop = stop
@@ -62,7 +74,10 @@ final class QueryDeadline {
 
     var isOver: Bool {
         guard end != .max else { return false }
-        return stop?.isSet == true || DispatchTime.now().uptimeNanoseconds > end
+        if stop?.isSet == true || DispatchTime.now().uptimeNanoseconds > end { return true }
+        guard let hasHadShare, hasHadShare() else { return false }
+        hasYielded = true
+        return true
     }
 }
 
@@ -72,6 +87,9 @@ package struct QueryStart: Sendable {
 
     /// Now.
     package init() { nanoseconds = DispatchTime.now().uptimeNanoseconds }
+
+    /// At an uptime in nanoseconds.
+    package init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
 
     /// The uptime in nanoseconds when so long has passed.
     package func adding(_ time: Duration) -> UInt64 { nanoseconds &+ time.nanoseconds }

@@ -59,6 +59,19 @@ package struct SQLiteError: Error, Sendable, CustomStringConvertible {
     /// Whether the disk failed, or what stands for it.
     package var isInputOutput: Bool { primaryCode == SQLITE_IOERR }
 
+    /// Whether the file cannot be read or written at this moment, such as a protected file on a locked phone.
+    ///
+    /// The same codes come from wrong rights and failing disks.
+    package var isUnavailable: Bool {
+        isCannotOpen || isInputOutput && code != Self.damagedFileSystem
+    }
+
+    /// `SQLITE_IOERR_CORRUPTFS`, which Swift does not import.
+    private static let damagedFileSystem = SQLITE_IOERR | (33 << 8)
+
+    /// A statement that was ended early.
+    package static let interrupted = SQLiteError(code: SQLITE_INTERRUPT, message: "interrupted")
+
     /// Whether the statement is wrong, or the database has no more than words for why it failed.
     package var isGeneric: Bool { primaryCode == SQLITE_ERROR }
 

@@ -75,6 +75,7 @@ private func registerConditions(_ handle: OpaquePointer, _ deadline: QueryDeadli
         deadline,
         [
             ("contains", 2, { text($0, .contains, $1, $2) }),
+            ("localizedcontains", 2, { text($0, .localizedContains, $1, $2) }),
             ("startswith", 2, { text($0, .startswith, $1, $2) }),
             ("endswith", 2, { text($0, .endswith, $1, $2) }),
             ("matchespattern", 2, { matchesPattern($0, $1, $2) }),

@@ -2,14 +2,16 @@
 
 import Foundation
 import TidelineCore
+import TidelineFetch
 package import TidelineServerCore
 package import TidelineTokens
 
 extension ServerConfiguration {
     /// Whose tokens the server takes.
     ///
-    /// At least one of the three files is needed; keys of all of them are taken. They are read at
-    /// the start of the server and by ``TidelineServer/reload(_:)``.
+    /// At least one file or address of keys is needed; keys of all of them are taken. They are read at
+    /// the start of the server and by ``TidelineServer/reload(_:)``. Keys that are fetched, and those of
+    /// `jwksFile`, are renewed each hour, and when a token has an unknown `kid`, at most once a minute.
     public struct Authentication: Hashable, Sendable {
         /// A signature algorithm of a token.
         public enum Algorithm: String, Hashable, Sendable, CaseIterable {
@@ -19,6 +21,20 @@ extension ServerConfiguration {
             case rs256 = "RS256"
             /// ECDSA on P-256 with SHA-256.
             case es256 = "ES256"
+            /// RSASSA-PKCS1-v1_5 with SHA-384.
+            case rs384 = "RS384"
+            /// RSASSA-PKCS1-v1_5 with SHA-512.
+            case rs512 = "RS512"
+            /// RSASSA-PSS with SHA-256.
+            case ps256 = "PS256"
+            /// RSASSA-PSS with SHA-384.
+            case ps384 = "PS384"
+            /// RSASSA-PSS with SHA-512.
+            case ps512 = "PS512"
+            /// ECDSA on P-384 with SHA-384.
+            case es384 = "ES384"
+            /// EdDSA on Ed25519.
+            case edDSA = "EdDSA"
         }
 
         /// A file with a secret of 32 bytes or more, shared with who makes the tokens.
@@ -27,15 +43,22 @@ extension ServerConfiguration {
         public var keyFile: String?
         /// A file with a JWK Set (RFC 7517).
         public var jwksFile: String?
-        /// What tokens may be signed with; nil for all that the keys are for.
+        /// The address of a JWK Set: https, or http on this machine.
+        ///
+        /// An issuer's openid-configuration leads to its set, too.
+        /// Without it and without files, the set is found by the openid-configuration of ``issuer``.
+        public var jwksURL: String?
+        /// The algorithms that tokens may be signed with; nil for HS256, RS256 and ES256.
         public var algorithms: [Algorithm]?
         /// What a token's `iss` must be; nil for anything.
         public var issuer: String?
         /// What a token's `aud` must be or hold; nil for anything.
         public var audience: String?
+        /// The claim that names the user.
+        public var user = "sub"
         /// How many seconds the clocks of server and issuer may differ, up to 600.
         public var leewaySeconds: Int
-        /// The `sub` of the users for whom `/metrics` is; nil for all, and off loopback for all with
+        /// The users for whom `/metrics` is; nil for all, and off loopback for all with
         /// a token.
         public var operators: [String]?
 
@@ -48,7 +71,9 @@ extension ServerConfiguration {
             issuer: String? = nil,
             audience: String? = nil,
             leewaySeconds: Int = 60,
-            operators: [String]? = nil
+            operators: [String]? = nil,
+            jwksURL: String? = nil,
+            user: String = "sub"
         ) {
             self.secretFile = secretFile
             self.keyFile = keyFile
@@ -58,6 +83,8 @@ extension ServerConfiguration {
             self.audience = audience
             self.leewaySeconds = leewaySeconds
             self.operators = operators
+            self.jwksURL = jwksURL
+            self.user = user
         }
     }
 }
@@ -65,8 +92,10 @@ extension ServerConfiguration {
 extension ServerConfiguration.Authentication {
     /// Reads the files and checks their keys.
     ///
+    /// - Parameter fetched: A JWK Set that was fetched; nil when there is none, or none yet.
+    /// - Returns: Nil when all keys are to be fetched and were not.
     /// - Throws: ``ConfigurationError``, each fault with the key that it is about.
-    func makeVerifier() throws(ConfigurationError) -> TokenVerifier {
+    func makeVerifier(fetched: [UInt8]? = nil) throws(ConfigurationError) -> TokenVerifier? {
         var sources: [TokenKeySource] = []
         var faults: [String] = []
         for (key, path, make) in files {
@@ -74,32 +103,56 @@ extension ServerConfiguration.Authentication {
             do throws(TokenError) {
                 let source = make(try Self.read(path))
                 // Alone, so that the fault has its file.
-                _ = try TokenVerifier(keys: [source])
+                _ = try TokenVerifier(keys: [source], algorithms: allowed)
                 sources.append(source)
             } catch {
                 faults.append("authentication.\(key): '\(path)': \(error.message)")
             }
         }
+        if let jwksURL, let mistake = BoundedFetch.mistake(in: jwksURL) {
+            faults.append("authentication.jwksURL: \(mistake) is expected")
+        }
+        if !isUserClaim(user) {
+            faults.append(
+                "authentication.user: the name of a claim is expected that names a user, not '\(user)'"
+            )
+        }
         guard faults.isEmpty else { throw ConfigurationError(faults) }
+        if let fetched { sources.append(.jwks(fetched)) }
         guard !sources.isEmpty else {
+            if keyAddress != nil { return nil }
             throw ConfigurationError([
-                "authentication: a key is needed: one of secretFile, keyFile, jwksFile is expected"
+                "authentication: a key is needed: one of secretFile, keyFile, jwksFile, jwksURL is "
+                    + "expected, or an issuer with an https address"
             ])
         }
         do {
             return try TokenVerifier(
                 keys: sources,
-                algorithms: algorithms.map { names in
-                    Set(names.compactMap { TokenAlgorithm(rawValue: $0.rawValue) })
-                },
+                algorithms: allowed,
                 issuer: issuer,
                 audience: audience,
+                userClaim: user,
                 leeway: .seconds(leewaySeconds)
             )
         } catch {
             let key = error.code == .wrongSetting ? "" : ".algorithms"
             throw ConfigurationError(["authentication\(key): \(error.message)"])
         }
+    }
+
+    private var allowed: Set<TokenAlgorithm>? {
+        algorithms.map { names in
+            Set(names.compactMap { TokenAlgorithm(rawValue: $0.rawValue) })
+        }
+    }
+
+    /// Its name stands in refusals (RFC 6750 allows no quotes there).
+    private func isUserClaim(_ name: String) -> Bool {
+        guard !name.isEmpty, name == "sub" || !TokenClaims.registered.contains(name) else {
+            return false
+        }
+        return name.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C }
     }
 
     private var files: [(key: String, path: String?, make: ([UInt8]) -> TokenKeySource)] {
@@ -121,11 +174,29 @@ extension ServerConfiguration.Authentication {
         try? file.close()
         return Array(data)
     }
+}
 
-    /// What checks the tokens of requests.
-    func makeAuthenticator() throws(ConfigurationError) -> Authenticator {
-        let leeway = Int64(leewaySeconds) * 1_000_000
-        return Authenticator(try makeVerifier(), leeway: leeway)
+extension TokenVerifier {
+    /// Checks a token; its times are widened by `leeway` microseconds.
+    func checked(_ token: String, now: Int64, leeway: Int64) throws(TokenRefusal) -> CheckedToken {
+        do throws(TokenError) {
+            let claims = try verify(token, now: Timestamp(microseconds: now))
+            let starts = [claims.notBefore, claims.issuedAt].compactMap { $0?.microseconds }
+            var visible = claims.visible
+            if userClaim != "sub", !claims.subject.isEmpty {
+                visible["sub"] = .string(claims.subject)
+            }
+            return CheckedToken(
+                user: User(id: user(of: claims), claims: visible),
+                validFrom: starts.max().map { $0 - leeway } ?? .min,
+                validUntil: claims.expiresAt.map { $0.microseconds + leeway } ?? .max
+            )
+        } catch {
+            throw TokenRefusal(
+                error.message,
+                cause: error.code == .unknownKey ? .unknownKey : .token
+            )
+        }
     }
 }
 
@@ -133,17 +204,7 @@ extension Authenticator {
     /// Checks tokens by `verifier`, whose leeway in microseconds is `leeway`.
     package convenience init(_ verifier: TokenVerifier, leeway: Int64) {
         self.init { (token, now) throws(TokenRefusal) in
-            do throws(TokenError) {
-                let claims = try verifier.verify(token, now: Timestamp(microseconds: now))
-                let starts = [claims.notBefore, claims.issuedAt].compactMap { $0?.microseconds }
-                return CheckedToken(
-                    user: User(id: claims.subject, claims: claims.visible),
-                    validFrom: starts.max().map { $0 - leeway } ?? .min,
-                    validUntil: claims.expiresAt.map { $0.microseconds + leeway } ?? .max
-                )
-            } catch {
-                throw TokenRefusal(error.message)
-            }
+            try verifier.checked(token, now: now, leeway: leeway)
         }
     }
 }
@@ -166,7 +227,7 @@ extension ServerConfiguration {
     /// Makes a token that the server of this configuration takes, to try things out.
     ///
     /// - Parameters:
-    ///   - subject: The user, the token's `sub`.
+    ///   - subject: The user: the token's `sub`, and the claim that ``Authentication/user`` names.
     ///   - lifetime: For how long it holds, in whole seconds.
     /// - Returns: The token's compact form.
     /// - Throws: ``ConfigurationError`` without a secret to sign with, and when the server would
@@ -179,7 +240,7 @@ extension ServerConfiguration {
             throw ConfigurationError(["authentication: it is not configured; no token is needed"])
         }
         let verifier = try authentication.makeVerifier()
-        guard let secretFile = authentication.secretFile else {
+        guard let verifier, let secretFile = authentication.secretFile else {
             throw ConfigurationError([
                 "authentication.secretFile: it is missing, and public keys cannot sign; make the "
                     + "token where the private key is"
@@ -205,7 +266,9 @@ extension ServerConfiguration {
                     expiresAt: Timestamp(
                         microseconds: now + seconds * 1_000_000
                     ),
-                    issuedAt: Timestamp(microseconds: now)
+                    issuedAt: Timestamp(microseconds: now),
+                    other: authentication.user == "sub"
+                        ? Row() : [authentication.user: .string(subject)]
                 )
             )
             _ = try verifier.verify(token, now: Timestamp(microseconds: now))

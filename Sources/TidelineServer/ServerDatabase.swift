@@ -13,13 +13,13 @@ import TidelineServerSQLite
 ///
 /// All calls block their thread until they are done.
 public struct ServerDatabase: Sendable {
-    private enum Place: Sendable {
+    enum Place: Sendable {
         case file(String)
         case postgres(url: String)
     }
 
-    private let place: Place
-    private let tables: [TableDefinition]
+    let place: Place
+    let tables: [TableDefinition]
     private let isComplete: Bool
 
     /// Names the database of a configuration; nothing is opened.
@@ -102,28 +102,36 @@ public struct ServerDatabase: Sendable {
     /// - Parameters:
     ///   - tables: Their names; nil for all tables.
     ///   - days: How old the tombstones have to be; 0 for all of them.
+    ///   - trustsClock: Whether the clock of this machine counts although it is more than a day ahead of
+    ///     the last time that the database knows of.
     ///   - report: Told how many of a table were removed, piece by piece.
     /// - Returns: The tables with the counts of what was removed.
-    /// - Throws: ``DatabaseError``, with code `inUse` while a server runs.
+    /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file; servers on PostgreSQL
+    ///   may run.
     @discardableResult
     public func purgeTombstones(
         of tables: [String]? = nil,
         olderThan days: Int,
+        trustsClock: Bool = false,
         report: (_ table: String, _ rows: Int) -> Void = { _, _ in }
     ) throws -> [(table: String, rows: Int)] {
-        guard case .file(let path) = place else {
-            throw DatabaseError(
-                .unavailable,
-                "This is for SQLite. On PostgreSQL the servers remove tombstones by themselves, as the "
-                    + "tables' tombstoneDays says."
+        switch place {
+        case .file(let path):
+            try DatabaseCare(path: path).purgeTombstones(
+                of: tables,
+                olderThan: days,
+                now: ServerEnvironment.live.now(),
+                trustsClock: trustsClock,
+                report: report
+            )
+        case .postgres(let url):
+            try PostgresCare(url: url).purgeTombstones(
+                of: tables,
+                olderThan: days,
+                trustsClock: trustsClock,
+                report: report
             )
         }
-        return try DatabaseCare(path: path).purgeTombstones(
-            of: tables,
-            olderThan: days,
-            now: ServerEnvironment.live.now(),
-            report: report
-        )
     }
 
     /// Tells clients that the database was restored from a backup: they keep their own changes and
@@ -140,6 +148,27 @@ public struct ServerDatabase: Sendable {
         }
     }
 
+    /// Sets clocks of tables that are ahead of the wall clock back to it.
+    ///
+    /// Rows that are dated in the future get new versions, and the database a new epoch: clients pull
+    /// everything again and keep their own changes.
+    ///
+    /// - Parameter tables: Their names; nil for all tables.
+    /// - Returns: The new epoch, nil if no clock was ahead, and the tables whose clocks were, with the
+    ///   counts of their rows that have new versions.
+    /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file. Servers on PostgreSQL
+    ///   may run; their writes to these tables wait until it is done.
+    @discardableResult
+    public func resetClocks(
+        of tables: [String]? = nil
+    ) throws -> (epoch: String?, tables: [(table: String, rows: Int)]) {
+        switch place {
+        case .file(let path):
+            try DatabaseCare(path: path).resetClocks(of: tables, now: ServerEnvironment.live.now())
+        case .postgres(let url): try PostgresCare(url: url).resetClocks(of: tables)
+        }
+    }
+
     /// Who changed what in audited tables, the newest first.
     ///
     /// A server may run meanwhile.
@@ -149,6 +178,18 @@ public struct ServerDatabase: Sendable {
         switch place {
         case .file(let path): try DatabaseInspection(path: path).audit(query)
         case .postgres(let url): try PostgresCare(url: url).audit(query)
+        }
+    }
+
+    /// Returns counts, times, names and sizes, never values of rows.
+    ///
+    /// A server may run.
+    ///
+    /// - Throws: ``DatabaseError``
+    package func report() throws -> Report {
+        switch place {
+        case .file(let path): try DatabaseInspection(path: path).report()
+        case .postgres(let url): try PostgresCare(url: url).report()
         }
     }
 

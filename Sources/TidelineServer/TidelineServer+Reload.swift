@@ -22,7 +22,7 @@ extension TidelineServer {
             guard case .running(let parts) = state else { return nil }
             return parts
         }
-        guard let parts else { return }
+        guard var parts else { return }
         let asked: ServerConfiguration
         do {
             asked = try read() ?? configuration
@@ -35,11 +35,13 @@ extension TidelineServer {
         log.level = ServerLog.Level(rawValue: asked.log.level.rawValue) ?? .info
         log.requests = ServerLog.Level(rawValue: asked.log.requests.rawValue) ?? .debug
         reloadCertificate(asked, parts, &inForce)
-        reloadUsers(asked, parts, &inForce)
+        reloadUsers(asked, &parts, &inForce)
+        let keys = parts.keys
         parts.handler.service.settings.dashboard?.show(inForce.settingsInForce)
         state.withLock { state in
             guard case .running(var parts) = state else { return }
             parts.configuration = inForce
+            parts.keys = keys
             state = .running(parts)
         }
         tellOthers(asked, inForce)
@@ -63,13 +65,16 @@ extension TidelineServer {
 
     private func reloadUsers(
         _ asked: ServerConfiguration,
-        _ parts: Running,
+        _ parts: inout Running,
         _ inForce: inout ServerConfiguration
     ) {
         let settings = parts.handler.service.settings
         if let authenticator = parts.authenticator, let authentication = asked.authentication {
             do {
-                authenticator.become(try authentication.makeAuthenticator())
+                let keys = try TokenKeys(authentication, after: parts.keys, log: log)
+                authenticator.become(keys.makeAuthenticator())
+                parts.keys = keys
+                if authentication.keyAddress != nil { Task { await authenticator.renew() } }
                 settings.operators.become(authentication.operators)
                 inForce.authentication = authentication
                 log.write(.info, "the keys of tokens were read")
@@ -130,6 +135,13 @@ extension TLSIdentity {
 }
 
 extension ServerConfiguration {
+    /// Measures memory, processor time and descriptors, and the disk of the database's file.
+    var processUse: @Sendable () -> ProcessUse {
+        var file: String?
+        if case .sqlite(let path) = database { file = path }
+        return { [file] in ProcessUse.now(disk: file) }
+    }
+
     /// When the last backup of a file was made; what backs PostgreSQL up is not known here.
     var lastBackup: @Sendable () -> Int? {
         guard case .sqlite(let path) = database else { return { nil } }

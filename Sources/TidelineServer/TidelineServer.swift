@@ -23,6 +23,7 @@ public final class TidelineServer: Sendable {
         var http: HTTPServer
         var handler: RequestHandler
         var authenticator: Authenticator?
+        var keys: TokenKeys?
         var tls: TLSIdentity?
         /// What is in force: that of the start, and what was taken over since.
         var configuration: ServerConfiguration
@@ -87,16 +88,23 @@ public final class TidelineServer: Sendable {
     private func open(_ handed: HandedSockets?) async throws -> (Running, URL) {
         var configuration = configuration
         if let handed { configuration.listens(on: handed) }
-        let authenticator = try configuration.authentication?.makeAuthenticator()
+        let keys = try configuration.authentication.map {
+            (authentication) throws(ConfigurationError) in
+            try TokenKeys(authentication, log: log)
+        }
+        let authenticator = keys?.makeAuthenticator()
+        if configuration.authentication?.keyAddress != nil { await authenticator?.renew() }
         let tls = try configuration.tls?.makeIdentity()
         let crossOrigin = try configuration.makeCrossOrigin()
         let proxies = try configuration.makeProxies()
         try configuration.checkCode()
+        try configuration.checkDatabase()
         let traffic = ServerTraffic(
             answersBytesMax: configuration.http.answersBytesMax,
             logLinesLost: LogWriter.standardError.lost
         )
-        let store = try makeStore(traffic.store, waits: handed != nil)
+        traffic.warnings.begin(log)
+        let store = try makeStore(traffic, waits: handed != nil)
         do {
             var settings = ServerSettings(
                 tables: configuration.tables,
@@ -114,6 +122,10 @@ public final class TidelineServer: Sendable {
             settings.scrapeKey = ScrapeKey(try configuration.metrics.readKey())
             settings.certificateEnd = { tls?.end }
             settings.lastBackup = configuration.lastBackup
+            settings.processUse = configuration.processUse
+            settings.bounds.connections = configuration.http.connectionsMax
+            settings.bounds.listeners = configuration.http.listenersMax
+            settings.bounds.ledgerBytes = configuration.limits.ledgerBytes
             settings.authenticator = authenticator
             settings.crossOrigin = crossOrigin
             settings.dashboard = configuration.makeDashboard(operators: settings.operators)
@@ -138,13 +150,21 @@ public final class TidelineServer: Sendable {
             // A host that makes no URL is refused before anything listens.
             _ = try url(configuration.host, port: 0)
             let port = try http.start()
-            log.write(.info, "listening", ["host": configuration.host, "port": "\(port)"])
+            log.write(
+                .info,
+                "listening",
+                [
+                    "host": configuration.host, "port": "\(port)",
+                    "database": configuration.databasePlace,
+                ]
+            )
             if let tls { tell(tls) }
             let parts = Running(
                 store: store,
                 http: http,
                 handler: handler,
                 authenticator: authenticator,
+                keys: keys,
                 tls: tls,
                 configuration: configuration
             )
@@ -180,18 +200,13 @@ public final class TidelineServer: Sendable {
     }
 
     private func makeStore(
-        _ metrics: StoreMetrics,
+        _ traffic: ServerTraffic,
         waits: Bool
     ) throws -> any TableStore {
-        if configuration.replica != nil {
-            guard case .postgres = configuration.database else {
-                throw ConfigurationError(["replica: only a database in PostgreSQL has one"])
-            }
-        }
         var options = SQLiteTableStore.Options()
         options.limits = configuration.limits
         options.log = log
-        options.metrics = metrics
+        options.metrics = traffic.store
         if let readers = configuration.readers { options.readers = readers }
         if waits {
             options.lockPatience =
@@ -207,26 +222,46 @@ public final class TidelineServer: Sendable {
                     ["table": table.name]
                 )
             }
-            return try SQLiteTableStore(path: path, options: options)
+            let place = ServerConfiguration.absolute(path)
+            let isNew = !FileManager.default.fileExists(atPath: place)
+            let store = try SQLiteTableStore(path: path, options: options)
+            if isNew { announceNew(place) }
+            return store
         case .memory:
             options.inline = true
             return try SQLiteTableStore(path: ":memory:", options: options)
         case .postgres(let url):
-            return try makePostgresStore(url, metrics)
+            return try makePostgresStore(url, traffic)
         }
+    }
+
+    /// Says that the database was not there before, and where one of the same name is.
+    ///
+    /// Earlier versions took a relative path of a configuration file from the working directory.
+    private func announceNew(_ place: String) {
+        log.write(.info, "a new database was made", ["database": place])
+        let name = URL(filePath: place).lastPathComponent
+        let other = ServerConfiguration.absolute(name)
+        guard other != place, FileManager.default.fileExists(atPath: other) else { return }
+        log.write(
+            .warning,
+            """
+            the working directory has a database of the same name, which is not used: a path in a \
+            configuration file is relative to that file
+            """,
+            ["used": place, "other": other]
+        )
     }
 
     private func makePostgresStore(
         _ url: String,
-        _ metrics: StoreMetrics
+        _ traffic: ServerTraffic
     ) throws -> PostgresTableStore {
-        if let fault = PostgresTableStore.fault(ofAddress: url) {
-            throw ConfigurationError(["database: \(fault)."])
-        }
         var options = PostgresTableStore.Options()
         options.limits = configuration.limits
         options.log = log
-        options.metrics = metrics
+        options.metrics = traffic.store
+        options.isListenedTo = { [listeners = traffic.listeners] in listeners.current > 0 }
         options.replica = configuration.replica
         if let readers = configuration.readers { options.readers = readers }
         return try PostgresTableStore(url: url, options: options)

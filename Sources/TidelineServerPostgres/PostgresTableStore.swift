@@ -22,11 +22,16 @@ package final class PostgresTableStore: TableStore {
         package var replicaRest: Duration = .seconds(1)
         /// Microseconds since 1970; nil for the time of the database, which all servers have.
         package var now: (@Sendable () -> Int64)?
+        /// A clock that is never set, in microseconds.
+        package var steady = ServerEnvironment.live.steady
         package var log = ServerLog.silent
         package var times = WriteTimes()
         /// How often it is looked for what others have written, in milliseconds, without being told.
         package var lookPause = ClockWatch.usualPause
         package var metrics = StoreMetrics()
+        /// Whether a caller listens to changes; while none does and no request comes the database is asked
+        /// a few times a minute only.
+        package var isListenedTo: @Sendable () -> Bool = { true }
         /// Whether a pooler is taken for the database, as one that cannot be found out would be.
         package var trustsPoolers = false
 
@@ -37,12 +42,14 @@ package final class PostgresTableStore: TableStore {
     private let replica: ReplicaReads?
     private let writer: PostgresWriter
     private let watch: ClockWatch
+    private let activity: StoreActivity
     private let stamps: ReportedStamps
     private let tables = Mutex<[String: PostgresTable]>([:])
     private let counted = Mutex(CountedClocks())
     private let stopped = Mutex(false)
     private let look: WritableLook
     private let limits: ServerLimits
+    private let timeline: TimelineWatch
     private let now: (@Sendable () -> Int64)?
     private let log: ServerLog
     private let address: PostgresAddress
@@ -56,6 +63,21 @@ package final class PostgresTableStore: TableStore {
             with target_session_attrs=\(attributes) the server may come to a standby, where it cannot write. \
             Leave it out, or write 'read-write' or 'primary'
             """
+    }
+
+    /// Host and database of an address, without user and password.
+    package static func place(ofAddress url: String) -> String {
+        (try? PostgresAddress(url).description) ?? "postgres"
+    }
+
+    /// Why an address cannot be read; nil when it can.
+    package static func mistake(inAddress url: String) -> String? {
+        do {
+            _ = try PostgresAddress(url)
+            return nil
+        } catch {
+            return "\(error)"
+        }
     }
 
     /// Looks whether the database is there.
@@ -108,11 +130,14 @@ package final class PostgresTableStore: TableStore {
         } else {
             replica = nil
         }
+        activity = StoreActivity(isListenedTo: options.isListenedTo)
         let timeline = TimelineWatch(stamps, log: options.log)
+        self.timeline = timeline
         writer = PostgresWriter(
             address,
             limits: options.limits,
             now: options.now,
+            steady: options.steady,
             purgeInterval: options.purgeInterval,
             times: options.times,
             stamps: stamps,
@@ -126,6 +151,7 @@ package final class PostgresTableStore: TableStore {
             stamps: stamps,
             timeline: timeline,
             pause: options.lookPause,
+            activity: activity,
             log: options.log
         )
     }
@@ -151,9 +177,14 @@ package final class PostgresTableStore: TableStore {
     ) async throws -> [TableDefinition] {
         let (stored, steps): ([TableDefinition], [SchemaStep])
         do {
-            (stored, steps) = try await writer.run { [now] connection in
-                try PostgresSchemaChange(connection: connection, now: now)
+            (stored, steps) = try await writer.run { [now, writer, timeline] connection in
+                let newest = try PostgresReceipts.newest(connection)
+                let prepared = try PostgresSchemaChange(connection: connection, now: now)
                     .prepare(definitions, filtered: filtered, isComplete: isComplete)
+                // The connection is older than the place for the history may be.
+                try timeline.greet(connection)
+                try writer.beginTime(newest, connection)
+                return prepared
             }
         } catch let error as PostgresError {
             throw DatabaseError(.unavailable, "\(address): \(error)\(Self.remedy(error))")
@@ -246,12 +277,13 @@ package final class PostgresTableStore: TableStore {
     package func isNew(_ key: RepeatKey) async throws -> Bool {
         let (limits, now) = (limits, now)
         return try await read { read in
+            let name = LedgerKey(key)
             let results = try read.all([
-                LedgerKey.read([LedgerKey(key)]), PostgresStatement(LedgerKey.readHorizon).kept,
+                LedgerKey.read([name]), LedgerKey.readHorizons([name.caller]),
                 PostgresStatement(PostgresClock.now).kept,
             ])
             let time = now?() ?? results[2].integer(0, 0)
-            let horizon = results[1].count > 0 ? results[1].integer(0, 0) : nil
+            let horizon = LedgerKey.horizons(results[1])[name.caller]
             return results[0].count == 0 && !key.isAhead(now: time)
                 && !key.mayBeForgotten(now: time, days: limits.ledgerDays, horizon: horizon)
         }
@@ -375,6 +407,8 @@ package final class PostgresTableStore: TableStore {
 
     package var writeQueueLength: Int { writer.queueLength }
 
+    package var warnings: [StoreWarning] { timeline.warnings }
+
     /// PostgreSQL keeps its own log.
     package var logBytes: Int { 0 }
 
@@ -394,6 +428,11 @@ package final class PostgresTableStore: TableStore {
 
     /// What is derived from a table, kept for as long as the table has this form.
     private func derived(_ table: Table) -> PostgresTable {
+        activity.touch()
+        return known(table)
+    }
+
+    private func known(_ table: Table) -> PostgresTable {
         tables.withLock { tables in
             if let known = tables[table.name], known.table === table { return known }
             let made = PostgresTable(table)

@@ -18,6 +18,8 @@ package final class SQLiteTableStore: TableStore {
         /// How often the writer looks for what is older than it is kept.
         package var purgeInterval: Duration = .seconds(600)
         package var now = ServerEnvironment.live.now
+        /// A clock that is never set, in microseconds.
+        package var steady = ServerEnvironment.live.steady
         package var log = ServerLog.silent
         package var metrics = StoreMetrics()
         /// How long another server is waited for that has the file.
@@ -37,6 +39,13 @@ package final class SQLiteTableStore: TableStore {
     private let now: @Sendable () -> Int64
     /// Nil in inline mode, which is for databases that nobody else has.
     private let lock: FileLock?
+    private let file: FileWatch?
+
+    /// A store that was never stopped, because its tables did not fit, lets other servers have the file.
+    deinit {
+        file?.end()
+        lock?.release()
+    }
 
     /// Opens the file at `path`, or makes it.
     ///
@@ -44,21 +53,37 @@ package final class SQLiteTableStore: TableStore {
     package init(path: String, options: Options = Options()) throws {
         self.path = path
         now = options.now
-        lock = options.inline ? nil : try Self.lock(path, options)
-        let database = try DatabaseError.naming(path) { try Database(path: path) }
+        let lock = options.inline ? nil : try Self.lock(path, options)
+        self.lock = lock
+        let (database, file) = try DatabaseError.naming(path) {
+            let database = try Database(path: path)
+            let file = try lock.map {
+                try FileWatch(path: path, lock: $0, database: database, log: options.log)
+            }
+            return (database, file)
+        }
+        self.file = file
         limits = options.limits
         log = options.log
         look = WritableLook(now: options.now, log: options.log)
         writer = GroupWriter(
             database,
             inline: options.inline,
+            file: file,
             limits: options.limits,
             purgeInterval: options.purgeInterval,
             now: options.now,
+            steady: options.steady,
             log: options.log,
             metrics: options.metrics
         )
-        reads = try StoreReads(of: database, path: path, writer: writer, options: options)
+        reads = try StoreReads(
+            of: database,
+            path: path,
+            writer: writer,
+            file: file,
+            options: options
+        )
     }
 
     /// The lock of the file, as soon as nobody else has it.
@@ -90,10 +115,15 @@ package final class SQLiteTableStore: TableStore {
         filtered: Set<String>,
         isComplete: Bool
     ) async throws -> [TableDefinition] {
-        let (stored, steps, clocks) = try await writer.run { [now, path] database in
+        let (stored, steps, clocks) = try await writer.run {
+            [now, path, writer, file, log] database in
             try DatabaseError.naming(path) {
+                if file != nil { try FileCheck.run(database, path: path, log: log) }
+                let newest = try ReceiptTimes.newest(database)
                 let (stored, steps) = try SchemaChange(database: database, now: now)
                     .prepare(definitions, filtered: filtered, isComplete: isComplete)
+                try file?.begin(on: database)
+                try writer.beginTime(newest, database)
                 let clocks = try stored.map { try KnownClock.read($0.name, database) }
                 // A file that loses its log is a server's still, and no blank one.
                 if stored.isEmpty || steps.contains(where: { $0.kind == .createTable }) {
@@ -261,6 +291,7 @@ package final class SQLiteTableStore: TableStore {
 
     package func checkWritable() async throws {
         guard !reads.isStopped else { throw ServerError.stopping }
+        if let refusal = file?.check() { throw refusal }
         guard writer.queueLength < limits.writeQueue else { throw ServerError.tooManyWrites }
         try await look.check { [writer] in
             try await writer.run { try $0.execute(ServerSchema.touchState) }
@@ -274,6 +305,18 @@ package final class SQLiteTableStore: TableStore {
 
     package var logBytes: Int { Int(clamping: ServerFile.size(of: path + "-wal") ?? 0) }
 
+    package var warnings: [StoreWarning] {
+        guard let lock else {
+            return [
+                StoreWarning(
+                    "fileWatchOff",
+                    "The database is in memory: no file is watched, and nothing outlives the server."
+                )
+            ]
+        }
+        return lock.isWritable ? [] : [FileWatch.unwritableLock(lock.path)]
+    }
+
     package func sizes() async throws -> [StoreSize] {
         let ledger = try await reads.read(ReadBegin()) { try Ledger.measure($0).bytes }
         let files = [("database", path), ("log", path + "-wal")].compactMap { part, path in
@@ -285,11 +328,20 @@ package final class SQLiteTableStore: TableStore {
     package func stop() async {
         guard await reads.stop() else { return }
         do {
-            try await writer.run { try $0.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
+            try await writer.run { [file] database in
+                guard file?.check() == nil else {
+                    // The log belongs to a file that is not there any more.
+                    database.keepLog()
+                    return
+                }
+                file?.stop()
+                try database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            }
         } catch {
             log.write(.warning, "checkpoint at the end failed", ["cause": "\(error)"])
         }
         writer.stop()
+        file?.end()
         lock?.release()
     }
 

@@ -1,5 +1,6 @@
 // BatchChanges: what a bad network, or a gateway, makes of a batch and of its answer.
 
+import Foundation
 import Tideline
 
 enum BatchChanges {
@@ -31,6 +32,48 @@ enum BatchChanges {
             requests.removeSubrange(group)
         }
         return (rest, refusals)
+    }
+
+    /// A batch without the requests that `rejects` names a response for, and without the rest of their
+    /// atomic groups, and the responses to all of these.
+    static func without(
+        _ request: TransportRequest,
+        where rejects: (_ method: String, _ target: String, _ body: [UInt8]?) -> (
+            status: Int, body: [UInt8]
+        )?
+    ) -> (TransportRequest, responses: [[UInt8]]) {
+        var responses: [[UInt8]] = []
+        let rest = changed(request, "requests") { requests in
+            var removed = IndexSet()
+            for index in requests.indices where !removed.contains(index) {
+                guard let problem = rejection(of: requests[index], rejects) else { continue }
+                for member in group(at: index, of: requests) {
+                    removed.insert(member)
+                    let own = member == index ? problem : Self.groupFailed
+                    let body = String(decoding: own.body, as: UTF8.self)
+                    if let response = answer(to: requests[member], status: own.status, body: body) {
+                        responses.append(response)
+                    }
+                }
+            }
+            for index in removed.reversed() { requests.remove(at: index) }
+        }
+        return (rest, responses)
+    }
+
+    private static let groupFailed = (
+        status: 424, body: Array(#"{"status":424,"code":"groupFailed"}"#.utf8)
+    )
+
+    private static func rejection(
+        of request: [UInt8],
+        _ rejects: (String, String, [UInt8]?) -> (status: Int, body: [UInt8])?
+    ) -> (status: Int, body: [UInt8])? {
+        guard let members = JSONPieces.members(request),
+            let method = members["method"].flatMap(JSONPieces.text),
+            let target = members["url"].flatMap(JSONPieces.text)
+        else { return nil }
+        return rejects(method, target, members["body"])
     }
 
     /// The places of the group that a request is of; its own where it is of none.

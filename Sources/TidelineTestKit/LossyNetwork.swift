@@ -30,6 +30,11 @@ public struct NetworkFaults: Sendable, Hashable {
     public var emptyOne = 0
     /// A link to changes is one of another state of the database, as after a restore.
     public var otherEpoch = 0
+    /// Something on the way answers with a page of its own, on any route, and nothing arrives.
+    public var page = 0
+    /// Whether such a page may be a success without a body, which only a server that names the
+    /// requests it has done lets a device recognize.
+    public var allowsEmptySuccess = false
     /// The bytes of a body, in either direction, from which on the link breaks; nil for none.
     public var bytesMax: Int?
     /// The longest delay of each way.
@@ -59,6 +64,13 @@ public final class LossyNetwork: Transport {
     private struct State {
         var generator: SeededGenerator
         var faults: NetworkFaults
+
+        mutating func drawPage() -> GatewayPage {
+            GatewayPage(
+                using: &generator,
+                allowsEmptySuccess: faults.allowsEmptySuccess
+            )
+        }
     }
 
     private enum Fate {
@@ -76,6 +88,7 @@ public final class LossyNetwork: Transport {
         case refuseOne(Int)
         case emptyOne(Int)
         case otherEpoch
+        case page(GatewayPage)
     }
 
     private let inner: any Transport
@@ -141,6 +154,8 @@ public final class LossyNetwork: Transport {
             let answer = try await inner.send(Self.ofAnotherEpoch(request))
             try await time.sleep(after)
             return answer
+        case .page(let page):
+            return page.response
         case .dropAnswer:
             _ = try await inner.send(request)
             try await time.sleep(after)
@@ -167,13 +182,16 @@ public final class LossyNetwork: Transport {
 
     /// Opens a stream, whose connection breaks after a while if the network is bad.
     public func stream(_ request: TransportRequest) async throws -> TransportStream {
-        let (before, life) = state.withLock { state in
+        let (before, life, page) = state.withLock { state in
             let most = state.faults.delayMax.milliseconds
             let before = Duration.milliseconds(Int64.random(in: 0...most, using: &state.generator))
             let life = Duration.milliseconds(Int64.random(in: 1...30_000, using: &state.generator))
-            return (before, state.faults.dropAnswer > 0 ? life : nil)
+            let hasPage = state.faults.page > 0 && state.generator.chance(state.faults.page)
+            let page = hasPage ? state.drawPage() : nil
+            return (before, state.faults.dropAnswer > 0 ? life : nil, page)
         }
         try await time.sleep(before)
+        if let page { return page.stream }
         var stream = try await inner.stream(request)
         guard let life else { return stream }
         let (bytes, continuation) = AsyncThrowingStream<[UInt8], any Error>.makeStream()
@@ -246,6 +264,7 @@ public final class LossyNetwork: Transport {
                 if dice < percent { return (fate, before, after) }
                 dice -= percent
             }
+            if dice < faults.page { return (.page(state.drawPage()), before, after) }
             return (.deliver, before, after)
         }
     }

@@ -1,14 +1,11 @@
-// ECDSASignature: between the two forms of a P-256 signature. Tokens carry r and s as 32 bytes
-// each (RFC 7518 section 3.4), OpenSSL takes and gives the DER form of RFC 3279 section 2.2.3:
+// ECDSASignature: between the two forms of an ECDSA signature. Tokens carry r and s as 32 bytes each
+// for P-256, as 48 for P-384 (RFC 7518 section 3.4). OpenSSL uses the DER form of RFC 3279 section 2.2.3:
 //
 //     SEQUENCE { INTEGER r, INTEGER s }
 
 enum ECDSASignature {
-    /// The bytes of r, and of s.
-    private static let half = 32
-
-    /// Nil unless there are 64 bytes.
-    static func der(raw: [UInt8]) -> [UInt8]? {
+    /// Nil unless r and s have `half` bytes each.
+    static func der(raw: [UInt8], half: Int) -> [UInt8]? {
         guard raw.count == 2 * half else { return nil }
         let body = integer(raw[..<half]) + integer(raw[half...])
         return [0x30, UInt8(body.count)] + body
@@ -22,14 +19,16 @@ enum ECDSASignature {
     }
 
     /// Nil for bytes that are no such signature.
-    static func raw(der: [UInt8]) -> [UInt8]? {
+    static func raw(der: [UInt8], half: Int) -> [UInt8]? {
         guard der.count >= 2, der[0] == 0x30, Int(der[1]) == der.count - 2 else { return nil }
         var rest = der[2...]
-        guard let r = number(&rest), let s = number(&rest), rest.isEmpty else { return nil }
+        guard let r = number(&rest, half), let s = number(&rest, half), rest.isEmpty else {
+            return nil
+        }
         return r + s
     }
 
-    private static func number(_ rest: inout ArraySlice<UInt8>) -> [UInt8]? {
+    private static func number(_ rest: inout ArraySlice<UInt8>, _ half: Int) -> [UInt8]? {
         guard rest.popFirst() == 0x02, let count = rest.popFirst(), Int(count) <= rest.count else {
             return nil
         }

@@ -6,7 +6,11 @@
 import TidelineCore
 
 enum JSONWebKeySet {
-    static func keys(json bytes: [UInt8], _ limits: TokenLimits) throws(TokenError) -> [TokenKey] {
+    static func keys(
+        json bytes: [UInt8],
+        for allowed: Set<TokenAlgorithm>,
+        _ limits: TokenLimits
+    ) throws(TokenError) -> [TokenKey] {
         var entries: [JSONWebKey]?
         do {
             try StrictJSON.object(bytes, "JWK Set") { reader, name, token in
@@ -28,7 +32,11 @@ enum JSONWebKeySet {
         }
         var keys: [TokenKey] = []
         for (index, entry) in entries.enumerated() {
-            if let key = try entry.key(named: "Key \(index + 1) of the JWK Set", limits) {
+            if let key = try entry.key(
+                named: "Key \(index + 1) of the JWK Set",
+                for: allowed,
+                limits
+            ) {
                 keys.append(key)
             }
         }
@@ -59,36 +67,67 @@ private struct JSONWebKey {
     }
 
     /// Nil when the key is not for us.
-    func key(named name: String, _ limits: TokenLimits) throws(TokenError) -> TokenKey? {
-        guard let algorithm, isForSignatures else { return nil }
-        guard texts["alg"].map({ $0 == algorithm.rawValue }) ?? true else { return nil }
+    func key(
+        named name: String,
+        for allowed: Set<TokenAlgorithm>,
+        _ limits: TokenLimits
+    ) throws(TokenError) -> TokenKey? {
+        guard let kind, isForSignatures else { return nil }
+        let only = texts["alg"].map { TokenAlgorithm(rawValue: $0) }
+        // An `alg` that is not known here.
+        if let only, only == nil { return nil }
+        var fitting = kind.algorithms.intersection(allowed)
+        if case .some(.some(let algorithm)) = only { fitting.formIntersection([algorithm]) }
+        guard !fitting.isEmpty else { return nil }
         let material: TokenKey.Material
-        switch algorithm {
-        case .hs256:
+        switch kind {
+        case .secret:
             let secret = try HMACSecret(try bytes("k", name), name, limits)
             material = .secret(secret)
-        case .rs256:
+        case .rsa:
             let modulus = try bytes("n", name)
             let exponent = try bytes("e", name)
             let handle = KeyHandle.rsa(modulus: modulus, exponent: exponent)
-            material = .publicKey(try PublicKey(handle, name, limits))
-        case .es256:
-            let x = try bytes("x", name)
-            let y = try bytes("y", name)
-            guard x.count == 32, y.count == 32 else {
-                throw .unusableKey("\(name): x and y must be 32 bytes each.")
+            material = .publicKey(try PublicKey(handle, name, for: allowed, limits))
+        case .curve(let curve):
+            let (x, y) = (try bytes("x", name), try bytes("y", name))
+            guard x.count == curve.bytes, y.count == curve.bytes else {
+                throw .unusableKey("\(name): x and y must be \(curve.bytes) bytes each.")
             }
-            material = .publicKey(try PublicKey(.p256(x: x, y: y), name, limits))
+            let handle = KeyHandle.point(of: curve, x: x, y: y)
+            material = .publicKey(try PublicKey(handle, name, for: allowed, limits))
+        case .ed25519:
+            let x = try bytes("x", name)
+            guard x.count == 32 else { throw .unusableKey("\(name): x must be 32 bytes.") }
+            let handle = KeyHandle.ed25519(x)
+            material = .publicKey(try PublicKey(handle, name, for: allowed, limits))
         }
-        return TokenKey(id: texts["kid"], material: material)
+        return TokenKey(id: texts["kid"], material: material, onlyAlgorithm: only.flatMap { $0 })
     }
 
-    /// What a key of this kind is for; nil for kinds that are not known.
-    private var algorithm: TokenAlgorithm? {
+    private enum Kind {
+        case secret
+        case rsa
+        case curve(Curve)
+        case ed25519
+
+        var algorithms: Set<TokenAlgorithm> {
+            switch self {
+            case .secret: [.hs256]
+            case .rsa: TokenAlgorithm.ofRSA
+            case .curve(let curve): [curve.algorithm]
+            case .ed25519: [.edDSA]
+            }
+        }
+    }
+
+    /// Nil for kinds that are not known.
+    private var kind: Kind? {
         switch texts["kty"] {
-        case "oct": .hs256
-        case "RSA": .rs256
-        case "EC" where texts["crv"] == "P-256": .es256
+        case "oct": .secret
+        case "RSA": .rsa
+        case "EC": texts["crv"].flatMap(Curve.init(rawValue:)).map(Kind.curve)
+        case "OKP" where texts["crv"] == "Ed25519": .ed25519
         default: nil
         }
     }

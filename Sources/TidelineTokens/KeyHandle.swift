@@ -24,14 +24,48 @@ final class KeyHandle {
     /// Not of the kind "RSA-PSS", whose signatures are others.
     var isRSA: Bool { EVP_PKEY_is_a(pointer, "RSA") == 1 }
 
-    var isP256: Bool {
+    var isEd25519: Bool { EVP_PKEY_is_a(pointer, "ED25519") == 1 }
+
+    /// Nil for a key of another kind, or on another curve.
+    var curve: Curve? { Curve.allCases.first { isOn($0) } }
+
+    private func isOn(_ curve: Curve) -> Bool {
         guard EVP_PKEY_is_a(pointer, "EC") == 1 else { return false }
         var name = [CChar](repeating: 0, count: 64)
         var count = 0
         let found = EVP_PKEY_get_group_name(pointer, &name, name.count, &count) == 1
         ERR_clear_error()
         guard found, count > 0, count < name.count else { return false }
-        return name[..<count].elementsEqual("prime256v1".utf8.map { CChar(bitPattern: $0) })
+        return name[..<count].elementsEqual(curve.group.utf8.map { CChar(bitPattern: $0) })
+    }
+}
+
+/// A curve of ECDSA keys, by its name in a JWK.
+enum Curve: String, Sendable, CaseIterable {
+    case p256 = "P-256"
+    case p384 = "P-384"
+
+    /// The name that OpenSSL has for it.
+    var group: String {
+        switch self {
+        case .p256: "prime256v1"
+        case .p384: "secp384r1"
+        }
+    }
+
+    /// The length of a coordinate, and of a half of a signature.
+    var bytes: Int {
+        switch self {
+        case .p256: 32
+        case .p384: 48
+        }
+    }
+
+    var algorithm: TokenAlgorithm {
+        switch self {
+        case .p256: .es256
+        case .p384: .es384
+        }
     }
 }
 
@@ -89,7 +123,8 @@ extension KeyHandle {
     /// A new key with only the public parameters of this one, held by OpenSSL's provider.
     func publicCopy() -> KeyHandle? {
         defer { ERR_clear_error() }
-        return KeyHandle(owning: tideline_public_copy(pointer, isRSA ? "RSA" : "EC"))
+        let kind = isRSA ? "RSA" : isEd25519 ? "ED25519" : "EC"
+        return KeyHandle(owning: tideline_public_copy(pointer, kind))
     }
 
     /// An RSA key from modulus and exponent, most significant byte first.
@@ -104,10 +139,16 @@ extension KeyHandle {
         return KeyHandle(owning: key)
     }
 
-    /// A P-256 key from the coordinates of its point, 32 bytes each.
-    static func p256(x: [UInt8], y: [UInt8]) -> KeyHandle? {
+    /// A key on a curve from the coordinates of its point.
+    static func point(of curve: Curve, x: [UInt8], y: [UInt8]) -> KeyHandle? {
         defer { ERR_clear_error() }
         let point = [0x04] + x + y
-        return KeyHandle(owning: tideline_p256_key(point, point.count))
+        return KeyHandle(owning: tideline_ec_key(curve.group, point, point.count))
+    }
+
+    /// An Ed25519 key from its 32 bytes.
+    static func ed25519(_ bytes: [UInt8]) -> KeyHandle? {
+        defer { ERR_clear_error() }
+        return KeyHandle(owning: tideline_ed25519_key(bytes, bytes.count))
     }
 }

@@ -1,4 +1,4 @@
-// PublicKey: checks signatures with one RSA or P-256 key, from any thread.
+// PublicKey: checks signatures with one RSA, P-256, P-384 or Ed25519 key, from any thread.
 
 import CCrypto
 
@@ -14,14 +14,28 @@ import CCrypto
 final class PublicKey: @unchecked Sendable {
     enum Kind: Sendable {
         case rsa
-        case p256
+        case curve(Curve)
+        case ed25519
+
+        var algorithms: Set<TokenAlgorithm> {
+            switch self {
+            case .rsa: TokenAlgorithm.ofRSA
+            case .curve(let curve): [curve.algorithm]
+            case .ed25519: [.edDSA]
+            }
+        }
     }
 
     let kind: Kind
     private let handle: KeyHandle
 
     /// `name` begins the message of a fault: what the reader would call the key.
-    init(_ source: KeyHandle?, _ name: String, _ limits: TokenLimits) throws(TokenError) {
+    init(
+        _ source: KeyHandle?,
+        _ name: String,
+        for allowed: Set<TokenAlgorithm>,
+        _ limits: TokenLimits
+    ) throws(TokenError) {
         guard let source else { throw .unusableKey("\(name) cannot be read.") }
         if source.isRSA {
             kind = .rsa
@@ -31,10 +45,15 @@ final class PublicKey: @unchecked Sendable {
                         + "\(limits.rsaBitsMin) to \(limits.rsaBitsMax)."
                 )
             }
-        } else if source.isP256 {
-            kind = .p256
+        } else if let curve = source.curve, curve == .p256 || allowed.contains(curve.algorithm) {
+            kind = .curve(curve)
+        } else if source.isEd25519, allowed.contains(.edDSA) {
+            kind = .ed25519
         } else {
-            throw .unusableKey("\(name) is neither an RSA key nor one on the curve P-256.")
+            throw .unusableKey(
+                "\(name) is neither an RSA key nor one on the curve P-256. Keys on P-384 and Ed25519 are "
+                    + "taken when the allowed algorithms name ES384 or EdDSA."
+            )
         }
         guard let handle = source.publicCopy(), Self.isSound(handle) else {
             throw .unusableKey("\(name) is not a valid public key.")
@@ -50,20 +69,31 @@ final class PublicKey: @unchecked Sendable {
     }
 
     /// Whether `signature`, in the form of RFC 7518, is one of this key for `message`.
-    func isSignature(_ signature: [UInt8], of message: ArraySlice<UInt8>) -> Bool {
+    func isSignature(
+        _ signature: [UInt8],
+        of message: ArraySlice<UInt8>,
+        by algorithm: TokenAlgorithm
+    ) -> Bool {
+        guard kind.algorithms.contains(algorithm) else { return false }
         switch kind {
-        case .rsa: return accepts(signature, message)
-        case .p256:
-            guard let der = ECDSASignature.der(raw: signature) else { return false }
-            return accepts(der, message)
+        case .rsa, .ed25519: return accepts(signature, message, algorithm)
+        case .curve(let curve):
+            guard let der = ECDSASignature.der(raw: signature, half: curve.bytes) else {
+                return false
+            }
+            return accepts(der, message, algorithm)
         }
     }
 
-    private func accepts(_ signature: [UInt8], _ message: ArraySlice<UInt8>) -> Bool {
+    private func accepts(
+        _ signature: [UInt8],
+        _ message: ArraySlice<UInt8>,
+        _ algorithm: TokenAlgorithm
+    ) -> Bool {
         defer { ERR_clear_error() }
         guard let context = EVP_MD_CTX_new() else { return false }
         defer { EVP_MD_CTX_free(context) }
-        guard SHA256Signing.begin(context, handle, isRSA: kind == .rsa, EVP_DigestVerifyInit) else {
+        guard SignatureStart.begin(context, handle, algorithm, EVP_DigestVerifyInit) else {
             return false
         }
         return message.withUnsafeBufferPointer { bytes in
@@ -73,8 +103,8 @@ final class PublicKey: @unchecked Sendable {
     }
 }
 
-/// What checking and signing have in common: SHA-256, and for RSA the padding of PKCS #1 v1.5.
-enum SHA256Signing {
+/// The common begin of checking and signing: the hash, and for RSA the padding.
+enum SignatureStart {
     typealias Start = (
         OpaquePointer?, UnsafeMutablePointer<OpaquePointer?>?, OpaquePointer?, OpaquePointer?,
         OpaquePointer?
@@ -83,11 +113,28 @@ enum SHA256Signing {
     static func begin(
         _ context: OpaquePointer,
         _ key: KeyHandle,
-        isRSA: Bool,
+        _ algorithm: TokenAlgorithm,
         _ start: Start
     ) -> Bool {
         var keyContext: OpaquePointer?
-        guard start(context, &keyContext, EVP_sha256(), nil, key.pointer) == 1 else { return false }
-        return !isRSA || EVP_PKEY_CTX_set_rsa_padding(keyContext, tideline_pkcs1_padding) == 1
+        guard start(context, &keyContext, digest(algorithm), nil, key.pointer) == 1 else {
+            return false
+        }
+        guard TokenAlgorithm.ofRSA.contains(algorithm) else { return true }
+        guard algorithm.isPSS else {
+            return EVP_PKEY_CTX_set_rsa_padding(keyContext, tideline_pkcs1_padding) == 1
+        }
+        return EVP_PKEY_CTX_set_rsa_padding(keyContext, tideline_pss_padding) == 1
+            && EVP_PKEY_CTX_set_rsa_pss_saltlen(keyContext, tideline_pss_salt_as_digest) == 1
+    }
+
+    /// Nil for EdDSA, which hashes by itself.
+    private static func digest(_ algorithm: TokenAlgorithm) -> OpaquePointer? {
+        switch algorithm {
+        case .hs256, .rs256, .ps256, .es256: EVP_sha256()
+        case .rs384, .ps384, .es384: EVP_sha384()
+        case .rs512, .ps512: EVP_sha512()
+        case .edDSA: nil
+        }
     }
 }

@@ -37,8 +37,15 @@ package struct TokenClaims: Hashable, Sendable {
         self.other = other
     }
 
+    /// The text of the claim that names the user; nil when it is missing, empty or not a text.
+    func user(_ claim: String) -> String? {
+        if claim == "sub" { return subject.isEmpty ? nil : subject }
+        guard case .string(let text)? = other[claim], !text.isEmpty else { return nil }
+        return text
+    }
+
     /// The claims with a meaning of their own here.
-    static let registered = ["sub", "iss", "aud", "exp", "nbf", "iat"]
+    package static let registered = ["sub", "iss", "aud", "exp", "nbf", "iat"]
 }
 
 // MARK: - Reading

@@ -99,10 +99,14 @@ extension TokenError {
         "The token is for another audience (aud)."
     )
 
-    static let missingSubject = TokenError(
-        .missingSubject,
-        "The token names no user: sub is missing or empty."
-    )
+    static let missingSubject = missingUser("sub")
+
+    static func missingUser(_ claim: String) -> TokenError {
+        TokenError(
+            .missingSubject,
+            "The token names no user: \(claim) is missing, empty or not a text."
+        )
+    }
 
     static func wrongClaim(_ name: String, _ expected: String) -> TokenError {
         TokenError(.wrongClaim, "The claim \(name) of the token is not \(expected).")

@@ -1,7 +1,7 @@
-// TokenKey: a key, bound to its one algorithm by its kind.
+// TokenKey: a key, bound to its algorithms by its kind.
 //
-// A token chooses among the keys, never how a key is used: an RSA key has no way to become an
-// HMAC secret.
+// A token chooses among the keys and among the allowed algorithms of their kind, never how a key is used:
+// an RSA key has no way to become an HMAC secret.
 
 import CCrypto
 
@@ -14,22 +14,27 @@ struct TokenKey: Sendable {
     /// `kid` of a JWK; a key without one is tried for every token that names no known key.
     var id: String?
     var material: Material
+    /// The only algorithm of the key, when its owner names one (`alg` of a JWK).
+    var onlyAlgorithm: TokenAlgorithm?
 
-    var algorithm: TokenAlgorithm {
-        switch material {
-        case .secret: .hs256
-        case .publicKey(let key):
-            switch key.kind {
-            case .rsa: .rs256
-            case .p256: .es256
+    var algorithms: Set<TokenAlgorithm> {
+        let ofKind: Set<TokenAlgorithm> =
+            switch material {
+            case .secret: [.hs256]
+            case .publicKey(let key): key.kind.algorithms
             }
-        }
+        return onlyAlgorithm.map { ofKind.intersection([$0]) } ?? ofKind
     }
 
-    func isSignature(_ signature: [UInt8], of message: ArraySlice<UInt8>) -> Bool {
-        switch material {
+    func isSignature(
+        _ signature: [UInt8],
+        of message: ArraySlice<UInt8>,
+        by algorithm: TokenAlgorithm
+    ) -> Bool {
+        guard algorithms.contains(algorithm) else { return false }
+        return switch material {
         case .secret(let secret): secret.isSignature(signature, of: message)
-        case .publicKey(let key): key.isSignature(signature, of: message)
+        case .publicKey(let key): key.isSignature(signature, of: message, by: algorithm)
         }
     }
 }

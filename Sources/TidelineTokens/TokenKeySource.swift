@@ -8,7 +8,7 @@ import TidelineCore
 package enum TokenKeySource: Sendable {
     /// A secret shared with who makes the tokens; for HS256. See ``secretBytes(file:)``.
     case secret([UInt8])
-    /// One or more public keys or certificates; for RS256 and ES256. Of a certificate only the
+    /// One or more public keys or certificates, of RSA or a curve. Of a certificate only the
     /// key counts: its dates and its issuer are not looked at.
     case pem([UInt8])
     /// A JWK Set (RFC 7517). Keys for another use or algorithm are left out.
@@ -35,7 +35,11 @@ extension TokenKeySource: CustomStringConvertible {
 }
 
 extension TokenKeySource {
-    func keys(_ limits: TokenLimits) throws(TokenError) -> [TokenKey] {
+    /// Reads the keys, those of a JWK Set without keys that none of the allowed algorithms fits.
+    func keys(
+        for allowed: Set<TokenAlgorithm>,
+        _ limits: TokenLimits
+    ) throws(TokenError) -> [TokenKey] {
         switch self {
         case .secret(let bytes):
             let secret = try HMACSecret(bytes, "The secret", limits)
@@ -44,16 +48,20 @@ extension TokenKeySource {
             guard bytes.count <= limits.keyFileBytesMax else {
                 throw .unusableKey("The key file is longer than \(limits.keyFileBytesMax) bytes.")
             }
-            return try Self.keys(pem: bytes, limits)
+            return try Self.keys(pem: bytes, allowed, limits)
         case .jwks(let bytes):
             guard bytes.count <= limits.keyFileBytesMax else {
                 throw .unusableKey("The JWK Set is longer than \(limits.keyFileBytesMax) bytes.")
             }
-            return try JSONWebKeySet.keys(json: bytes, limits)
+            return try JSONWebKeySet.keys(json: bytes, for: allowed, limits)
         }
     }
 
-    private static func keys(pem: [UInt8], _ limits: TokenLimits) throws(TokenError) -> [TokenKey] {
+    private static func keys(
+        pem: [UInt8],
+        _ allowed: Set<TokenAlgorithm>,
+        _ limits: TokenLimits
+    ) throws(TokenError) -> [TokenKey] {
         let blocks = PEMBlock.all(in: pem)
         guard !blocks.isEmpty else {
             throw .unusableKey("The key file has no PEM block (-----BEGIN PUBLIC KEY-----).")
@@ -76,9 +84,8 @@ extension TokenKeySource {
                 )
             }
             let name = "PEM block \(index + 1) of the key file"
-            keys.append(
-                TokenKey(id: nil, material: .publicKey(try PublicKey(handle, name, limits)))
-            )
+            let key = try PublicKey(handle, name, for: allowed, limits)
+            keys.append(TokenKey(id: nil, material: .publicKey(key)))
         }
         return keys
     }

@@ -41,15 +41,17 @@ package struct TokenSigner {
         self.limits = limits
     }
 
-    /// Signs with RS256 or ES256, whichever the key fits.
+    /// Signs with a private key.
     ///
     /// - Parameters:
-    ///   - pem: A private key without password, RSA or P-256.
+    ///   - pem: A private key without password.
+    ///   - wanted: An algorithm of the key; nil for RS256 or ES256, whichever the key fits.
     ///   - keyID: `kid` of the tokens.
     ///   - limits: Bounds on tokens and keys.
     /// - Throws: ``TokenError`` with `unusableKey`.
     package init(
         privateKey pem: [UInt8],
+        algorithm wanted: TokenAlgorithm? = nil,
         keyID: String? = nil,
         limits: TokenLimits = TokenLimits()
     ) throws(TokenError) {
@@ -67,8 +69,13 @@ package struct TokenSigner {
             throw .unusableKey("\(name) cannot be read. It must be without password.")
         }
         // The same rules as for the other half.
-        let kind = try PublicKey(handle, name, limits).kind
-        algorithm = kind == .rsa ? .rs256 : .es256
+        let allowed: Set<TokenAlgorithm> = wanted.map { [$0] } ?? TokenAlgorithm.usual
+        let kind = try PublicKey(handle, name, for: allowed, limits).kind
+        let fitting = kind.algorithms.intersection(allowed)
+        guard let algorithm = TokenAlgorithm.allCases.first(where: fitting.contains) else {
+            throw .unusableKey("\(name) is not for \(TokenAlgorithm.list(allowed)).")
+        }
+        self.algorithm = algorithm
         material = .privateKey(handle)
         self.keyID = keyID
         self.limits = limits
@@ -104,16 +111,23 @@ package struct TokenSigner {
         switch material {
         case .secret(let secret): return secret.code(of: message[...])
         case .privateKey(let handle):
-            let signature = Self.sign(message, handle, isRSA: algorithm == .rs256)
-            return algorithm == .rs256 ? signature : signature.flatMap(ECDSASignature.raw)
+            let signature = Self.sign(message, handle, algorithm)
+            guard let curve = Curve.allCases.first(where: { $0.algorithm == algorithm }) else {
+                return signature
+            }
+            return signature.flatMap { ECDSASignature.raw(der: $0, half: curve.bytes) }
         }
     }
 
-    private static func sign(_ message: [UInt8], _ key: KeyHandle, isRSA: Bool) -> [UInt8]? {
+    private static func sign(
+        _ message: [UInt8],
+        _ key: KeyHandle,
+        _ algorithm: TokenAlgorithm
+    ) -> [UInt8]? {
         defer { ERR_clear_error() }
         guard let context = EVP_MD_CTX_new() else { return nil }
         defer { EVP_MD_CTX_free(context) }
-        guard SHA256Signing.begin(context, key, isRSA: isRSA, EVP_DigestSignInit) else {
+        guard SignatureStart.begin(context, key, algorithm, EVP_DigestSignInit) else {
             return nil
         }
         var count = 0

@@ -5,7 +5,7 @@
 
 package import TidelineCore
 
-/// Checks JSON Web Tokens (RFC 7519) that are signed with HS256, RS256 or ES256.
+/// Checks JSON Web Tokens (RFC 7519).
 ///
 /// Made once, then used from any number of threads.
 ///
@@ -24,6 +24,8 @@ package struct TokenVerifier: Sendable {
     private let keys: [TokenKey]
     private let issuer: String?
     private let audience: String?
+    /// The claim that names the user.
+    package let userClaim: String
     private let leeway: Duration
     private let limits: TokenLimits
 
@@ -31,9 +33,10 @@ package struct TokenVerifier: Sendable {
     ///
     /// - Parameters:
     ///   - sources: Where the keys are from. Keys that no allowed algorithm fits are left out.
-    ///   - algorithms: What is allowed; nil for all that the keys fit.
+    ///   - algorithms: What is allowed; nil for those of HS256, RS256 and ES256 that the keys fit.
     ///   - issuer: What `iss` must be; nil for any or none.
     ///   - audience: What `aud` must be or hold; nil for any or none.
+    ///   - userClaim: The claim that names the user.
     ///   - leeway: How far the clocks of server and issuer may differ.
     ///   - limits: Bounds on tokens and keys.
     /// - Throws: ``TokenError`` with `unusableKey` or `wrongSetting`.
@@ -42,6 +45,7 @@ package struct TokenVerifier: Sendable {
         algorithms: Set<TokenAlgorithm>? = nil,
         issuer: String? = nil,
         audience: String? = nil,
+        userClaim: String = "sub",
         leeway: Duration = .seconds(60),
         limits: TokenLimits = TokenLimits()
     ) throws(TokenError) {
@@ -50,23 +54,25 @@ package struct TokenVerifier: Sendable {
             throw .wrongSetting("The leeway is 0 to \(most) seconds.")
         }
         var found: [TokenKey] = []
-        for source in sources { found += try source.keys(limits) }
+        let allowed = algorithms ?? TokenAlgorithm.usual
+        for source in sources { found += try source.keys(for: allowed, limits) }
         guard found.count <= limits.keysMax else {
             throw .wrongSetting("There are more than \(limits.keysMax) keys.")
         }
-        let fitting = Set(found.map(\.algorithm))
-        self.algorithms = algorithms.map(fitting.intersection) ?? fitting
-        keys = found.filter { [allowed = self.algorithms] in allowed.contains($0.algorithm) }
+        let fitting = found.reduce(into: Set<TokenAlgorithm>()) { $0.formUnion($1.algorithms) }
+        self.algorithms = allowed.intersection(fitting)
+        keys = found.filter { !allowed.isDisjoint(with: $0.algorithms) }
         guard !keys.isEmpty else {
             throw .unusableKey(
                 fitting.isEmpty
-                    ? "There is no key for \(TokenAlgorithm.list(Set(TokenAlgorithm.allCases)))."
+                    ? "There is no key for \(TokenAlgorithm.list(allowed))."
                     : "No allowed algorithm fits a key; the keys are for "
                         + "\(TokenAlgorithm.list(fitting))."
             )
         }
         self.issuer = issuer
         self.audience = audience
+        self.userClaim = userClaim
         self.leeway = leeway
         self.limits = limits
     }
@@ -85,9 +91,11 @@ package struct TokenVerifier: Sendable {
         let token = try SignedToken(token, allowed: algorithms, limits: limits)
         let fitting = keys(for: token)
         guard !fitting.isEmpty else { throw .unknownKey }
-        guard fitting.contains(where: { $0.isSignature(token.signature, of: token.signed) }) else {
-            throw .wrongSignature
-        }
+        guard
+            fitting.contains(where: {
+                $0.isSignature(token.signature, of: token.signed, by: token.algorithm)
+            })
+        else { throw .wrongSignature }
         let claims = try TokenClaims(json: token.payload)
         try checkTimes(of: claims, now)
         try checkParties(of: claims)
@@ -103,7 +111,7 @@ package struct TokenVerifier: Sendable {
             let named = keys.filter { $0.id?.isSameText(as: id) ?? false }
             candidates = named.isEmpty ? keys.filter { $0.id == nil } : named
         }
-        return candidates.filter { $0.algorithm == token.algorithm }
+        return candidates.filter { $0.algorithms.contains(token.algorithm) }
     }
 
     private func checkTimes(of claims: TokenClaims, _ now: Timestamp) throws(TokenError) {
@@ -121,6 +129,9 @@ package struct TokenVerifier: Sendable {
         if let audience, !claims.audience.contains(where: audience.isSameText) {
             throw .wrongAudience
         }
-        guard !claims.subject.isEmpty else { throw .missingSubject }
+        guard claims.user(userClaim) != nil else { throw .missingUser(userClaim) }
     }
+
+    /// Returns the user that verified claims name.
+    package func user(of claims: TokenClaims) -> String { claims.user(userClaim) ?? "" }
 }

@@ -213,6 +213,48 @@ def check_closed_doors(caller):
     expect(caller.ask("/").status, 403, "the dashboard without authentication")
 
 
+def check_unknown_hosts(caller):
+    """Other names lead nowhere, and a proxied request is never one of this machine."""
+    for name in "evil.example", "localhost", "127.0.0.1":
+        answer = None
+        try:
+            # By the name of the certificate, so that the handshake succeeds.
+            answer = caller.ask("/health", headers=[f"Host: {name}"])
+        except Failure:
+            pass
+        handed_on = answer is not None and answer.body != b""
+        expect(handed_on, False, f"a request for {name}")
+    url = f"https://evil.example:{caller.port}/health"
+    words = caller.words(url, "--resolve", f"evil.example:{caller.port}:127.0.0.1")
+    done = subprocess.run(words, capture_output=True, check=False)
+    expect(done.returncode != 0, True, "a handshake with another name")
+    for path in "/", "/$admin/overview":
+        expect(caller.ask(path).status, 403, f"{path} of a server without users")
+
+
+def check_this_machine(port):
+    """Whatever a proxy writes into the head, the server does not take its request for one of this machine."""
+    for path in "/metrics", "/":
+        direct = ask_server(port, path)
+        expect(direct, 200, f"{path} on this machine")
+        for header in PROXY_HEADERS:
+            expect(ask_server(port, path, header), 403, f"{path} with {header}")
+
+
+PROXY_HEADERS = [
+    "X-Forwarded-For: 127.0.0.1", "X-Forwarded-Host: localhost", "X-Forwarded-Proto: https",
+    "x-forwarded-server: a", "Forwarded: for=127.0.0.1", "Via: 1.1 proxy", "X-Real-IP: 127.0.0.1",
+]  # fmt: skip
+
+
+def ask_server(port, path, *headers):
+    words = ["curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}"]
+    for header in ["Accept: text/html", *headers]:
+        words += ["--header", header]
+    url = f"http://127.0.0.1:{port}{path}"
+    return int(subprocess.run([*words, url], capture_output=True, check=True).stdout)
+
+
 class Echo(http.server.BaseHTTPRequestHandler):
     """Answers with the head of the request."""
 
@@ -256,11 +298,16 @@ def check_forwarding(caller):
 def nginx(folder, port, server_port):
     site = (ROOT / "deploy/nginx/tideline.conf").read_text()
     certificates = "/etc/letsencrypt/live/todo.example"
+    plain = free_port()
     site = replaced(
         site,
         ("    listen [::]:80;\n", ""),
         ("    listen [::]:443 ssl http2;\n", ""),
-        ("listen 80;", f"listen 127.0.0.1:{free_port()};"),
+        ("    listen [::]:80 default_server;\n", ""),
+        ("    listen [::]:443 ssl default_server;\n", ""),
+        ("listen 80 default_server;", f"listen 127.0.0.1:{plain} default_server;"),
+        ("listen 443 ssl default_server;", f"listen 127.0.0.1:{port} ssl default_server;"),
+        ("listen 80;", f"listen 127.0.0.1:{plain};"),
         ("listen 443 ssl http2;", f"listen 127.0.0.1:{port} ssl http2;"),
         ("server 127.0.0.1:8080;", f"server 127.0.0.1:{server_port};"),
         (f"{certificates}/fullchain.pem", f"{folder}/certificates/certificate.pem"),
@@ -304,6 +351,7 @@ CHECKS = [
     lambda caller: check_events(caller, "--http1.1"),
     check_bodies,
     check_closed_doors,
+    check_unknown_hosts,
 ]
 
 
@@ -322,6 +370,7 @@ def try_proxy(name, start, tideline, folder):
     server = Program([tideline, *words, *database], folder / "server.log")
     try:
         server_port = int(server.line_with("listening on").rsplit(":", 1)[1])
+        check_this_machine(server_port)
         with start(folder, port, server_port) as proxy:
             wait_until(lambda: caller.ask("/health").status == 200, proxy, SECONDS)
             for check in CHECKS:
@@ -338,7 +387,7 @@ def try_proxy(name, start, tideline, folder):
             check_forwarding(caller)
     finally:
         echo.shutdown()
-    print(f"{name}: tables, batch, links, coding, events, bodies, forwarding: as they should be")
+    print(f"{name}: tables, batch, links, coding, events, bodies, forwarding, unknown hosts: as they should be")
 
 
 def main():

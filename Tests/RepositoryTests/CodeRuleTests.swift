@@ -14,6 +14,8 @@ struct CodeRuleTests {
         "Sources/Tideline/Store/ForeignChanges.swift":
             "Looks at intervals for what other processes wrote.",
         "Sources/Tideline/Transport/": "Ends calls on real sockets by their own deadlines.",
+        "Sources/TidelineFetch/BoundedFetch.swift":
+            "Bounds the time that a document may take over a real connection.",
         "Sources/TidelineHTTP/": "Bounds the time that a real connection may take.",
         "Sources/TidelineCommand/Bench.swift": "Measures the times of requests.",
         "Sources/TidelineCommand/Progress.swift":
@@ -28,6 +30,8 @@ struct CodeRuleTests {
             "Measures the time of a request, for its log line and the metrics.",
         "Sources/TidelineServerCore/Tables/RandomWords.swift":
             "Draws the random bits of new ids for ServerEnvironment.",
+        "Sources/TidelineServerCore/Traffic/ProcessUse.swift":
+            "Asks the system for the processor time of the process, for the metrics.",
         "Sources/TidelineServerCore/Tables/ServerLimits.swift":
             "Holds ServerEnvironment, where the server's clock and ids come in.",
         "Sources/TidelinePostgres/KeptStatements.swift":
@@ -58,7 +62,7 @@ struct CodeRuleTests {
     static let longFiles: [String: String] = [:]
 
     /// No file of the sources is longer; new files stay under `linesWanted`.
-    static let linesMax = 450
+    static let linesMax = 600
     static let linesWanted = 300
 
     /// No folder of the sources has more files; a drawer gets folders that say what belongs together.
@@ -177,11 +181,11 @@ struct CodeRuleTests {
     }
 
     @Test func lengthRuleCanFail() {
-        let files = [150, 301, 450, 451, 600].map { count in
+        let files = [150, 301, 600, 601, 700].map { count in
             SourceFile(path: "\(count)", text: String(repeating: "//\n", count: count))
         }
-        #expect(tooLong(files, allowed: ["600": "a"]).map(\.path) == ["451", "301", "450"])
-        #expect(tooLong(files, allowed: ["451": "a", "600": "b"]).isEmpty)
+        #expect(tooLong(files, allowed: ["700": "a"]).map(\.path) == ["601", "301", "600"])
+        #expect(tooLong(files, allowed: ["601": "a", "700": "b"]).isEmpty)
     }
 
     @Test func exceptionsCanGoStale() {

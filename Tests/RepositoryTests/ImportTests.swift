@@ -48,10 +48,12 @@ struct ImportTests {
         ),
         "TidelineTLS": Allowed(ours: ["CCrypto"], system: ["Foundation", "Synchronization"]),
         "TidelineTokens": Allowed(ours: ["TidelineCore", "CCrypto"], system: ["Foundation"]),
+        "TidelineFetch": Allowed(ours: ["CCurl"], system: ["Foundation"]),
         "TidelineServer": Allowed(
             ours: [
-                "TidelineCore", "TidelineDashboard", "TidelineServerCore", "TidelineServerPostgres",
-                "TidelineServerSQLite", "TidelineHTTP", "TidelineTLS", "TidelineTokens",
+                "TidelineCore", "TidelineDashboard", "TidelineFetch", "TidelineServerCore",
+                "TidelineServerPostgres", "TidelineServerSQLite", "TidelineHTTP", "TidelineTLS",
+                "TidelineTokens",
             ],
             system: platform
         ),

@@ -4,6 +4,7 @@
 //     SyncProbe STORE SERVER edit N SEED      N random changes; 0 for changes without end
 //     SyncProbe STORE SERVER push | pull
 //     SyncProbe STORE SERVER hold             takes the turn to sync, and keeps it
+//     SyncProbe STORE SERVER first T N        a first sync of T tables with N rows each, without SERVER
 
 import Foundation
 import Tideline
@@ -27,6 +28,11 @@ struct SyncProbe {
 
     private static func run(_ words: [String]) async throws {
         guard words.count >= 3, let server = URL(string: words[1]) else { exit(2) }
+        if words[2] == "first", words.count == 5, let tables = Int(words[3]),
+            let rows = Int(words[4])
+        {
+            return try await MadeUpServer.firstSync(words[0], tables: tables, rows: rows)
+        }
         // Small pages, so that a pull of few rows can be cut in many places.
         var limits = SyncLimits()
         limits.pageRowsMax = 40
@@ -38,7 +44,10 @@ struct SyncProbe {
         case ("push", 3): try await client.syncContext.push()
         case ("pull", 3): try await items.pull(queryID: "all")
         case ("hold", 3):
-            guard store.takeSyncTurn() else { exit(1) }
+            let lease = SyncLimits().turnTimeMax
+            guard store.takeSyncTurn(at: Date(), lease: lease, isForced: false) != nil else {
+                exit(1)
+            }
             print("held")
             fflush(nil)
             try await Task.sleep(for: .seconds(3600))

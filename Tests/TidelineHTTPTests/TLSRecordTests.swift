@@ -1,6 +1,7 @@
 // TLSRecordTests: callers whose records of TLS carry nothing, or a byte each: nobody else waits for them.
 
 import Foundation
+import Glibc
 import Synchronization
 import Testing
 import TidelineHTTP

@@ -71,7 +71,7 @@ private let forms: [BothForms] = [
     BothForms("negative", { -$0.rank > 3 }, #Predicate { -$0.rank > 3 }),
     BothForms(
         "localized",
-        { $0.text.lowercased().contains(Column<String>.lowered("Milk")) },
+        { $0.text.localizedStandardContains("Milk") },
         #Predicate { $0.text.localizedStandardContains("Milk") }
     ),
     BothForms("instead", { ($0.owner ?? "x") == "me" }, #Predicate { ($0.owner ?? "x") == "me" }),
@@ -109,10 +109,6 @@ private let forms: [BothForms] = [
         #Predicate { $0.complete ? $0.rank > 1 : $0.rank > 5 }
     ),
 ]
-
-extension Column where Content == String {
-    static func lowered(_ text: String) -> Column { literal(text).lowercased() }
-}
 
 extension Column where Content == Bool? {
     var asCondition: Condition { map { $0 } }

@@ -132,14 +132,16 @@ func misfitsNameTableIdAndColumnButNoValue(_ column: String, _ value: Value) thr
     let message = error?.message ?? ""
     #expect(message.contains("'Everything'") && message.contains("'row-17'"))
     #expect(message.contains("'\(column)'"), "\(message)")
-    #expect(!message.contains("secret") && error?.cause == nil)
+    #expect(!message.contains("secret"))
+    let failure = try #require(error?.cause as? DecodingFailure)
+    #expect(failure.table == "Everything" && failure.itemID == "row-17" && failure.column == column)
 }
 
 @Test func misfitsAreSkippedOrFailThePage() throws {
     let coder = try RecordCoder.model(for: TodoItem.self)
     let rows: [Row] = [["id": "1"], ["id": "2", "text": 1], ["id": "3"]]
-    #expect(try coder.decode(rows, misfits: .skip).map(\.id) == ["1", "3"])
-    #expect(throws: SyncError.self) { try coder.decode(rows, misfits: .fail) }
+    #expect(try coder.decode(rows, onDecodingFailure: .skip).map(\.id) == ["1", "3"])
+    #expect(throws: SyncError.self) { try coder.decode(rows, onDecodingFailure: .throw) }
 }
 
 @Test func datesComeBackEqual() throws {
@@ -261,6 +263,6 @@ private struct HalfDeclared: SyncRecord {
     let coder = RecordCoder<Row>.untyped(table: TableSchema(name: "T", columns: []))
     let row: Row = ["id": "1", "text": "x"]
     #expect(try coder.encode(row) == row && coder.id(row) == "1")
-    #expect(try coder.decode([row], misfits: .fail) == [row])
+    #expect(try coder.decode([row], onDecodingFailure: .throw) == [row])
     #expect(try coder.filter { $0["text"].contains("x") && $0["rank"] > 3 } != nil)
 }

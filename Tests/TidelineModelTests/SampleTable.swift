@@ -13,7 +13,7 @@ struct SampleTable<Record: Sendable>: Sendable {
         sortedBy terms: [SortTerm<Record>] = [],
         limit: Int? = nil,
         offset: Int = 0,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .throw
     ) async throws -> TableQuery {
         var query = TableQuery(filter: try coder.filter(condition))
         query.order = try coder.order(terms)
@@ -27,7 +27,7 @@ struct SampleTable<Record: Sendable>: Sendable {
         sortedBy terms: [SortTerm<Record>] = [],
         limit: Int? = nil,
         offset: Int = 0,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .throw
     ) async throws -> TableQuery {
         var query = TableQuery(filter: try coder.filter(predicate))
         query.order = try coder.order(terms)
@@ -41,7 +41,7 @@ extension SampleTable where Record: SyncRecord {
         sortedBy descriptors: [SortDescriptor<Record>],
         limit: Int? = nil,
         offset: Int = 0,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .throw
     ) async throws -> TableQuery {
         var query = TableQuery(filter: try coder.filter(condition))
         query.order = try coder.order(descriptors)
@@ -53,7 +53,7 @@ extension SampleTable where Record: SyncRecord {
         sortedBy descriptors: [SortDescriptor<Record>],
         limit: Int? = nil,
         offset: Int = 0,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .throw
     ) async throws -> TableQuery {
         var query = TableQuery(filter: try coder.filter(predicate))
         query.order = try coder.order(descriptors)

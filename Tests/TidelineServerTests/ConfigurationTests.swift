@@ -123,6 +123,13 @@ import TidelineServerCore
         (#"{"limits":{"callerRequests":-1}}"#, "limits.callerRequests: a whole number from 0"),
         (#"{"limits":{"callerBytes":"1"}}"#, "limits.callerBytes: a whole number from 0"),
         (#"{"limits":{"callerQueries":-1}}"#, "limits.callerQueries: a whole number from 0"),
+        (
+            #"{"limits":{"callerConnections":-1}}"#,
+            "limits.callerConnections: a whole number from 0"
+        ),
+        (#"{"limits":{"callerListeners":1.5}}"#, "limits.callerListeners: a whole number from 0"),
+        (#"{"limits":{"tables":0}}"#, "limits.tables: a whole number from 1 to 1000000"),
+        (#"{"limits":{"columns":2000}}"#, "limits.columns: a whole number from 1 to 1500"),
         (#"{"limits":{"auditDays":0}}"#, "limits.auditDays: a whole number from 1 to 36500"),
         (#"{"tables":{"A":{"audit":1}}}"#, "tables.A.audit: true or false is expected"),
         (#"{"limits":{"drainNotice":-1}}"#, "limits.drainNotice: a number of seconds from 0"),

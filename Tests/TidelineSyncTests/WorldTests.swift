@@ -60,8 +60,47 @@ import TidelineTestKit
         #expect(transactions.half == nil)
     }
 
+    /// Operations may wait for a rejected one only if they depend on it.
+    @Test func whatNeedNotWaitIsNoticed() {
+        func operation(
+            _ id: Int64,
+            _ row: String,
+            _ group: String?,
+            isParked: Bool = false
+        )
+            -> PendingOperation
+        {
+            PendingOperation(
+                id: id,
+                table: "WorldItem",
+                itemID: row,
+                kind: .update,
+                isParked: isParked,
+                groupID: group
+            )
+        }
+        let queue = [
+            operation(1, "a", "one"),
+            operation(2, "b", "two", isParked: true), operation(3, "c", "two", isParked: true),
+            // Behind a parked one, with the rest of its group, and what follows in the rows of that.
+            operation(4, "c", "three"), operation(5, "d", "three"), operation(6, "d", nil),
+            operation(7, "e", "four"), operation(8, "a", "four"),
+        ]
+        #expect(WorldQueue.heldUp(queue).map(\.id) == [1, 7, 8])
+        #expect(WorldQueue.heldUp(Array(queue.dropFirst().prefix(5))).isEmpty)
+    }
+
+    /// The device that begins with a copy of another one's file pulls what that one pulls.
+    @Test func aCopyIsOfTheSameApp() {
+        let plans = (0..<5000).map { WorldPlan(seed: $0) }.filter(\.sharesCopy)
+        #expect(plans.contains { $0.pullsPart.first != $0.pullsPart.last })
+        for plan in plans where plan.startsLater("d\(plan.devices - 1)") {
+            #expect(plan.pullsPart(ofDevice: plan.devices - 1) == plan.pullsPart[0])
+        }
+    }
+
     /// Each found a mistake: docs/FOUND.md.
-    @Test(arguments: [90, 130, 137, 160] as [UInt64])
+    @Test(arguments: [16, 18, 90, 130, 137, 160, 183, 323, 353, 382, 697, 869, 1361] as [UInt64])
     func whatWasFoundStaysMended(seed: UInt64) async throws {
         _ = try await play(WorldPlan(seed: seed))
     }
@@ -106,6 +145,12 @@ import TidelineTestKit
         #expect(plans.filter(\.transacts).count >= 50)
         #expect(plans.filter { $0.faults.bytesMax != nil }.count >= 50)
         #expect(plans.filter { $0.faults.otherEpoch > 0 }.count >= 50)
+        #expect(plans.filter(\.restores).count >= 40)
+        #expect(plans.filter(\.locks).count >= 40)
+        #expect(plans.filter(\.expires).count >= 40)
+        for policy in LostRowPolicy.allCases {
+            #expect(plans.filter { $0.restores && $0.lostRows.contains(policy) }.count >= 20)
+        }
     }
 
     @Test func aBrokenWorldIsMadeSmall() {
@@ -120,7 +165,7 @@ import TidelineTestKit
         #expect(smallest.rows == 1)
         #expect(smallest.server == .tideline && smallest.syncsItself == [false])
         #expect(smallest.disks == [.memory] && smallest.copies == nil && !smallest.nests)
-        #expect(!smallest.transacts)
+        #expect(!smallest.transacts && !smallest.restores && !smallest.locks && !smallest.expires)
         var faults = NetworkFaults()
         faults.late = NetworkFaults.bad.late
         #expect(smallest.faults == faults)
@@ -128,17 +173,25 @@ import TidelineTestKit
 
     /// Runs a world on a thread of its own: it would keep a thread of Swift's pool busy, and the
     /// pool has as many as the machine has cores.
-    private func play(_ plan: WorldPlan) async throws -> WorldReport {
+    private func play(
+        _ plan: WorldPlan,
+        shrinks: Bool = Self.shrinks
+    ) async throws -> WorldReport {
         await Self.seats.take()
         defer { Self.seats.give() }
         return try await withCheckedThrowingContinuation { continuation in
             Thread.detachNewThread {
                 continuation.resume(
-                    with: Result { try World(plan).runShrinking() }
+                    with: Result {
+                        try shrinks ? World(plan).runShrinking() : World(plan).run()
+                    }
                 )
             }
         }
     }
+
+    /// False if TIDELINE_SHRINK is "no": to list the seeds that break a guarantee, quickly.
+    private static let shrinks = ProcessInfo.processInfo.environment["TIDELINE_SHRINK"] != "no"
 
     private static let seats = Seats(ProcessInfo.processInfo.activeProcessorCount)
 }

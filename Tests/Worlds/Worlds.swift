@@ -1,8 +1,10 @@
 // Worlds: runs seeded worlds on all cores, for as many seeds as one likes.
 //
-//     swift run -c release worlds [FIRST] COUNT
+//     swift run -c release worlds [--history | --failing] [FIRST] COUNT
 //
 // A seed that breaks a guarantee is made small and told as a story, and ends the program with 1.
+// `--history` prints a digest of each world, which is the same in every process, and `--failing` the
+// broken guarantee of each seed without a story.
 
 import Foundation
 import Synchronization
@@ -10,10 +12,22 @@ import TidelineTestKit
 
 @main
 struct Worlds {
-    private static let usage = "usage: worlds [FIRST] COUNT"
+    private static let usage = "usage: worlds [--history | --failing] [FIRST] COUNT"
+
+    private enum Mode: String {
+        case stories
+        case history = "--history"
+        case failing = "--failing"
+    }
 
     static func main() {
-        let numbers = CommandLine.arguments.dropFirst().map { UInt64($0) }
+        var arguments = Array(CommandLine.arguments.dropFirst())
+        var mode = Mode.stories
+        if let named = arguments.first.flatMap(Mode.init) {
+            mode = named
+            arguments.removeFirst()
+        }
+        let numbers = arguments.map { UInt64($0) }
         guard (1...2).contains(numbers.count), let count = numbers.last ?? nil,
             let first = numbers.count == 2 ? numbers.first ?? nil : 0,
             count > 0, !first.addingReportingOverflow(count).overflow
@@ -22,14 +36,14 @@ struct Worlds {
             exit(2)
         }
         let start = ContinuousClock.now
-        let broken = run(first..<(first + count))
+        let broken = run(first..<(first + count), mode)
         let seconds = (ContinuousClock.now - start) / .seconds(1)
         print("\(count) worlds from seed \(first) in \(Int(seconds)) s, \(broken) broken")
         exit(broken == 0 ? 0 : 1)
     }
 
     /// How many of the seeds break a guarantee.
-    private static func run(_ seeds: Range<UInt64>) -> Int {
+    private static func run(_ seeds: Range<UInt64>, _ mode: Mode) -> Int {
         let next = Mutex(seeds.lowerBound)
         let broken = Mutex(0)
         let threads = DispatchGroup()
@@ -38,11 +52,12 @@ struct Worlds {
             let thread = Thread {
                 while let seed = take(next, seeds.upperBound) {
                     do {
-                        _ = try World(WorldPlan(seed: seed)).runShrinking()
+                        let line = try line(of: seed, mode)
+                        if let line { broken.withLock { _ in show(line) } }
                     } catch {
                         broken.withLock { count in
                             count += 1
-                            print(error)
+                            show("\(error)")
                         }
                     }
                 }
@@ -53,6 +68,29 @@ struct Worlds {
         }
         threads.wait()
         return broken.withLock { $0 }
+    }
+
+    /// Prints a line at once, also into a file.
+    private static func show(_ line: String) {
+        FileHandle.standardOutput.write(Data((line + "\n").utf8))
+    }
+
+    /// Runs a world.
+    ///
+    /// - Returns: What is printed of one that breaks no guarantee.
+    private static func line(of seed: UInt64, _ mode: Mode) throws -> String? {
+        let world = World(WorldPlan(seed: seed))
+        switch mode {
+        case .stories:
+            _ = try world.runShrinking()
+            return nil
+        case .failing:
+            _ = try world.run()
+            return nil
+        case .history:
+            let report = try world.run()
+            return "\(seed) \(report.requests) \(report.edits) \(report.history)"
+        }
     }
 
     private static func take(_ next: borrowing Mutex<UInt64>, _ end: UInt64) -> UInt64? {

@@ -98,8 +98,12 @@ private struct StatusText: View {
         case .syncing(let progress):
             Text("Syncing: \(progress.sent) sent, \(progress.received) received")
         case .offline: Text("Offline; \(sync.pendingCount) changes wait.")
+        case .busy(let until): Text("The server is busy until \(until.formatted()).")
         case .blocked(by: .signIn): Text("Sign in to sync.")
         case .blocked(by: .rejectedOperations(let count)): Text("\(count) changes need a decision.")
+        case .blocked(by: .failingRows(let rows)):
+            Text("\(rows.count) changes are not accepted.")
+        case .blocked(by: .lostRows(let count)): Text("The restored server lost \(count) items.")
         case .blocked(by: .failure(_, let message)): Text(message)
         }
     }

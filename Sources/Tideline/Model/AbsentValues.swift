@@ -18,6 +18,8 @@ struct AbsentValues: Sendable {
         where schema.neverNil.contains(column.name) && !SystemColumn.names.contains(column.name) {
             let zero = schema.zeros[column.name] ?? Self.zero(column.type)
             guard let value = given.isNull ? zero : given else { continue }
+            // No filter or order goes by a document.
+            if case .json = value { continue }
             let type = table.column(named: column.name)?.type ?? column.type
             defaults[column.name] = LiteralCoercion.value(value, as: ExpressionType(type)) ?? value
         }

@@ -6,11 +6,31 @@
 public import TidelineCore
 
 /// What a read does with a row that does not decode.
-public enum Misfits: Sendable {
+///
+/// Such a row is kept and synced in either case.
+public enum DecodingFailurePolicy: Sendable {
     /// The read throws ``SyncError`` with code `rowDoesNotFit`.
-    case fail
+    case `throw`
     /// The row is left out of the result.
     case skip
+}
+
+/// A stored row that does not decode into its record type.
+///
+/// It names table, row and column, never a value. It is the `cause` of a ``SyncError`` with code
+/// `rowDoesNotFit`, and an element of ``LiveQuery/decodingFailures``.
+public struct DecodingFailure: Error, Sendable, Hashable, CustomStringConvertible {
+    /// The table's name.
+    public let table: String
+    /// The row's id.
+    public let itemID: String
+    /// The column that does not fit the record type's property.
+    public let column: String
+    /// What is wrong, and what to do about it.
+    public let message: String
+
+    /// The message.
+    public var description: String { message }
 }
 
 package struct RecordCoder<Record: Sendable>: Sendable {
@@ -29,11 +49,14 @@ package struct RecordCoder<Record: Sendable>: Sendable {
     /// null.
     let absent: AbsentValues?
 
-    private let decodePage: @Sendable ([Row], Misfits) throws -> [Record]
+    private let decodePage: @Sendable ([Row], DecodingFailurePolicy) throws -> [Record]
 
     /// Decodes the rows of a page, in order.
-    package func decode(_ rows: [Row], misfits: Misfits) throws -> [Record] {
-        try decodePage(rows, misfits)
+    package func decode(
+        _ rows: [Row],
+        onDecodingFailure: DecodingFailurePolicy
+    ) throws -> [Record] {
+        try decodePage(rows, onDecodingFailure)
     }
 
     /// A query of what the store has, as this coder's records mean it, but for its order; see `rows`.
@@ -89,14 +112,14 @@ extension RecordCoder where Record: SyncRecord {
             decode: { try RowReader(schema, defaults: defaults).read($0, as: type) },
             id: { $0.id },
             absent: AbsentValues(schema, table: declared ?? schema.table),
-            decodePage: { rows, misfits in
+            decodePage: { rows, onDecodingFailure in
                 let reader = RowReader(schema, defaults: defaults)
                 var records: [Record] = []
                 records.reserveCapacity(rows.count)
                 for row in rows {
                     do {
                         records.append(try reader.read(row, as: type))
-                    } catch  where misfits == .skip {
+                    } catch  where onDecodingFailure == .skip {
                         continue
                     }
                 }
@@ -126,7 +149,7 @@ extension RecordSchema {
     func defaults(declared: TableSchema? = nil) -> [Value] {
         columns.map { column in
             let given = declared?.columns.first { $0.name == column.name }?.defaultValue
-            return given ?? column.defaultValue ?? .null
+            return given ?? column.defaultValue ?? ownDefaults[column.name] ?? .null
         }
     }
 }

@@ -33,9 +33,7 @@ struct RecordEdit {
         guard ItemKey(after.id) == ItemKey(stored.id) else {
             throw SyncError(.invalidID, "An update cannot change the id of a record.")
         }
-        var row = stored
-        for (column, value) in RowMerge.changes(from: before, to: after) { row[column] = value }
-        self.row = row
+        row = RowMerge.applying(from: before, to: after, onto: stored, ofModel: true)
     }
 }
 

@@ -23,6 +23,9 @@ public final class RecordSchema: Sendable {
     /// The columns whose properties may not be nil.
     let neverNil: Set<String>
 
+    /// The defaults that the model's own record has, by column; see ``SyncRecord/defaults``.
+    let ownDefaults: [String: Value]
+
     private let columnsByProperty: [String: String]
     private let declaredPaths: [(path: any AnyKeyPath & Sendable, column: String)]
 
@@ -43,7 +46,35 @@ public final class RecordSchema: Sendable {
     }
 
     private static func probe<Record: SyncRecord>(_ type: Record.Type) throws -> RecordSchema {
-        try RecordSchema(type)
+        let schema = try RecordSchema(type)
+        let defaults = schema.defaults(of: type)
+        return defaults.isEmpty ? schema : RecordSchema(schema, ownDefaults: defaults)
+    }
+
+    /// The values of the model's record of defaults, for properties that may not be nil.
+    ///
+    /// A value that differs each time, as a new id does, does not count.
+    private func defaults<Record: SyncRecord>(of type: Record.Type) -> [String: Value] {
+        guard let one = try? RowWriter.row(of: Record.defaults, self),
+            let two = try? RowWriter.row(of: Record.defaults, self)
+        else { return [:] }
+        var defaults: [String: Value] = [:]
+        for name in neverNil where !SystemColumn.names.contains(name) {
+            if let value = one[name], !value.isNull, value == two[name] { defaults[name] = value }
+        }
+        return defaults
+    }
+
+    private init(_ schema: RecordSchema, ownDefaults: [String: Value]) {
+        table = schema.table
+        systemProperties = schema.systemProperties
+        columns = schema.columns
+        layout = schema.layout
+        zeros = schema.zeros
+        neverNil = schema.neverNil
+        self.ownDefaults = ownDefaults
+        columnsByProperty = schema.columnsByProperty
+        declaredPaths = schema.declaredPaths
     }
 
     private init<Record: SyncRecord>(_ type: Record.Type) throws {
@@ -53,6 +84,7 @@ public final class RecordSchema: Sendable {
         try Self.check(found, model: name)
         columns = found.map(\.definition)
         layout = RowLayout(columns.map(\.name))
+        ownDefaults = [:]
         var zeros: [String: Value] = [:]
         for column in found { zeros[column.definition.name] = column.zero }
         self.zeros = zeros
@@ -154,6 +186,11 @@ public final class RecordSchema: Sendable {
 }
 
 extension RecordSchema {
+    /// The property of a column.
+    func property(ofColumn column: String) -> String {
+        columnsByProperty.first { $0.value == column }?.key ?? column
+    }
+
     /// The column of a stored property.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for any other key path.

@@ -54,6 +54,8 @@ extension SyncError {
             case notFound
             case unsupportedQuery
             case rowDoesNotFit
+            case partialRecord
+            case defaultRequired
             case invalidID
             case invalidQueryID
             case unknownTable
@@ -68,11 +70,13 @@ extension SyncError {
             case badRequest
             case badResponse
             case storeFailure
+            case storeUnavailable
             case newerStore
             case wrongKey
             case insecureEndpoint
             case invalidModel
             case cancelled
+            case suspended
             case transactionEnded
             case transactionTooLarge
         }
@@ -91,6 +95,10 @@ extension SyncError {
         public static let unsupportedQuery = Self(.unsupportedQuery)
         /// A row does not decode into the model, or a record does not fit into a row.
         public static let rowDoesNotFit = Self(.rowDoesNotFit)
+        /// A record that was read with selected columns would be written over what was not read.
+        public static let partialRecord = Self(.partialRecord)
+        /// A property was added to a table that has rows, and its default is not known.
+        public static let defaultRequired = Self(.defaultRequired)
         /// The text cannot be the id of a row.
         public static let invalidID = Self(.invalidID)
         /// The text cannot name a pull query.
@@ -119,6 +127,11 @@ extension SyncError {
         public static let badResponse = Self(.badResponse)
         /// The local store failed.
         public static let storeFailure = Self(.storeFailure)
+        /// The local store cannot be read or written at this moment, such as a protected file on a locked
+        /// phone.
+        ///
+        /// Nothing is lost. Observers and automatic sync go on by themselves as soon as it can be read again.
+        public static let storeUnavailable = Self(.storeUnavailable)
         /// The file of the store was written by a newer version.
         public static let newerStore = Self(.newerStore)
         /// The key does not open the encrypted file of the store.
@@ -129,6 +142,8 @@ extension SyncError {
         public static let invalidModel = Self(.invalidModel)
         /// The task was cancelled.
         public static let cancelled = Self(.cancelled)
+        /// The client is suspended (``SyncClient/suspend()``).
+        public static let suspended = Self(.suspended)
 
         /// A table of a transaction was used after the end of that.
         public static let transactionEnded = Self(.transactionEnded)

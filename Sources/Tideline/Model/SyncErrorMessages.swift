@@ -11,13 +11,16 @@ extension SyncError {
         column: String,
         expected: String
     ) -> SyncError {
-        SyncError(
-            .rowDoesNotFit,
-            """
-            Row '\(id)' of table '\(table)' does not fit: column '\(column)' is not \(expected). \
-            Make the property fit what the table holds, or read with 'misfits: .skip'.
-            """
+        let failure = DecodingFailure(
+            table: table,
+            itemID: id,
+            column: column,
+            message: """
+                Row '\(id)' of table '\(table)' does not fit: column '\(column)' is not \(expected). \
+                Make the property fit what the table holds, or read with 'onDecodingFailure: .skip'.
+                """
         )
+        return SyncError(.rowDoesNotFit, failure.message, cause: failure)
     }
 
     package static func recordDoesNotFit(

@@ -33,6 +33,15 @@ extension Column where Content: TextContent {
         with(other) { .call(.contains, $0, $1) }
     }
 
+    /// Whether the text contains another one as people search: letter case and accents aside, by the rules of
+    /// the device's language, as Foundation's function of this name.
+    ///
+    /// Only the device evaluates it: a pull or a read of the server throws ``SyncError`` with code
+    /// `unsupportedQuery`.
+    public func localizedStandardContains(_ text: String) -> Condition {
+        call(.localizedContains, text)
+    }
+
     /// Whether the text begins with another one.
     public func hasPrefix(_ text: String) -> Condition { call(.startswith, text) }
 

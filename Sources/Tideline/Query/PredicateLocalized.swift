@@ -1,7 +1,7 @@
 // PredicateLocalized: `localizedStandardContains` in predicates.
 //
-// No query language knows it; it becomes `contains` with both sides in lower case. The macro
-// accepts it everywhere, but Foundation on Linux has no node for it: it is supplied here.
+// The device evaluates it as Foundation does; no server has a function for it. The macro accepts it
+// everywhere, but Foundation on Linux has no node for it: it is supplied here.
 
 import TidelineCore
 
@@ -11,7 +11,7 @@ import Foundation
 public import Foundation
 
 extension PredicateExpressions {
-    /// Whether a text contains another one, letter case aside.
+    /// Whether a text contains another one as people search: letter case and accents aside.
     public struct StringLocalizedStandardContains<
         Root: PredicateExpression,
         Other: PredicateExpression
@@ -28,8 +28,7 @@ extension PredicateExpressions {
         ///
         /// - Throws: What the evaluation of one of the two sides throws.
         public func evaluate(_ bindings: PredicateBindings) throws -> Bool {
-            let text = String(try root.evaluate(bindings)).lowercased()
-            return text.contains(String(try other.evaluate(bindings)).lowercased())
+            try root.evaluate(bindings).localizedStandardContains(other.evaluate(bindings))
         }
     }
 
@@ -60,7 +59,7 @@ where Root: StandardPredicateExpression, Other: StandardPredicateExpression {}
 extension PredicateExpressions.StringLocalizedStandardContains: QueryNode {
     func walk(_ state: inout PredicateWalk) throws -> Alternatives {
         try state.visit(root).with(try state.visit(other)) { text, other in
-            .call(.contains, .call(.tolower, text), .call(.tolower, other))
+            .call(.localizedContains, text, other)
         }
     }
 }

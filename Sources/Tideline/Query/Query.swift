@@ -163,9 +163,9 @@ extension Query where Record: SyncRecord {
 
     /// The query with these columns only, and the id.
     ///
-    /// For records that are shown. The other properties of these records have nil or their defaults,
-    /// and nothing tells that from what is so: `update` with such a record would write it. Change a row
-    /// that was read like this by `update(id:_:)`.
+    /// For records that are shown. The other properties of these records have nil or their defaults. An update
+    /// with such a record never writes them over what the row has: it throws ``SyncError`` with code
+    /// `partialRecord`. Change a row that was read like this by `update(id:_:)`.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a key path that has no column.
     public func selecting(_ paths: PartialKeyPath<Record>...) throws -> Query {

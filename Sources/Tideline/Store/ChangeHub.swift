@@ -56,8 +56,9 @@ final class ChangeHub<Change: JoinedChange>: Sendable {
     }
 
     func publish(_ change: Change) {
-        let listeners = state.withLock { Array($0.listeners.values) }
-        for listener in listeners { listener.join(change) }
+        // In the order in which they came, so that a simulation repeats itself in every process.
+        let listeners = state.withLock { $0.listeners.sorted { $0.key < $1.key } }
+        for (_, listener) in listeners { listener.join(change) }
     }
 }
 

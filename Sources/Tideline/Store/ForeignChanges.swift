@@ -10,6 +10,8 @@ final class ForeignChanges: Sendable {
         var version: Int64
         var task: Task<Void, Never>?
         var isEnded = false
+        /// Whether it pauses, because a query would open the file.
+        var isSuspended = false
     }
 
     private let state: Mutex<State>
@@ -29,10 +31,17 @@ final class ForeignChanges: Sendable {
             guard state.task == nil, !state.isEnded else { return }
             state.task = Task { [weak self] in
                 while isWatched(), (try? await Task.sleep(for: Self.interval)) != nil {
-                    guard let now = try? await writer.run({ try $0.dataVersion() }),
-                        let self
-                    else { break }
-                    if self.isNews(now) { tell() }
+                    guard let self else { break }
+                    if self.state.withLock({ $0.isSuspended }) { continue }
+                    do {
+                        let now = try await writer.run { try $0.dataVersion() }
+                        if self.isNews(now) { tell() }
+                    } catch let error as SQLiteError where error.isClosed {
+                        break
+                    } catch {
+                        // A file that cannot be read at this moment is looked at again.
+                        continue
+                    }
                 }
                 self?.pause()
                 // Somebody may have come after the last look: `watch` found this task and left.
@@ -49,6 +58,10 @@ final class ForeignChanges: Sendable {
             return state.version != version
         }
     }
+
+    func suspend() { state.withLock { $0.isSuspended = true } }
+
+    func resume() { state.withLock { $0.isSuspended = false } }
 
     func end() {
         state.withLock { state in

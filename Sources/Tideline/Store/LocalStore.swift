@@ -52,15 +52,47 @@ public protocol LocalStore: Sendable {
     /// Every call makes a stream of its own. Bursts may be merged.
     func changes() -> AsyncStream<Set<String>>
 
+    /// An identifier of the store's file, which a copy does not share; nil if the store has none.
+    ///
+    /// It stays the same when the file is written to, renamed or moved within its volume, and is another one
+    /// for a copy. ``SyncContext`` keeps it in the store: if it finds another one there, the store is a copy,
+    /// and the original may still be in use.
+    var fileIdentity: String? { get }
+
     /// Ends the use of the store; later calls throw.
     ///
     /// Calls that run come to their end first. A store that holds nothing open need not say it.
     ///
     /// - Throws: What keeps the store from ending what it began.
     func close() async throws
+
+    /// Ends all work and releases files and locks, because the app is about to be suspended.
+    ///
+    /// Transactions that run come to their end first; the client calls ``interruptTransactions()`` if that takes
+    /// too long. Reads and changes still work until ``resume()``, and hold nothing when they are done. A store
+    /// that holds nothing open need not implement it.
+    func suspend() async
+
+    /// Undoes the transactions that run, because the time before the app is suspended is over.
+    func interruptTransactions()
+
+    /// Works as before ``suspend()`` again.
+    func resume()
 }
 
 extension LocalStore {
+    /// Nil: the store does not tell a copy from its original.
+    public var fileIdentity: String? { nil }
+
+    /// Does nothing.
+    public func suspend() async {}
+
+    /// Does nothing.
+    public func interruptTransactions() {}
+
+    /// Does nothing.
+    public func resume() {}
+
     /// Does nothing.
     ///
     /// - Throws: Nothing.

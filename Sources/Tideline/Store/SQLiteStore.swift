@@ -19,13 +19,14 @@ import TidelineSQLite
 /// let store = try SQLiteStore(path: "todo.sqlite")
 /// ```
 public final class SQLiteStore: LocalStore {
-    private let path: String
-    private let writer: DatabaseThreads
-    private let observer: WriterObserver
-    private let readers: LentDatabases?
-    private let log: StoreLog?
+    let path: String
+    let isEncrypted: Bool
+    let writer: DatabaseThreads
+    let connection: WriterConnection
+    let readers: LentDatabases?
+    let log: StoreLog?
     /// Nil where no other process can have the file.
-    private let foreign: ForeignChanges?
+    let foreign: ForeignChanges?
     let turn: SyncTurn?
     let checks = CheckListeners()
     private let hub = ChangeHub<Set<String>>()
@@ -37,11 +38,11 @@ public final class SQLiteStore: LocalStore {
     private let isLogToEmpty = Mutex(false)
 
     /// The log that stays on the disk when it was longer for a while.
-    private static let logBytesKept = 8 << 20
+    static let logBytesKept = 8 << 20
 
     /// A log of half a megabyte, where the disk is short of space: a long one would take what the
     /// database needs to grow when the log is folded.
-    private static let foldsOften = "PRAGMA wal_autocheckpoint = 128"
+    static let foldsOften = "PRAGMA wal_autocheckpoint = 128"
 
     private static func isShortOfSpace(_ path: String) -> Bool {
         room(at: path).map { $0 < 64 << 20 } ?? false
@@ -63,32 +64,31 @@ public final class SQLiteStore: LocalStore {
 
     init(path: String, inline: Bool, key: DatabaseKey?) throws {
         self.path = path
+        isEncrypted = key != nil
         do {
             try SQLiteStoreSchema.check(path, key)
-            let database = try Database(path: path, key: key)
-            try database.execute("PRAGMA journal_size_limit = \(Self.logBytesKept)")
-            // What is deleted is overwritten; not every SQLite does so by itself.
-            try database.execute("PRAGMA secure_delete = ON")
             let isInline = inline || path == ":memory:"
             let isShortOfSpace = Self.isShortOfSpace(path)
-            if isShortOfSpace { try database.execute(Self.foldsOften) }
             isLogStuck = Mutex(isShortOfSpace)
-            try SQLiteStoreSchema.prepare(database, path: path)
-            observer = WriterObserver(database)
-            log = isInline || isShortOfSpace ? nil : StoreLog(of: database, path: path, key)
+            log = isInline || isShortOfSpace ? nil : StoreLog(path: path, key)
+            let connection = WriterConnection(path, key, log, foldsOften: isShortOfSpace)
+            self.connection = connection
+            let database = try connection.open(.readWrite)
             foreign = isInline ? nil : try ForeignChanges(of: database)
             turn = isInline ? nil : SyncTurn(of: path)
             writer =
                 isInline
                 ? DatabaseThreads(inline: database)
-                : DatabaseThreads([database], name: "tideline.store")
+                : DatabaseThreads([database], name: "tideline.store") {
+                    try connection.open(.writer)
+                }
             readers =
                 isInline
                 ? nil : LentDatabases { try Database(path: path, key: key, mode: .readOnly) }
         } catch let error as SQLiteError where error.isNotADatabase && key != nil {
             throw SyncError.wrongKey(path, error)
         } catch let error as SQLiteError {
-            throw SyncError.store(error, at: path)
+            throw SyncError.store(error, at: path, isOpening: true)
         }
     }
 
@@ -142,7 +142,7 @@ public final class SQLiteStore: LocalStore {
                 }
             }
         } catch let error as SQLiteError {
-            throw SyncError.store(error, at: path)
+            throw failure(error)
         }
         tables.withLock { known in
             for table in built.tables { known.add(table) }
@@ -184,13 +184,14 @@ public final class SQLiteStore: LocalStore {
                     try body(SQLiteTransaction($0, try current($0)))
                 }
             }
-            return try readers.lend { database in
+            return try readers.lend(isUnusable: Self.isUnavailable) { database in
                 try database.snapshot {
-                    try body(SQLiteTransaction(database, try current(database)))
+                    let tables = try current(database)
+                    return try body(SQLiteTransaction(database, tables, end: connection.end))
                 }
             }
         } catch let error as SQLiteError {
-            throw SyncError.store(error, at: path)
+            throw failure(error)
         }
     }
 
@@ -225,12 +226,14 @@ public final class SQLiteStore: LocalStore {
                     _ = tryToEmptyLog(database)
                 }
                 func transaction() throws -> Written {
-                    _ = observer.take()
+                    _ = connection.takeWritten()
                     let rows = rowHub.isWatched ? RowRecorder() : nil
                     let result = try database.transaction(isFlushed: !isRepeatable) {
-                        try body(SQLiteTransaction(database, try current(database), rows))
+                        let tables = try current(database)
+                        let writer = SQLiteTransaction(database, tables, rows, end: connection.end)
+                        return try body(writer)
                     }
-                    return (result, observer.take(), rows?.tables)
+                    return (result, connection.takeWritten(), rows?.tables)
                 }
                 // Else the log would take what was freed since.
                 if isLogStuck.withLock({ $0 }) { _ = foldFullLog(database) }
@@ -248,7 +251,7 @@ public final class SQLiteStore: LocalStore {
                 }
             }
         } catch let error as SQLiteError {
-            throw SyncError.store(error, at: path)
+            throw failure(error)
         }
         if !written.tables.isEmpty {
             let names = opened.names(ofWritten: written.tables)
@@ -308,6 +311,8 @@ extension SQLiteStore: LogEmptier {
     /// Nobody is waited for: local changes would wait, too.
     private func tryToEmptyLog(_ database: Database) -> Bool {
         guard isLogToEmpty.withLock({ $0 }) else { return true }
+        // It would take time and locks; the next commit after that tries.
+        if connection.isSuspended { return false }
         let isEmpty = (try? database.emptyLog()) ?? false
         if isEmpty { isLogToEmpty.withLock { $0 = false } }
         return isEmpty
@@ -372,15 +377,4 @@ private struct OpenedTables: Sendable {
         for name in written { result.formUnion(names[name.lowercased()] ?? [name]) }
         return result
     }
-}
-
-/// The tables that the writer's connection wrote.
-///
-/// `@unchecked Sendable`: the observer is used on the writer's thread only.
-private struct WriterObserver: @unchecked Sendable {
-    private let observer = TableWriteObserver()
-
-    init(_ database: Database) { database.observeWrites(observer) }
-
-    func take() -> Set<String> { observer.take() }
 }

@@ -7,8 +7,26 @@ import TidelineSQLite
 
 extension SyncError {
     /// A failure of SQLite in the file of a store.
-    static func store(_ cause: SQLiteError, at path: String) -> SyncError {
-        SyncError(.storeFailure, message(cause, path), cause: cause)
+    ///
+    /// `isOpening`: a file that was never opened may also be at a path where it cannot be made.
+    static func store(
+        _ cause: SQLiteError,
+        at path: String,
+        isOpening: Bool = false
+    ) -> SyncError {
+        let passes = cause.isUnavailable && (!isOpening || isUsable(path))
+        return SyncError(
+            passes ? .storeUnavailable : .storeFailure,
+            message(cause, path),
+            cause: cause
+        )
+    }
+
+    /// Whether a file is there, in a folder that may be written.
+    private static func isUsable(_ path: String) -> Bool {
+        guard FileManager.default.fileExists(atPath: path) else { return false }
+        let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
+        return faccessat(AT_FDCWD, folder, W_OK, AT_EACCESS) == 0
     }
 
     /// Whether the store has no room for what was to be written: less may fit.
@@ -36,10 +54,11 @@ extension SyncError {
                 when it is done.
                 """
         }
-        if error.isCannotOpen {
+        if error.isUnavailable {
             return """
-                The store at \(path) cannot be opened or made. Check the app's right to read and \
-                write the file and its folder, or give another path.
+                The store at \(path) cannot be \(error.isCannotOpen ? "opened or made" : "read or written") \
+                at this moment. On a locked phone, wait until it is unlocked and try again: nothing is \
+                lost. Elsewhere check the app's right to read and write the file and its folder, and the disk.
                 """
         }
         if error.isFull {

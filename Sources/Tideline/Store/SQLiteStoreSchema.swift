@@ -108,7 +108,7 @@ struct SQLiteTable: Sendable {
 
 enum SQLiteStoreSchema {
     /// Written to `PRAGMA user_version`; a higher one is refused.
-    static let formatVersion: Int64 = 2
+    static let formatVersion: Int64 = 3
 
     /// Marks the file as ours: "TIDE".
     private static let applicationID: Int64 = 0x5449_4445
@@ -195,6 +195,7 @@ enum SQLiteStoreSchema {
     ) throws -> [SQLiteTable] {
         for schema in schemas {
             let table = SQLiteTable(schema)
+            try ColumnMemory.keepRequired(table, in: database)
             // First: a column that an index names cannot be moved.
             let indexes = TableIndexes(of: schema)
             try indexes.removeOthers(in: database)

@@ -9,19 +9,23 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
     let tables: [String: SQLiteTable]
     private let plans = PutPlans()
     private let recorder: RowRecorder?
+    private let end: TransactionEnd?
 
-    /// `recorder` notes what rows are written.
+    /// `recorder` notes what rows are written; `end` ends the transaction early.
     init(
         _ database: Database,
         _ tables: [String: SQLiteTable],
-        _ recorder: RowRecorder? = nil
+        _ recorder: RowRecorder? = nil,
+        end: TransactionEnd? = nil
     ) {
+        self.end = end
         self.database = database
         self.tables = tables
         self.recorder = recorder
     }
 
     func table(_ name: String) throws -> SQLiteTable {
+        try end?.check()
         guard let table = tables[name] else {
             throw SyncError.unknownTable(name, known: tables.keys.filter { !$0.hasPrefix("MS_") })
         }
@@ -79,6 +83,7 @@ struct SQLiteTransaction: LocalStoreWriter, CellWriter {
 
     func put(_ rows: [Row], in table: String) throws {
         for row in rows {
+            try end?.check()
             let plan = try plan(row.rowLayout, table)
             let isAsGiven = bind(row, plan)
             try plan.statement.run()

@@ -14,6 +14,9 @@ final class StoreLog: Sendable {
         var copier: DatabaseThreads?
         var isCopying = false
         var isClosed = false
+        var isSuspended = false
+        /// The connection that copies, to end it early.
+        weak var copying: Database?
     }
 
     private let state = Mutex(State())
@@ -37,12 +40,36 @@ final class StoreLog: Sendable {
     /// begins anew otherwise.
     private static let pagesMax = 16_000
 
-    /// Takes over the log of a writer.
-    init(of writer: Database, path: String, _ key: DatabaseKey? = nil) {
+    init(path: String, _ key: DatabaseKey? = nil) {
         self.path = path
         self.key = key
+    }
+
+    /// Takes over the log of a writer.
+    func attach(_ writer: Database) {
         writer.observeLog { [weak self] pages in self?.state.withLock { $0.pages = pages } }
     }
+
+    /// Waits until the copy that runs is done: the log cannot be emptied before.
+    func finishCopying() async {
+        let copier = state.withLock { $0.copier }
+        try? await copier?.run { _ in }
+    }
+
+    /// Ends what is being copied; nothing is copied until ``resume()``.
+    func suspend() async {
+        let copier = state.withLock { state in
+            state.isSuspended = true
+            defer { state.copier = nil }
+            return state.copier
+        }
+        await copier?.finish()
+        state.withLock { $0.isCopying = false }
+    }
+
+    func interrupt() { state.withLock { $0.copying }?.interrupt() }
+
+    func resume() { state.withLock { $0.isSuspended = false } }
 
     /// To be called after each commit, with the writer.
     func committed(_ writer: Database) {
@@ -52,6 +79,7 @@ final class StoreLog: Sendable {
             // A log that is shorter has begun anew.
             return (pages, pages < before ? pages : pages - before)
         }
+        if state.withLock({ $0.isSuspended }) { return }
         if pages >= Self.pagesMax {
             // Somebody may be at it: then the next commit tries.
             _ = try? writer.checkpoint(.passive)
@@ -62,7 +90,7 @@ final class StoreLog: Sendable {
 
     private func copy() {
         let copier = state.withLock { state -> DatabaseThreads? in
-            guard !state.isCopying, !state.isClosed else { return nil }
+            guard !state.isCopying, !state.isClosed, !state.isSuspended else { return nil }
             if state.copier == nil {
                 // Where none can be opened, the writer does it in the end.
                 guard let database = try? Database(path: path, key: key, mode: .existing) else {
@@ -74,8 +102,9 @@ final class StoreLog: Sendable {
             return state.copier
         }
         copier?.submit { [weak self] database in
+            self?.state.withLock { $0.copying = database }
             _ = try? database.checkpoint(.passive)
-            self?.state.withLock { $0.isCopying = false }
+            self?.state.withLock { ($0.isCopying, $0.copying) = (false, nil) }
         }
     }
 

@@ -1,5 +1,10 @@
 // SyncTurn: which of several processes on one store file pushes and pulls.
+//
+// The turn is a lease: a line in a small file next to the store. No file is locked, so nothing is held while
+// a process waits for the network or is suspended. Each transaction of a push or pull checks the lease; a
+// process that lost it starts that push or pull again. docs/SYNC.md says why that is enough.
 
+package import Foundation
 import Synchronization
 
 #if canImport(Darwin)
@@ -10,74 +15,270 @@ import Glibc
 
 /// A store that other processes may use, too.
 package protocol SharedStore: LocalStore {
-    /// Takes the turn to push, pull and purge for this process; false while another one has it.
+    /// Takes the turn to push, pull and purge.
     ///
-    /// May be taken several times; each has to be given back.
-    func takeSyncTurn() -> Bool
+    /// It may be taken several times; each turn has to be given back.
+    ///
+    /// - Parameters:
+    ///   - now: The wall clock.
+    ///   - lease: After how long without a transaction another process may take the turn.
+    ///   - isForced: Whether to take it from a process that still has it.
+    /// - Returns: The number of the turn; nil while another process has it.
+    func takeSyncTurn(at now: Date, lease: Duration, isForced: Bool) -> Int?
+
+    /// Whether no other process took the turn since; the lease is renewed.
+    func holdsSyncTurn(_ turn: Int, at now: Date, lease: Duration) -> Bool
 
     /// Gives back a turn that was taken.
-    func endSyncTurn()
+    func endSyncTurn(_ turn: Int)
 }
 
-/// The turn of one file: a lock on an empty file beside it, which the system frees when a process
-/// dies.
-///
-/// Not in the store itself: a pull that brings nothing must write nothing.
+/// The line of the lease file: who has the turn, and until when.
+package struct SyncLease: Sendable, Equatable {
+    /// A text that no two holders share; empty while the turn is free.
+    package var owner: String
+    /// The process of the owner.
+    package var process: Int32
+    /// Milliseconds since 1970.
+    package var expires: Int64
+
+    package init(owner: String, process: Int32, expires: Int64) {
+        (self.owner, self.process, self.expires) = (owner, process, expires)
+    }
+
+    /// Nil for anything else, such as a line that is only half written.
+    package init?(_ text: String) {
+        let parts = text.split(separator: " ", omittingEmptySubsequences: true)
+        guard parts.count == 5, parts[0] == "tideline-turn", parts[4].first == ".",
+            let process = Int32(parts[2]), let expires = Int64(parts[3])
+        else { return nil }
+        self.init(
+            owner: parts[1] == "-" ? "" : String(parts[1]),
+            process: process,
+            expires: expires
+        )
+    }
+
+    /// Always of the same length, so that one write replaces all of it.
+    package var text: String {
+        let text = "tideline-turn \(owner.isEmpty ? "-" : owner) \(process) \(expires) "
+        let rest = max(1, Self.length - 1 - text.utf8.count)
+        return text + String(repeating: ".", count: rest) + "\n"
+    }
+
+    package static let length = 160
+
+    /// Whether another holder may take the turn.
+    package func isFree(at now: Int64, lease: Int64, isAlive: (Int32) -> Bool) -> Bool {
+        // A time that no lease could have comes from a wall clock that was set back.
+        owner.isEmpty || expires <= now || expires > now + 2 * lease || !isAlive(process)
+    }
+}
+
+/// The turn of one store.
 final class SyncTurn: Sendable {
     private struct State {
-        var descriptor: Int32 = -1
-        var count = 0
+        /// The number of the last lease that was taken here.
+        var last = 0
+        /// How many jobs use each lease.
+        var users: [Int: Int] = [:]
+        var renewed: Int64 = 0
     }
 
     private let path: String
+    private let name: String
+    private let process = getpid()
     private let state = Mutex(State())
 
-    init(of store: String) { path = store + "-sync" }
+    init(of store: String) {
+        path = store + "-sync"
+        // The process is still the same when another store has this address.
+        name = "\(getpid())-\(Turns.next())"
+    }
 
-    func take() -> Bool {
-        state.withLock { state in
-            guard state.count == 0 else {
-                state.count += 1
-                return true
+    private func owner(_ turn: Int) -> String { "\(name)-\(turn)" }
+
+    func take(at now: Date, lease: Duration, isForced: Bool) -> Int? {
+        let (now, lease) = (now.milliseconds, lease.milliseconds)
+        return state.withLock { state in
+            let current = read()
+            if state.users[state.last] != nil, current?.owner == owner(state.last) {
+                state.users[state.last, default: 0] += 1
+                return state.last
             }
-            let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-            // Where there can be no such file, each process syncs: the server takes each operation
-            // once, whoever sends it.
-            if descriptor >= 0, flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
-                close(descriptor)
-                return false
+            if let current, !isForced,
+                !current.isFree(at: now, lease: lease, isAlive: Self.isAlive)
+            {
+                return nil
             }
-            state.descriptor = descriptor
-            state.count = 1
+            state.last += 1
+            state.users[state.last] = 1
+            state.renewed = now
+            // If the file cannot be written, each process syncs: the server applies each operation once,
+            // whichever process sends it.
+            write(SyncLease(owner: owner(state.last), process: process, expires: now + lease))
+            return state.last
+        }
+    }
+
+    func holds(_ turn: Int, at now: Date, lease: Duration) -> Bool {
+        let (now, lease) = (now.milliseconds, lease.milliseconds)
+        return state.withLock { state in
+            // Without a lease in the file, as on a full disk, no other process took the turn.
+            guard let current = read() else { return true }
+            guard current.owner == owner(turn) else { return false }
+            if abs(now - state.renewed) > lease / 8 {
+                state.renewed = now
+                write(SyncLease(owner: owner(turn), process: process, expires: now + lease))
+            }
             return true
         }
     }
 
-    func end() {
+    func end(_ turn: Int) {
         state.withLock { state in
-            state.count -= 1
-            guard state.count == 0 else { return }
-            if state.descriptor >= 0 { close(state.descriptor) }
-            state.descriptor = -1
+            guard let users = state.users[turn] else { return }
+            state.users[turn] = users > 1 ? users - 1 : nil
+            guard users == 1, read()?.owner == owner(turn) else { return }
+            // The name stays: a holder that lost the turn to this one still finds another name.
+            write(SyncLease(owner: owner(turn), process: process, expires: 0))
+        }
+    }
+
+    private func read() -> SyncLease? { readText().flatMap { SyncLease($0) } }
+
+    /// The text of the file; nil if it cannot be read.
+    private func readText() -> String? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: SyncLease.length)
+        let count = pread(descriptor, &bytes, bytes.count, 0)
+        guard count >= 0 else { return nil }
+        return String(decoding: bytes.prefix(count), as: UTF8.self)
+    }
+
+    private func write(_ lease: SyncLease) {
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { return }
+        defer { close(descriptor) }
+        let bytes = Array(lease.text.utf8)
+        _ = pwrite(descriptor, bytes, bytes.count, 0)
+    }
+
+    /// Whether a process runs; a process that may not be asked about does.
+    private static func isAlive(_ process: Int32) -> Bool {
+        kill(process, 0) == 0 || errno != ESRCH
+    }
+
+    /// Numbers for the stores of this process.
+    private enum Turns {
+        private static let last = Mutex(0)
+
+        static func next() -> Int {
+            last.withLock { last in
+                last += 1
+                return last
+            }
         }
     }
 }
 
-extension SQLiteStore: SharedStore {
-    package func takeSyncTurn() -> Bool { turn?.take() ?? true }
+extension Date {
+    fileprivate var milliseconds: Int64 {
+        let milliseconds = (timeIntervalSince1970 * 1000).rounded()
+        return Int64(exactly: milliseconds) ?? 0
+    }
+}
 
-    package func endSyncTurn() { turn?.end() }
+extension Duration {
+    fileprivate var milliseconds: Int64 {
+        let (seconds, attoseconds) = clampedForTimers.components
+        return seconds * 1000 + attoseconds / 1_000_000_000_000_000
+    }
+}
+
+extension SQLiteStore: SharedStore {
+    package func takeSyncTurn(at now: Date, lease: Duration, isForced: Bool) -> Int? {
+        guard let turn else { return 0 }
+        return turn.take(at: now, lease: lease, isForced: isForced)
+    }
+
+    package func holdsSyncTurn(_ number: Int, at now: Date, lease: Duration) -> Bool {
+        turn?.holds(number, at: now, lease: lease) ?? true
+    }
+
+    package func endSyncTurn(_ number: Int) { turn?.end(number) }
+}
+
+/// Another process took the turn.
+struct TurnLost: Error {}
+
+/// The turn that a push, pull or purge runs in; its transactions check it.
+struct HeldTurn: Sendable {
+    let store: any SharedStore
+    let number: Int
+    let lease: Duration
+    let now: @Sendable () -> Date
+
+    @TaskLocal static var current: HeldTurn?
+
+    /// Called within a transaction of the store.
+    ///
+    /// - Throws: ``SyncError`` with code `cancelled` if another process took the turn.
+    func check() throws {
+        guard !store.holdsSyncTurn(number, at: now(), lease: lease) else { return }
+        throw SyncError(
+            .cancelled,
+            """
+            Another process on this store took over, so this one stored nothing more. Nothing is lost; sync \
+            again.
+            """,
+            cause: TurnLost()
+        )
+    }
 }
 
 extension SyncEngine {
-    /// Runs `body` while no other process on the same store syncs.
+    /// Runs `body` while no other process on the same store syncs, and restarts it if another process took
+    /// the turn meanwhile.
     func aloneOnStore<Result>(_ body: () async throws -> Result) async throws -> Result {
         guard let store = store as? any SharedStore else { return try await body() }
-        while !store.takeSyncTurn() { try await environment.sleep(Self.turnInterval) }
-        defer { store.endSyncTurn() }
-        return try await body()
+        var losses = 0
+        while true {
+            let held = try await turn(of: store)
+            do {
+                defer { store.endSyncTurn(held.number) }
+                return try await HeldTurn.$current.withValue(held) { try await body() }
+            } catch let error as SyncError where error.cause is TurnLost {
+                losses += 1
+                if losses > Self.lossesMax { throw error }
+            }
+        }
     }
 
-    /// How often it is looked whether another process is done.
+    private func turn(of store: any SharedStore) async throws -> HeldTurn {
+        let lease = limits.turnTimeMax
+        var waited = Duration.zero
+        while true {
+            try calls.check()
+            let turn = store.takeSyncTurn(
+                at: environment.now(),
+                lease: lease,
+                // A process that syncs without a pause delays another one for a limited time only.
+                isForced: waited >= lease * 3
+            )
+            if let turn {
+                return HeldTurn(store: store, number: turn, lease: lease, now: environment.now)
+            }
+            try await calls.sleep(Self.turnInterval)
+            waited += Self.turnInterval
+        }
+    }
+
+    /// How often a process that waits looks for the turn.
     private static var turnInterval: Duration { .milliseconds(100) }
+
+    /// How often a push or pull starts again because another process took the turn.
+    private static var lossesMax: Int { 5 }
 }

@@ -8,8 +8,10 @@ enum SystemTables {
     static let operations = "MS_TableOperations"
     static let errors = "MS_TableOperationErrors"
     static let config = "MS_TableConfig"
+    /// The rows that a restored server lost; not of the original.
+    static let lost = "MS_TableLostRows"
 
-    static let names: Set<String> = [operations, errors, config]
+    static let names: Set<String> = [operations, errors, config, lost]
 
     /// Whether a name is one of these, in any letter case.
     static func owns(_ name: String) -> Bool {
@@ -59,6 +61,11 @@ enum SystemTables {
                 ColumnDefinition("sendsWholeRow", .boolean),
                 ColumnDefinition("revives", .boolean),
                 ColumnDefinition("conflicts", .integer),
+                ColumnDefinition("edit", .string),
+                ColumnDefinition("before", .string),
+                ColumnDefinition("failedPushes", .integer),
+                ColumnDefinition("knownUntil", .integer),
+                ColumnDefinition("inherited", .boolean),
             ]
         ),
         TableSchema(
@@ -82,6 +89,17 @@ enum SystemTables {
                 ColumnDefinition("value", .string),
             ]
         ),
+        TableSchema(
+            local: lost,
+            key: .string,
+            columns: [
+                ColumnDefinition("table", .string),
+                ColumnDefinition("itemId", .string),
+                ColumnDefinition("account", .string),
+                ColumnDefinition("server", .string),
+                ColumnDefinition("checked", .boolean),
+            ]
+        ),
     ]
 
     /// The columns that look-ups go by, for stores that have indexes.
@@ -102,6 +120,10 @@ extension Filter {
         Filter(QueryExpression.compare(.gt, QueryExpression(.field(column)), literal(value)))
     }
 
+    static func less(_ column: String, _ value: Value) -> Filter {
+        Filter(QueryExpression.compare(.lt, QueryExpression(.field(column)), literal(value)))
+    }
+
     static func isIn(_ column: String, _ values: [Value]) -> Filter {
         Filter(QueryExpression(.isIn(QueryExpression(.field(column)), values.map(literal))))
     }
@@ -116,5 +138,9 @@ extension Filter {
 
     static func && (left: Filter, right: Filter) -> Filter {
         Filter(QueryExpression(.all([left.expression, right.expression])))
+    }
+
+    static func || (left: Filter, right: Filter) -> Filter {
+        Filter(QueryExpression(.any([left.expression, right.expression])))
     }
 }

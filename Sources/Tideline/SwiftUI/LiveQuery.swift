@@ -25,15 +25,20 @@ import Synchronization
 public final class LiveQuery<Record: Sendable> {
     /// The records; those of the query before until the first result of a new one.
     public private(set) var items: [Record] = []
-    /// Why nothing more comes: the query cannot be run, or a row does not decode.
+    /// Why `items` are not those of the store now: the query cannot be run, or a row does not decode and the
+    /// query was made with `onDecodingFailure: .throw`.
     ///
-    /// What `items` had stays.
+    /// What `items` had stays. After a row that does not decode was changed or removed, it is nil again.
     public private(set) var error: SyncError?
+    /// The rows of the query that do not decode, in its order; `items` do not have them.
+    ///
+    /// They are kept and synced. A row is no longer among them once it was changed so that it decodes, or removed.
+    public private(set) var decodingFailures: [DecodingFailure] = []
     /// Whether the query has given neither records nor an error yet.
     public private(set) var isLoading = true
 
     @ObservationIgnored private let table: SyncTable<Record>
-    @ObservationIgnored private let misfits: Misfits
+    @ObservationIgnored private let onDecodingFailure: DecodingFailurePolicy
     @ObservationIgnored private let watching = LiveTask()
     /// What ``follow(_:)`` was given last.
     @ObservationIgnored private var followed: TableQuery?
@@ -43,13 +48,13 @@ public final class LiveQuery<Record: Sendable> {
     /// - Parameters:
     ///   - table: The table on the device.
     ///   - query: Which records, in what order, how many of them.
-    ///   - misfits: What to do with a row that does not decode.
+    ///   - onDecodingFailure: What to do with a row that does not decode.
     public convenience init(
         _ table: SyncTable<Record>,
         _ query: Query<Record> = Query(),
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .skip
     ) {
-        self.init(table, .success(query), misfits)
+        self.init(table, .success(query), onDecodingFailure)
     }
 
     /// Watches all records in an order, or the first ones of it.
@@ -57,18 +62,18 @@ public final class LiveQuery<Record: Sendable> {
         _ table: SyncTable<Record>,
         sortedBy order: [SortTerm<Record>],
         limit: Int? = nil,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .skip
     ) {
-        self.init(table, Result { try Query().window(terms: order, limit) }, misfits)
+        self.init(table, Result { try Query().window(terms: order, limit) }, onDecodingFailure)
     }
 
     fileprivate init(
         _ table: SyncTable<Record>,
         _ query: Result<Query<Record>, any Error>,
-        _ misfits: Misfits
+        _ onDecodingFailure: DecodingFailurePolicy
     ) {
         self.table = table
-        self.misfits = misfits
+        self.onDecodingFailure = onDecodingFailure
         watch(query)
     }
 
@@ -92,11 +97,11 @@ public final class LiveQuery<Record: Sendable> {
 
     fileprivate func watch(_ query: Result<Query<Record>, any Error>) {
         isLoading = true
-        let results = table.observe(query.map(\.table), misfits)
+        let results = table.observeLive(query.map(\.table))
         watching.replace(
             with: Task { [weak self] in
                 do {
-                    for try await items in results { self?.show(.success(items)) }
+                    for try await result in results { self?.show(.success(result)) }
                 } catch {
                     self?.show(.failure(error))
                 }
@@ -105,12 +110,17 @@ public final class LiveQuery<Record: Sendable> {
     }
 
     /// What a query that was replaced gave last is not shown: its task is cancelled on this actor.
-    private func show(_ result: Result<[Record], any Error>) {
+    private func show(_ result: Result<LiveRows<Record>.Value, any Error>) {
         guard !Task.isCancelled else { return }
         isLoading = false
         switch result {
-        case .success(let items):
-            self.items = items
+        case .success(let result):
+            decodingFailures = result.failures
+            if onDecodingFailure == .throw, let failure = result.failures.first {
+                error = SyncError(.rowDoesNotFit, failure.message, cause: failure)
+                return
+            }
+            items = result.records
             error = nil
         case .failure(let cause):
             error = cause as? SyncError ?? SyncError.storeFailure(cause)
@@ -125,10 +135,10 @@ extension LiveQuery where Record: SyncRecord {
         where condition: (Columns<Record>) throws -> Condition,
         sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .skip
     ) {
         let query = Result { try Query(where: condition).window(terms: order, limit) }
-        self.init(table, query, misfits)
+        self.init(table, query, onDecodingFailure)
     }
 
     /// Watches the records for which a predicate holds.
@@ -137,10 +147,10 @@ extension LiveQuery where Record: SyncRecord {
         where predicate: Predicate<Record>,
         sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .skip
     ) {
         let query = Result { try Query(where: predicate).window(terms: order, limit) }
-        self.init(table, query, misfits)
+        self.init(table, query, onDecodingFailure)
     }
 
     /// Watches the records for which a closure over the columns holds, in the order of descriptors.
@@ -150,10 +160,10 @@ extension LiveQuery where Record: SyncRecord {
         where condition: (Columns<Record>) throws -> Condition,
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .skip
     ) {
         let query = Result { try Query(where: condition).sorted(by: order).window(nil, limit, 0) }
-        self.init(table, query, misfits)
+        self.init(table, query, onDecodingFailure)
     }
 
     /// Watches the records for which a predicate holds, in the order of descriptors.
@@ -163,10 +173,10 @@ extension LiveQuery where Record: SyncRecord {
         where predicate: Predicate<Record>,
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .skip
     ) {
         let query = Result { try Query(where: predicate).sorted(by: order).window(nil, limit, 0) }
-        self.init(table, query, misfits)
+        self.init(table, query, onDecodingFailure)
     }
 
     /// Watches all records in the order of descriptors, or the first ones of it.
@@ -175,10 +185,10 @@ extension LiveQuery where Record: SyncRecord {
         _ table: SyncTable<Record>,
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .skip
     ) {
         let query = Result { try Query<Record>().sorted(by: order).window(nil, limit, 0) }
-        self.init(table, query, misfits)
+        self.init(table, query, onDecodingFailure)
     }
 
     /// Shows all records in the order of descriptors, or the first ones of it, from now on.
@@ -233,10 +243,10 @@ extension LiveQuery where Record == Row {
         where condition: (Columns<Row>) throws -> Condition,
         sortedBy order: [SortTerm<Row>] = [],
         limit: Int? = nil,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .skip
     ) {
         let query = Result { try Query(where: condition).window(terms: order, limit) }
-        self.init(table, query, misfits)
+        self.init(table, query, onDecodingFailure)
     }
 
     /// Shows the rows for which a closure over columns by name holds from now on.

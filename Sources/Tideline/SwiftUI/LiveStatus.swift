@@ -22,10 +22,16 @@ public import Observation
 public final class LiveStatus {
     /// What automatic sync is doing; `idle` where it was not started.
     public private(set) var status: SyncStatus
-    /// How many operations are in the queue.
-    public private(set) var pendingCount = 0
+    /// How many operations wait in the queue, by the account that they belong to.
+    public private(set) var pending = PendingCounts()
+    /// How many operations of the account that is signed in wait in the queue.
+    public var pendingCount: Int { pending.own }
+    /// Why the last automatic sync did not come to its end; nil after one that did.
+    public private(set) var lastError: SyncError?
     /// The operations that wait for the app: those that the server rejected or that cannot be sent.
     public private(set) var errors: [TableOperationError] = []
+    /// The number of rows that a restored server lost; see ``SyncContext/lostRows()``.
+    public private(set) var lostRowCount = 0
 
     @ObservationIgnored private let statuses = LiveTask()
     @ObservationIgnored private let queue = LiveTask()
@@ -39,43 +45,92 @@ public final class LiveStatus {
         let stream = client.automatic.statuses.stream()
         statuses.replace(
             with: Task { [weak self] in
-                for await status in stream { self?.status = status }
+                for await status in stream {
+                    guard let self else { return }
+                    self.status = status
+                    lastError = client.lastSyncError
+                }
             }
         )
-        let waiting = engine.waitingOperations()
+        let waiting = engine.waitingOperations(client.automatic.statuses.stream())
         queue.replace(
             with: Task { [weak self] in
-                for await (count, errors) in waiting { self?.show(count, errors) }
+                for await (counts, errors, lost) in waiting { self?.show(counts, errors, lost) }
             }
         )
     }
 
-    private func show(_ count: Int, _ errors: [TableOperationError]) {
-        pendingCount = count
-        self.errors = errors
+    private func show(_ counts: PendingCounts, _ errors: [TableOperationError], _ lost: Int) {
+        if pending != counts { pending = counts }
+        if lostRowCount != lost { lostRowCount = lost }
+        if !errors.isEmpty || !self.errors.isEmpty { self.errors = errors }
     }
 }
 
 extension SyncEngine {
     /// How many operations are queued and which wait for the app, now and after every change.
-    fileprivate func waitingOperations() -> AsyncStream<(Int, [TableOperationError])> {
+    ///
+    /// `statuses`: after each of them the account may be another one.
+    fileprivate func waitingOperations(
+        _ statuses: AsyncStream<SyncStatus>
+    ) -> AsyncStream<(PendingCounts, [TableOperationError], Int)> {
         let changes = store.changes()
+        let accounts = accountHub.stream()
         return AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
+            let (occasions, occasion) = AsyncStream.makeStream(
+                of: Void.self,
+                bufferingPolicy: .bufferingNewest(1)
+            )
             let task = Task {
-                func send() async {
-                    // Where the store cannot be read, what was shown stays.
-                    guard let count = try? await read({ try $0.count() }),
-                        let errors = try? await operationErrors()
-                    else { return }
-                    continuation.yield((count, errors))
-                }
-                await send()
-                for await tables in changes where tables.contains(SystemTables.operations) {
-                    await send()
+                await withTaskGroup { group in
+                    group.addTask {
+                        let watched: Set = [SystemTables.operations, SystemTables.lost]
+                        for await tables in changes where !tables.isDisjoint(with: watched) {
+                            occasion.yield()
+                        }
+                        // The store is closed.
+                        occasion.finish()
+                    }
+                    group.addTask { for await _ in accounts { occasion.yield() } }
+                    group.addTask {
+                        var last: Bool?
+                        for await status in statuses {
+                            // A sync that runs shows many of them.
+                            let isSyncing = if case .syncing = status { true } else { false }
+                            if isSyncing != last { occasion.yield() }
+                            last = isSyncing
+                        }
+                    }
+                    occasion.yield()
+                    for await _ in occasions {
+                        guard let waiting = await self.readWaiting() else { break }
+                        continuation.yield(waiting)
+                    }
+                    group.cancelAll()
                 }
                 continuation.finish()
             }
             continuation.onTermination = { _ in task.cancel() }
         }
+    }
+
+    /// Reads the queue, and tries again while the store cannot be read; nil when the task is cancelled.
+    ///
+    /// What is shown meanwhile stays.
+    private func readWaiting() async -> (PendingCounts, [TableOperationError], Int)? {
+        var failures = 0
+        while !Task.isCancelled {
+            if let counts = try? await read({ try $0.pendingCounts() }),
+                let errors = try? await operationErrors(),
+                let lost = try? await read({ try $0.lostCount() })
+            {
+                return (counts, errors, lost)
+            }
+            failures += 1
+            guard (try? await environment.sleep(StoreRetry.delay(after: failures))) != nil else {
+                return nil
+            }
+        }
+        return nil
     }
 }

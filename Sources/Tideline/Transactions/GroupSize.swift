@@ -7,7 +7,9 @@ final class GroupSize {
     /// No batch of what was changed here is larger.
     private var bytesAtMost = 64
     /// Whether operations of earlier transactions are in the group, too.
-    private var hasEarlier = false
+    private(set) var hasEarlier = false
+    /// The first operation that the transaction appended to the queue.
+    private(set) var firstAppended: Int64?
 
     func add(_ row: Row) {
         add(id: row.id)
@@ -18,6 +20,8 @@ final class GroupSize {
     func add(id: String) { bytesAtMost += Self.roomOfRequest + 3 * id.utf8.count }
 
     func joinedEarlier() { hasEarlier = true }
+
+    func appended(_ id: Int64) { firstAppended = firstAppended ?? id }
 
     /// Whether a batch of so many bytes has room for all of it for certain.
     func certainlyFits(_ max: Int) -> Bool { !hasEarlier && bytesAtMost <= max }
@@ -45,7 +49,9 @@ extension QueueTransaction {
             var frozen = member
             frozen.frozen = OperationRequest.frozen(
                 member,
-                local: try store.row(id: .string(member.itemID), in: member.table),
+                local: member.result(
+                    local: try store.row(id: .string(member.itemID), in: member.table)
+                ),
                 basis: member.basis,
                 schema: catalog.schema(member.table),
                 requestID: Self.anyRequestID,

@@ -146,8 +146,27 @@ extension SyncEngine {
         }
     }
 
-    /// Refuses what no batch of the server has room for.
+    /// Rejects a transaction that no batch of the server can carry.
+    ///
+    /// Rejected operations of an earlier transaction that this one edits join its group. If the group
+    /// gets too large with them, they are a group of their own again: a local change does not fail
+    /// because of the state of the queue.
     private func checkSize(of group: String, _ queue: QueueTransaction) throws {
+        do {
+            try checkBatch(of: group, queue)
+        } catch let error as SyncError where error.code == .transactionTooLarge {
+            guard let size = queue.size, size.hasEarlier else { throw error }
+            let first = size.firstAppended ?? .max
+            let own = environment.makeID()
+            for var member in try queue.reader.members(of: group) where member.id < first {
+                member.group = own
+                try queue.put(member)
+            }
+            try checkBatch(of: group, queue)
+        }
+    }
+
+    private func checkBatch(of group: String, _ queue: QueueTransaction) throws {
         let rows = try queue.reader.count(group: group)
         guard rows <= limits.transactionRowsMax else {
             throw SyncError.transactionTooLarge(rows, max: limits.transactionRowsMax)
@@ -171,7 +190,8 @@ extension SyncContext {
     /// When the server refuses one of its operations, it does none, and all of them are parked, each
     /// with its ``TableOperationError``. A retry or an edit of one of the rows sends all of them
     /// again; one that is discarded leaves the transaction. A transaction that changes a row which
-    /// an earlier one changed, and which was not sent yet, becomes one with that.
+    /// an earlier one changed, and which was not sent yet, is sent after that one. If the earlier one
+    /// is rejected, the later one waits for it.
     ///
     /// A server that takes no batches, as the original ones, gets the operations in their order,
     /// each by itself: there one may be rejected while the others go through.
@@ -188,8 +208,9 @@ extension SyncContext {
     /// - Returns: What the closure returns.
     /// - Throws: What the closure throws, and ``SyncError`` with code `storeNotInitialized`,
     ///   `storeFailure`, `cancelled` when the task is cancelled before all of it was done, or
-    ///   `transactionTooLarge` when more than ``SyncLimits/transactionRowsMax`` operations or
-    ///   ``SyncLimits/transactionBytesMax`` bytes would be one; nothing is changed then.
+    ///   `transactionTooLarge` when the transaction alone has more than
+    ///   ``SyncLimits/transactionRowsMax`` operations or ``SyncLimits/transactionBytesMax`` bytes;
+    ///   nothing is changed then. It never fails because of other changes in the queue.
     @discardableResult
     @concurrent
     public nonisolated func transaction<Result: Sendable>(

@@ -5,9 +5,9 @@ extension SyncError {
         SyncError(
             .transactionTooLarge,
             """
-            The transaction and those that it is one with have \(rows) operations, and one batch takes \
-            \(max) (SyncLimits.transactionRowsMax). Push before it, or make it of fewer changes; \
-            arrays of 'insert', 'update' and 'delete' have no such bound.
+            The transaction has \(rows) operations, and one batch carries at most \(max) \
+            (SyncLimits.transactionRowsMax). Use several smaller transactions, or pass arrays to \
+            'insert', 'update' and 'delete', which have no such limit.
             """
         )
     }
@@ -16,9 +16,9 @@ extension SyncError {
         SyncError(
             .transactionTooLarge,
             """
-            The transaction and those that it is one with have \(bytes) bytes as a request, and one \
-            batch takes \(max) (SyncLimits.transactionBytesMax). Push before it, or make it of less; \
-            arrays of 'insert', 'update' and 'delete' have no such bound.
+            The transaction has \(bytes) bytes as a request, and one batch carries at most \(max) \
+            (SyncLimits.transactionBytesMax). Use several smaller transactions, or pass arrays to \
+            'insert', 'update' and 'delete', which have no such limit.
             """
         )
     }

@@ -31,8 +31,10 @@ public struct TransactionTable<Record: Sendable> {
     ///   `otherAccount`, or as every verb.
     @discardableResult
     public func insert(_ record: Record) throws -> Record {
+        let row = try coder.encode(record)
+        try projection(of: row)?.check(insert: row)
         let new = try NewRow(
-            coder.encode(record),
+            row,
             table: name,
             declared: coder.declared,
             transaction.engine.environment
@@ -51,8 +53,10 @@ public struct TransactionTable<Record: Sendable> {
         let environment = transaction.engine.environment
         let rows = try records.map {
             try watch?.check()
+            let row = try coder.encode($0)
+            try projection(of: row)?.check(insert: row)
             return try NewRow(
-                coder.encode($0),
+                row,
                 table: name,
                 declared: coder.declared,
                 environment
@@ -69,8 +73,9 @@ public struct TransactionTable<Record: Sendable> {
     public func update(_ record: Record) throws -> Record {
         let row = try coder.encode(record)
         try RowCheck.checkIsLive(row, table: name)
+        let projection = projection(of: row)
         let stored = try changing {
-            try $0.update(row, identity: coder.identity, seen: $1) {
+            try $0.update(row, identity: coder.identity, seen: $1, projection: projection) {
                 try? coder.encode(try coder.decode($0))
             }
         }
@@ -92,9 +97,8 @@ public struct TransactionTable<Record: Sendable> {
         let edited = try RecordEdit(of: stored, coder, change).row
         // The closure may have written the same row by other ways.
         guard let now = try row(id) else { throw SyncError.notFound(table: name, id: id) }
-        var row = now
-        for (column, value) in RowMerge.changes(from: stored, to: edited) { row[column] = value }
-        return try self.stored([changing { [row] in try $0.change(now, to: row, seen: $1) }])[0]
+        let row = RowMerge.applying(from: stored, to: edited, onto: now)
+        return try self.stored([changing { try $0.change(now, to: row, seen: $1) }])[0]
     }
 
     /// Removes a record and queues the delete; one that is not here is left alone.
@@ -144,17 +148,17 @@ public struct TransactionTable<Record: Sendable> {
     ///
     /// - Throws: ``SyncError`` with code `rowDoesNotFit`, or as every verb.
     public func read(id: String) throws -> Record? {
-        try row(id).map { try hand([$0], .fail)[0] }
+        try row(id).map { try hand([$0], .throw)[0] }
     }
 
     /// The records of a query, and their total count when the query asks for it.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for a column that the table does not
-    ///   have or a window below zero; `rowDoesNotFit`, unless `misfits` leaves such rows out; or as
+    ///   have or a window below zero; `rowDoesNotFit`, unless `onDecodingFailure` leaves such rows out; or as
     ///   every verb.
     public func read(
         _ query: Query<Record>,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .throw
     ) throws -> Page<Record> {
         let query = coder.meant(query.table.bound(now: transaction.engine.environment.now()))
         try query.checkWindow()
@@ -163,21 +167,25 @@ public struct TransactionTable<Record: Sendable> {
             let count = query.includesTotalCount ? try store.count(query.filter, in: name) : nil
             return (try coder.rows(query, of: store), count)
         }
-        return Page(items: try hand(rows, misfits), totalCount: count)
+        return Page(
+            items: try hand(rows, onDecodingFailure, selecting: query.select),
+            totalCount: count
+        )
     }
 
     /// All records in an order, or a window of them.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, `rowDoesNotFit`
-    ///   unless `misfits` leaves such rows out, or as every verb.
+    ///   unless `onDecodingFailure` leaves such rows out, or as every verb.
     public func read(
         sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
         offset: Int = 0,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .throw
     ) throws -> [Record] {
         let keys = try order.map { try $0.sortKey() }
-        return try read(Query().window(keys, limit, offset), misfits: misfits).items
+        return try read(Query().window(keys, limit, offset), onDecodingFailure: onDecodingFailure)
+            .items
     }
 
     /// How many records a query has, without its window.
@@ -196,11 +204,20 @@ public struct TransactionTable<Record: Sendable> {
     private func stored(_ rows: [Row]) throws -> [Record] {
         let size = try transaction.work().queue.size
         for row in rows { size?.add(row) }
-        return try hand(rows, .fail)
+        return try hand(rows, .throw)
     }
 
-    private func hand(_ rows: [Row], _ misfits: Misfits) throws -> [Record] {
-        let records = try coder.decode(rows, misfits: misfits)
+    private func projection(of row: Row) -> Projection? {
+        transaction.engine.projected.projection(of: row, coder, transaction.engine.catalog)
+    }
+
+    private func hand(
+        _ rows: [Row],
+        _ onDecodingFailure: DecodingFailurePolicy,
+        selecting names: [String]? = nil
+    ) throws -> [Record] {
+        let records = try coder.decode(rows, onDecodingFailure: onDecodingFailure)
+        transaction.engine.projected.handOut(rows, selecting: names, coder)
         transaction.remember(coder.silent(records, among: rows), table: name)
         return records
     }
@@ -216,57 +233,60 @@ extension TransactionTable where Record: SyncRecord {
         sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
         offset: Int = 0,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .throw
     ) throws -> [Record] {
         let keys = try order.map { try $0.sortKey() }
-        return try read(Query(where: condition).window(keys, limit, offset), misfits: misfits).items
+        return try read(
+            Query(where: condition).window(keys, limit, offset),
+            onDecodingFailure: onDecodingFailure
+        ).items
     }
 
     /// The records for which a closure over the columns holds, in the order of descriptors.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, `rowDoesNotFit`
-    ///   unless `misfits` leaves such rows out, or as every verb.
+    ///   unless `onDecodingFailure` leaves such rows out, or as every verb.
     @_disfavoredOverload
     public func read(
         where condition: (Columns<Record>) throws -> Condition,
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,
         offset: Int = 0,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .throw
     ) throws -> [Record] {
         let query = try Query(where: condition).sorted(by: order).window(nil, limit, offset)
-        return try read(query, misfits: misfits).items
+        return try read(query, onDecodingFailure: onDecodingFailure).items
     }
 
     /// The records for which a predicate holds, in the order of descriptors.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, `rowDoesNotFit`
-    ///   unless `misfits` leaves such rows out, or as every verb.
+    ///   unless `onDecodingFailure` leaves such rows out, or as every verb.
     @_disfavoredOverload
     public func read(
         where predicate: Predicate<Record>,
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,
         offset: Int = 0,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .throw
     ) throws -> [Record] {
         let query = try Query(where: predicate).sorted(by: order).window(nil, limit, offset)
-        return try read(query, misfits: misfits).items
+        return try read(query, onDecodingFailure: onDecodingFailure).items
     }
 
     /// All records in the order of descriptors, or a window of them.
     ///
     /// - Throws: ``SyncError`` with code `unsupportedQuery` for what has no column form, `rowDoesNotFit`
-    ///   unless `misfits` leaves such rows out, or as every verb.
+    ///   unless `onDecodingFailure` leaves such rows out, or as every verb.
     @_disfavoredOverload
     public func read(
         sortedBy order: [SortDescriptor<Record>],
         limit: Int? = nil,
         offset: Int = 0,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .throw
     ) throws -> [Record] {
         let query = try Query<Record>().sorted(by: order).window(nil, limit, offset)
-        return try read(query, misfits: misfits).items
+        return try read(query, onDecodingFailure: onDecodingFailure).items
     }
 
     /// How many records a closure over the columns describes.
@@ -286,10 +306,13 @@ extension TransactionTable where Record: SyncRecord {
         sortedBy order: [SortTerm<Record>] = [],
         limit: Int? = nil,
         offset: Int = 0,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .throw
     ) throws -> [Record] {
         let keys = try order.map { try $0.sortKey() }
-        return try read(Query(where: predicate).window(keys, limit, offset), misfits: misfits).items
+        return try read(
+            Query(where: predicate).window(keys, limit, offset),
+            onDecodingFailure: onDecodingFailure
+        ).items
     }
 
     /// How many records a predicate describes.
@@ -311,10 +334,13 @@ extension TransactionTable where Record == Row {
         sortedBy order: [SortTerm<Row>] = [],
         limit: Int? = nil,
         offset: Int = 0,
-        misfits: Misfits = .fail
+        onDecodingFailure: DecodingFailurePolicy = .throw
     ) throws -> [Row] {
         let keys = try order.map { try $0.sortKey() }
-        return try read(Query(where: condition).window(keys, limit, offset), misfits: misfits).items
+        return try read(
+            Query(where: condition).window(keys, limit, offset),
+            onDecodingFailure: onDecodingFailure
+        ).items
     }
 
     /// How many rows a closure over columns by name describes.

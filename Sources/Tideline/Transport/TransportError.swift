@@ -2,13 +2,13 @@
 //
 // All wording is here. Messages name the origin, never a path, a query, a header or a body.
 
-import Foundation
+public import Foundation
 
 /// Why a call gave no response.
 ///
 /// Ask ``outcomeIsUnknown`` before calling something "not done": a cut connection says nothing
 /// about what the server did with the request.
-public struct TransportError: Error, Sendable, CustomStringConvertible {
+public struct TransportError: LocalizedError, Sendable, CustomStringConvertible {
     /// What happened.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String, Sendable {
@@ -22,6 +22,7 @@ public struct TransportError: Error, Sendable, CustomStringConvertible {
             case insecure
             case invalidRequest
             case unsupported
+            case noToken
             case failed
         }
         private let kind: Kind
@@ -47,6 +48,8 @@ public struct TransportError: Error, Sendable, CustomStringConvertible {
         public static let invalidRequest = Self(.invalidRequest)
         /// The transport cannot do this.
         public static let unsupported = Self(.unsupported)
+        /// The app's authentication had no token for the request at this moment; nothing was sent.
+        public static let noToken = Self(.noToken)
         /// Something else: see `cause`.
         public static let failed = Self(.failed)
 
@@ -81,6 +84,9 @@ public struct TransportError: Error, Sendable, CustomStringConvertible {
 
     /// The code and the message.
     public var description: String { "\(code): \(message)" }
+
+    /// The message, as `localizedDescription` shows it.
+    public var errorDescription: String? { message }
 }
 
 extension TransportError {

@@ -15,6 +15,11 @@ package struct DecodedRows<Record: Sendable>: Sendable {
     /// The ids of the rows that were read last.
     package private(set) var ids: Set<ItemKey> = []
 
+    /// The ids of the rows that do not decode, in order.
+    package var skipped: [ItemKey] {
+        items.filter { $0.record == nil }.map { ItemKey($0.row.id) }
+    }
+
     private var items: [Item] = []
     private var isFirst = true
 

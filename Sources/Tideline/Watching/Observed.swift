@@ -41,9 +41,9 @@ extension SyncEngine {
             let task = Task {
                 do {
                     var subject = try make()
-                    if let first = try await subject.run() { continuation.yield(first) }
+                    if let first = try await run(&subject) { continuation.yield(first) }
                     for await change in changes where subject.isReached(by: change) {
-                        if let next = try await subject.run() { continuation.yield(next) }
+                        if let next = try await run(&subject) { continuation.yield(next) }
                         // Changes gather meanwhile: they are joined, and the query runs once for all.
                         try await environment.sleep(limits.observeInterval)
                     }
@@ -53,6 +53,21 @@ extension SyncEngine {
                 }
             }
             continuation.onTermination = { _ in task.cancel() }
+        }
+    }
+
+    /// Runs a query, and again with backoff while the store cannot be read.
+    private func run<Subject: Observed>(_ subject: inout Subject) async throws -> Subject.Value? {
+        var failures = 0
+        while true {
+            do {
+                return try await subject.run()
+            } catch let error as SyncError
+                where error.code == .storeUnavailable || error.code == .suspended
+            {
+                failures += 1
+                try await environment.sleep(StoreRetry.delay(after: failures))
+            }
         }
     }
 }
@@ -72,23 +87,46 @@ extension SyncTable {
 struct ObservedRows<Record: Sendable>: Observed {
     private let table: SyncTable<Record>
     private let query: TableQuery
-    private let misfits: Misfits
+    private let onDecodingFailure: DecodingFailurePolicy
     private var records = DecodedRows<Record>()
+    private var failures: [ItemKey: DecodingFailure] = [:]
 
-    init(_ table: SyncTable<Record>, _ query: TableQuery, _ misfits: Misfits) throws {
+    init(
+        _ table: SyncTable<Record>,
+        _ query: TableQuery,
+        _ onDecodingFailure: DecodingFailurePolicy
+    ) throws {
         try query.checkWindow()
-        (self.table, self.query, self.misfits) = (table, query, misfits)
+        (self.table, self.query, self.onDecodingFailure) = (table, query, onDecodingFailure)
     }
 
-    mutating func run() async throws -> [Record]? {
+    mutating func run() async throws -> [Record]? { try await runReporting().records }
+
+    /// Runs the query.
+    ///
+    /// - Returns: The records, nil if they are the same as before, and the rows that were skipped.
+    mutating func runReporting() async throws -> (records: [Record]?, failures: [DecodingFailure]) {
         let coder = table.coder
         let query = coder.meant(query.bound(now: table.engine.environment.now()))
         let rows = try await table.engine.read { try coder.rows(query, of: $0.store) }
-        return try records.update(
+        var failures = failures
+        let found = try records.update(
             rows,
-            decode: { [table, misfits] in try table.hand([$0], misfits).first },
+            decode: { [table, onDecodingFailure] row in
+                do {
+                    return try table.hand([row], .throw, selecting: query.select).first
+                } catch let error as SyncError where onDecodingFailure == .skip {
+                    guard let failure = error.cause as? DecodingFailure else { throw error }
+                    failures[ItemKey(row.id)] = failure
+                    return nil
+                }
+            },
             encode: coder.encode
         )
+        let skipped = records.skipped
+        let left = Set(skipped)
+        self.failures = failures.filter { left.contains($0.key) }
+        return (found, skipped.compactMap { failures[$0] })
     }
 
     func isReached(by change: StoreChange) -> Bool {
@@ -98,6 +136,31 @@ struct ObservedRows<Record: Sendable>: Observed {
         query.filter = table.conditionOnChanges(query.filter)
         return change.reaches(query, of: table.name, shown: records.ids)
     }
+}
+
+/// The records of a query, and the rows of it that do not decode.
+struct LiveRows<Record: Sendable>: Observed {
+    struct Value: Sendable {
+        var records: [Record]
+        var failures: [DecodingFailure]
+    }
+
+    private var rows: ObservedRows<Record>
+    private var last: Value?
+
+    init(_ table: SyncTable<Record>, _ query: TableQuery) throws {
+        rows = try ObservedRows(table, query, .skip)
+    }
+
+    mutating func run() async throws -> Value? {
+        let (records, failures) = try await rows.runReporting()
+        if records == nil, let last, last.failures == failures { return nil }
+        let value = Value(records: records ?? last?.records ?? [], failures: failures)
+        last = value
+        return value
+    }
+
+    func isReached(by change: StoreChange) -> Bool { rows.isReached(by: change) }
 }
 
 /// How many records a condition has.

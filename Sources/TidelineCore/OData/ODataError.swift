@@ -14,8 +14,9 @@ package enum ODataDialect: Hashable, Sendable, CaseIterable {
 package struct ODataLimits: Hashable, Sendable {
     /// The most bytes of one option's decoded text.
     ///
-    /// Twice what HTTP servers usually take for a whole URL, for queries that come in a batch.
-    package var textBytesMax = 65_536
+    /// Far more than HTTP servers take for a whole URL, for queries that come in a batch: a list of
+    /// ``listElementsMax`` UUIDs.
+    package var textBytesMax = 512 << 10
 
     /// The deepest nesting of the tree, parentheses included.
     ///
@@ -34,7 +35,7 @@ package struct ODataLimits: Hashable, Sendable {
     package var selectNamesMax = 500
 
     /// The most elements of an `in` list.
-    package var listElementsMax = 1000
+    package var listElementsMax = 10_000
 
     /// The most Unicode scalars of the third argument of `replace`, as the originals have it.
     package var replacementScalarsMax = 100

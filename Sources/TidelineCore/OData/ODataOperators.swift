@@ -51,7 +51,7 @@ extension Function {
         case "substringof": self = .contains
         case "round": self = dialect == .v4 ? .round : .roundAway
         case "matchespattern" where dialect == .v4: self = .matchesPattern
-        case "roundAway", "has": return nil
+        case "roundAway", "has", "localizedContains": return nil
         default: self.init(rawValue: name)
         }
     }
@@ -60,8 +60,9 @@ extension Function {
     package var arity: ClosedRange<Int> {
         switch self {
         case .now: 0...0
-        case .contains, .startswith, .endswith, .matchesPattern, .indexof, .concat, .cast, .isof,
-            .has:
+        case .contains, .localizedContains, .startswith, .endswith, .matchesPattern, .indexof,
+            .concat,
+            .cast, .isof, .has:
             2...2
         case .substring: 2...3
         case .replace: 3...3
@@ -75,7 +76,8 @@ extension Function {
     /// Whether the result is a boolean, false when an argument is null.
     package var isCondition: Bool {
         switch self {
-        case .contains, .startswith, .endswith, .matchesPattern, .isof, .has: true
+        case .contains, .localizedContains, .startswith, .endswith, .matchesPattern, .isof, .has:
+            true
         default: false
         }
     }

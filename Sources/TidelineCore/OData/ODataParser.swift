@@ -237,7 +237,11 @@ package struct ODataParser {
             guard parts.count <= limits.listElementsMax else {
                 throw tooLarge("a list has at most \(limits.listElementsMax) elements")
             }
-            parts.append(try expression())
+            let before = nodes
+            let part = try expression()
+            // Literals are bounded by the length of the list.
+            if case .value = part.expression.kind { nodes = before }
+            parts.append(part)
         } while try skip(.comma)
         guard try skip(.close) else { throw failure("',' or ')' is expected") }
         return try joined(parts, by: .isIn)

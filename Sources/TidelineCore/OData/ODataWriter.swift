@@ -153,6 +153,7 @@ package struct ODataWriter {
             operands.reverse()
         case (.roundAway, .v3): name = "round"
         case (.roundAway, .v4): throw unsupported("rounding half away from zero", whole)
+        case (.localizedContains, _): throw unsupported("localizedStandardContains", whole)
         case (.round, .v3): throw unsupported("rounding half to even", whole)
         default: break
         }

@@ -23,6 +23,8 @@ package final class FilterProgram: Sendable {
         isCondition: Bool,
         in renderer: FilterRenderer
     ) {
+        let expression =
+            renderer.dateUnit == .microseconds ? expression.namingExactUpdates : expression
         self.expression = expression
         self.isCondition = isCondition
         unit = renderer.dateUnit
@@ -33,7 +35,9 @@ package final class FilterProgram: Sendable {
             switch node.kind {
             case .field(let name) where places[name] == nil:
                 places[name] = columns.count
-                columns.append(Column(name: name, type: node.type(in: renderer.schema)))
+                let column = StoredInstants.column(name)
+                let type = QueryExpression(.field(column)).type(in: renderer.schema)
+                columns.append(Column(name: column, type: type))
             case .call(.matchesPattern, let arguments):
                 guard case .value(.string(let text)) = arguments[1].kind else { break }
                 patterns[Array(text.utf8)] = .search(text)
@@ -56,6 +60,13 @@ package final class FilterProgram: Sendable {
         let evaluator = FilterEvaluator(watch: watch, patterns: patterns) {
             [places, columns, unit] name in
             guard let place = places[name] else { return .null }
+            guard unit == .milliseconds else {
+                return StoredInstants.value(
+                    of: name,
+                    columns[place].type,
+                    stored: arguments[place]
+                )
+            }
             return SQLFunctions.value(arguments[place], as: columns[place].type, unit: unit)
         }
         if isCondition { return .integer(evaluator.matches(expression) ? 1 : 0) }

@@ -15,7 +15,8 @@ package struct FilterRenderer {
     package enum DateUnit: Hashable, Sendable, CaseIterable {
         /// The client.
         case milliseconds
-        /// The server.
+        /// The server. Devices have milliseconds, so instants are cut to them where they are compared
+        /// and ordered: see StoredInstants.
         case microseconds
 
         var microseconds: Int64 { self == .milliseconds ? 1000 : 1 }
@@ -28,6 +29,8 @@ package struct FilterRenderer {
     package let dateUnit: DateUnit
     /// Written before column names in joins.
     package let table: Identifier?
+    /// A column of instants that is not cut: see InstantWindow.
+    private(set) var uncutColumn: String?
 
     package init(
         schema: TableSchema,
@@ -39,6 +42,13 @@ package struct FilterRenderer {
         self.dialect = dialect
         self.dateUnit = dateUnit
         self.table = table
+    }
+
+    /// Returns the same renderer for rows whose instants in a column have no microseconds.
+    func withUncut(_ column: String) -> FilterRenderer {
+        var renderer = self
+        renderer.uncutColumn = column
+        return renderer
     }
 
     /// A condition for WHERE: null, like false, leaves the row out.
@@ -152,8 +162,11 @@ package struct FilterRenderer {
     // MARK: - Values
 
     /// A value that may be null; conditions give true or false.
+    ///
+    /// As a key of an order `updatedAt` has all its digits.
     package func value(_ expression: QueryExpression) -> SQL {
-        dialect.nestsShallow && steps(expression) > Self.stepsMax
+        if isExactUpdate(expression) { return column(SystemColumn.updatedAt) }
+        return dialect.nestsShallow && steps(expression) > Self.stepsMax
             ? program(expression, isCondition: false) : plain(expression)
     }
 
@@ -161,6 +174,9 @@ package struct FilterRenderer {
     func plain(_ expression: QueryExpression) -> SQL {
         switch expression.kind {
         case .field(let name):
+            if isCutInstant(expression), name != uncutColumn {
+                return dialect.cutInstant(column(name))
+            }
             let isNullable = schema.column(named: name)?.isNullable ?? true
             return dialect.column(column(name), type(expression), isNullable: isNullable)
         case .value(.null): return "NULL"

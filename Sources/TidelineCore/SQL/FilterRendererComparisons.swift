@@ -22,6 +22,7 @@ extension FilterRenderer {
             return apply(comparison, instant(left), instant(right), isNeverNull, mode)
         case (.dateTime, .dateTime):
             if let sql = compareDates(comparison, left, right, mode) { return sql }
+            if let sql = compareCut(comparison, left, right, mode) { return sql }
         default: break
         }
         let isNeverNull = isNeverNull(left) || isNeverNull(right)
@@ -47,8 +48,8 @@ extension FilterRenderer {
 
     private func compareWithNull(_ comparison: Comparison, _ other: QueryExpression) -> SQL {
         switch comparison {
-        case .eq: "\(plain(other)) IS NULL"
-        case .ne: "\(plain(other)) IS NOT NULL"
+        case .eq: "\(uncut(other)) IS NULL"
+        case .ne: "\(uncut(other)) IS NOT NULL"
         default: dialect.constant(false)
         }
     }
@@ -147,8 +148,9 @@ extension FilterRenderer {
             }
             return condition(parts.count == 1 ? parts[0] : QueryExpression(.any(parts)), mode)
         }
+        if isCut(operand) { return isCutIn(operand, values, mode) }
         let list = values.map(literal).joined(separator: ", ")
-        let sql: SQL = "\(plain(operand)) IN (\(list))"
+        let sql: SQL = "\(isExactUpdate(operand) ? uncut(operand) : plain(operand)) IN (\(list))"
         return mode == .strict ? dialect.orFalse(sql) : sql
     }
 

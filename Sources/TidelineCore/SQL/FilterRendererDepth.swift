@@ -66,6 +66,7 @@ extension FilterRenderer {
     /// How much of SQLite's stack the expression takes at most.
     func steps(_ expression: QueryExpression) -> Int {
         switch expression.kind {
+        case .field where isCutInstant(expression): return 12
         case .field, .value: return 3
         case .all, .any:
             let parts = expression.chain
@@ -76,7 +77,7 @@ extension FilterRenderer {
         case .call(_, let arguments): return 8 + deepest(arguments)
         case .position(let operand, _), .orElse(let operand, _): return 10 + steps(operand)
         case .isIn(let operand, let elements):
-            guard listValues(operand, elements) == nil else { return 8 + steps(operand) }
+            guard listValues(operand, elements) == nil else { return 12 + steps(operand) }
             // The operand is repeated for each element: lists in lists would double the text.
             guard operand.isLeaf else { return Self.stepsMax + 1 }
             return 14 + Self.steps(chain: elements.count) + deepest(elements)

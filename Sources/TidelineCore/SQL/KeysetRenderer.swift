@@ -32,15 +32,39 @@ package struct KeysetRenderer {
 
     /// The same condition as an expression.
     package func expression(after values: [Value]) -> QueryExpression {
+        let (values, uncertain) = cut(values)
         var choices: [QueryExpression] = []
         for index in keys.indices {
-            guard let step = Self.step(keys[index], after: values[index]) else { continue }
-            let same = (0..<index).map { Self.compare(.eq, keys[$0], values[$0]) }
-            choices.append(Self.join(same + [step], QueryExpression.Kind.all))
+            let isUncertain = index == uncertain
+            let step = Self.step(keys[index], after: values[index], orAt: isUncertain)
+            if let step {
+                let same = (0..<index).map { Self.compare(.eq, keys[$0], values[$0]) }
+                choices.append(Self.join(same + [step], QueryExpression.Kind.all))
+            }
+            if isUncertain { break }
         }
         let after = Self.join(choices, QueryExpression.Kind.any)
         guard keys.count > 1, let bound = bound(values[0]) else { return after }
         return QueryExpression(.all([bound, after]))
+    }
+
+    /// Cuts instants as the order does, and returns the index of the first key that had microseconds.
+    ///
+    /// Links of a server that ordered by microseconds have such keys. The next page then starts with all rows
+    /// of that millisecond, because the link does not say which of them were on earlier pages.
+    private func cut(_ values: [Value]) -> (values: [Value], uncertain: Int?) {
+        var uncertain: Int?
+        let cut = zip(keys.indices, values).map { index, value -> Value in
+            guard case .date(let date) = value, renderer.isCut(keys[index].expression) else {
+                return value
+            }
+            let instant = Timestamp(date)
+            let millisecond = instant.cutToMilliseconds
+            if millisecond == instant { return value }
+            if uncertain == nil { uncertain = index }
+            return .date(millisecond.date)
+        }
+        return (cut, uncertain)
     }
 
     /// Row values compare key by key as the order does if all keys ascend and hold plain values.
@@ -48,6 +72,7 @@ package struct KeysetRenderer {
         zip(keys, values).allSatisfy { key, value in
             if case .date(let date) = value, !renderer.isWhole(date) { return false }
             if renderer.isComputedInstant(key.expression) { return false }
+            if renderer.isCut(key.expression) { return false }
             return key.isAscending && !value.isNull && renderer.type(key.expression) != .decimal
         }
     }
@@ -62,14 +87,19 @@ package struct KeysetRenderer {
         return Self.compare(.le, keys[0], value)
     }
 
-    /// What comes after a value in the order of one key; nil if nothing does.
-    private static func step(_ key: SortKey, after value: Value) -> QueryExpression? {
+    /// The condition on rows after a value in the order of one key, or also at it; nil if there are none.
+    private static func step(
+        _ key: SortKey,
+        after value: Value,
+        orAt isIncluded: Bool
+    ) -> QueryExpression? {
         switch (key.isAscending, value.isNull) {
-        case (true, true): compare(.ne, key, .null)
-        case (true, false): compare(.gt, key, value)
-        case (false, true): nil
+        case (true, true): return compare(.ne, key, .null)
+        case (true, false): return compare(isIncluded ? .ge : .gt, key, value)
+        case (false, true): return nil
         case (false, false):
-            QueryExpression(.any([compare(.lt, key, value), compare(.eq, key, .null)]))
+            let before = compare(isIncluded ? .le : .lt, key, value)
+            return QueryExpression(.any([before, compare(.eq, key, .null)]))
         }
     }
 

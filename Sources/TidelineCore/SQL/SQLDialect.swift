@@ -95,6 +95,14 @@ package enum SQLDialect: Hashable, Sendable, CaseIterable {
         return isNullable ? "\(text) COLLATE \"C\"" : "coalesce(\(text), '') COLLATE \"C\""
     }
 
+    /// An instant in microseconds, cut to the millisecond towards the past.
+    func cutInstant(_ value: SQL) -> SQL {
+        switch self {
+        case .sqlite: "(\(value) - (\(value) % 1000 + 1000) % 1000)"
+        case .postgres: "date_trunc('milliseconds', \(value))"
+        }
+    }
+
     /// A call of a shared function.
     ///
     /// Those of conditions give true or false, never null.

@@ -45,6 +45,14 @@ package struct JSONElement: Hashable, Sendable {
         self.tree = tree
     }
 
+    /// Reads the next value; `reader` is in front of it.
+    package init(_ reader: inout JSONReader) throws {
+        let start = reader.position
+        let tree = try JSONTree(&reader)
+        text = String(decoding: reader.bytes[start..<reader.position], as: UTF8.self)
+        self.tree = tree
+    }
+
     package static func == (left: JSONElement, right: JSONElement) -> Bool {
         left.tree == right.tree
     }

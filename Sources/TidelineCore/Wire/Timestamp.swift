@@ -89,6 +89,19 @@ public struct Timestamp: Hashable, Sendable, Comparable {
         microseconds / 1000 - (microseconds % 1000 < 0 ? 1 : 0)
     }
 
+    /// The millisecond that the wire has of the instant: cut towards the past.
+    ///
+    /// Before the year 1 and after 9999 it is that of the nearest instant of these years.
+    package var cutToMilliseconds: Timestamp {
+        Timestamp(microseconds: inYears.milliseconds * 1000)
+    }
+
+    /// The first instant of the next millisecond of the wire; nil after the last one.
+    package var nextMillisecond: Timestamp? {
+        let next = Timestamp(microseconds: cutToMilliseconds.microseconds + 1000)
+        return next > .latest ? nil : next
+    }
+
     /// The nearest instant of the years 1 to 9999, which are all that a text can say.
     private var inYears: Timestamp { min(max(self, .earliest), .latest) }
 

@@ -7,6 +7,11 @@ import TidelineServerCore
 extension ConfigurationKey {
     static let authentication: [ConfigurationKey] = [
         file("secretFile", \.secretFile), file("keyFile", \.keyFile), file("jwksFile", \.jwksFile),
+        ConfigurationKey("jwksURL") { node, configuration, _ in
+            configuration.authentication?.jwksURL = ServerConfiguration.name(node)
+        } show: {
+            $0.authentication?.jwksURL
+        },
         ConfigurationKey("algorithms") { node, configuration, _ in
             configuration.authentication?.algorithms = ServerConfiguration.algorithms(node)
         } show: {
@@ -21,6 +26,13 @@ extension ConfigurationKey {
             configuration.authentication?.audience = ServerConfiguration.name(node)
         } show: {
             $0.authentication?.audience
+        },
+        ConfigurationKey("user") { node, configuration, _ in
+            if let name = ServerConfiguration.name(node) {
+                configuration.authentication?.user = name
+            }
+        } show: {
+            $0.authentication?.user
         },
         ConfigurationKey("leewaySeconds") { node, configuration, _ in
             if let seconds = node.integer(0...600) {
@@ -84,9 +96,12 @@ extension ServerConfiguration {
 
     /// A file name; relative ones begin at the directory of the configuration file.
     static func path(_ node: ConfigurationNode, _ directory: String?) -> String? {
-        guard let text = name(node) else { return nil }
-        guard let directory, !text.hasPrefix("/") else { return text }
-        return directory + "/" + text
+        name(node).map { path($0, in: directory) }
+    }
+
+    static func path(_ name: String, in directory: String?) -> String {
+        guard let directory, !name.hasPrefix("/") else { return name }
+        return directory + "/" + name
     }
 
     fileprivate static func name(_ node: ConfigurationNode) -> String? {

@@ -11,7 +11,7 @@ enum ColumnReading {
     static func columns(_ node: ConfigurationNode) -> [ColumnDefinition] {
         var seen = Set(SystemColumn.names.map { $0.lowercased() })
         return (node.object() ?? []).compactMap { name, node in
-            if let fault = TableDefinition.nameFault(name) {
+            if let fault = TableDefinition.columnFault(name) {
                 node.problems.add(node.path, "the column's name cannot be used: \(fault)")
             }
             if !seen.insert(name.lowercased()).inserted {

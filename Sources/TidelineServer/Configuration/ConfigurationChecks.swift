@@ -4,6 +4,7 @@
 import Foundation
 import TidelineHTTP
 import TidelineServerCore
+import TidelineServerPostgres
 
 extension ServerConfiguration {
     /// Refuses hooks and endpoints that would never be called.
@@ -26,6 +27,49 @@ extension ServerConfiguration {
             if !routes.insert(route.lowercased()).inserted {
                 faults.append("endpoint '\(route)': there are two of it")
             }
+        }
+        guard faults.isEmpty else { throw ConfigurationError(faults) }
+    }
+
+    /// Every mistake that keeps a server from starting and that can be seen without its database.
+    package func mistakes() -> [String] {
+        var found: [String] = []
+        func look(_ body: () throws -> Void) {
+            do {
+                try body()
+            } catch let error as ConfigurationError {
+                found += error.faults.filter { !found.contains($0) }
+            } catch {
+                found.append("\(error)")
+            }
+        }
+        look { _ = try authentication?.makeVerifier() }
+        look { _ = try tls?.makeIdentity() }
+        look { _ = try makeCrossOrigin() }
+        look { _ = try makeProxies() }
+        look { _ = try metrics.readKey() }
+        look { try checkCode() }
+        look { try checkDatabase() }
+        return found
+    }
+
+    /// Refuses addresses of databases that no server can use.
+    func checkDatabase() throws(ConfigurationError) {
+        guard case .postgres(let url) = database else {
+            guard replica == nil else {
+                throw ConfigurationError(["replica: only a database in PostgreSQL has one"])
+            }
+            return
+        }
+        var faults: [String] = []
+        if let mistake = PostgresTableStore.mistake(inAddress: url) {
+            faults.append("database: \(mistake)")
+        }
+        if let fault = PostgresTableStore.fault(ofAddress: url) {
+            faults.append("database: \(fault).")
+        }
+        if let mistake = replica.flatMap(PostgresTableStore.mistake) {
+            faults.append("replica: \(mistake)")
         }
         guard faults.isEmpty else { throw ConfigurationError(faults) }
     }

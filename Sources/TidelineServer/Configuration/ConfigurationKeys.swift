@@ -12,8 +12,10 @@ extension ConfigurationKey {
         } show: {
             $0.host.contains(":") ? "[\($0.host)]:\($0.port)" : "\($0.host):\($0.port)"
         },
-        ConfigurationKey("database") { node, configuration, _ in
-            node.apply { (text) throws(ConfigurationError) in try configuration.setDatabase(text) }
+        ConfigurationKey("database") { node, configuration, directory in
+            node.apply { (text) throws(ConfigurationError) in
+                try configuration.setDatabase(text, directory: directory)
+            }
         } show: {
             $0.databaseName
         },
@@ -87,6 +89,8 @@ extension ConfigurationKey {
         .whole("changeScan", 1...10_000_000, \.limits.changeScan),
         .whole("ledgerDays", 1...3650, \.limits.ledgerDays),
         .whole("ledgerBytes", fileBytes, \.limits.ledgerBytes),
+        .whole("tables", 1...1_000_000, \.limits.tables),
+        .whole("columns", 1...1500, \.limits.columns),
         .whole("batchRequests", 1...100_000, \.limits.batchRequests),
         .whole("batchBytes", bytes, \.limits.batchBytes),
         .whole("batchAnswerBytes", bytes, \.limits.batchAnswerBytes),
@@ -102,6 +106,8 @@ extension ConfigurationKey {
         .whole("headerFields", 10...10_000, \.http.headerFieldsMax),
         .whole("connections", 1...1_000_000, \.http.connectionsMax),
         .whole("listeners", 0...1_000_000, \.http.listenersMax),
+        .whole("callerConnections", 0...1_000_000, \.http.callerConnectionsMax),
+        .whole("callerListeners", 0...1_000_000, \.http.callerListenersMax),
         .seconds("eventsHeartbeat", \.http.eventsHeartbeat),
         .seconds("handshakeTime", \.http.handshakeTimeMax),
         .seconds("headerTime", \.http.headerTimeMax),

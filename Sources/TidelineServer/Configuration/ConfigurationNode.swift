@@ -68,6 +68,7 @@ struct ConfigurationNode {
 
     /// The value, as long as a line has room for it.
     var shown: String {
+        let text = PasswordFilter.filtered(text)
         let short = text.prefix(Self.shownMax)
         return short.count < text.count ? short + "…" : text
     }
@@ -81,9 +82,16 @@ struct ConfigurationNode {
         let start = before.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
         let column = String(decoding: before[start...], as: UTF8.self).unicodeScalars.count + 1
         let rest = bytes.dropFirst(error.position).prefix { $0 >= 0x20 }
-        let near = String(decoding: rest, as: UTF8.self).prefix(20)
+        let wholeLine = before[start...] + bytes.dropFirst(error.position).prefix { $0 != 0x0A }
+        let near =
+            mayHoldPassword(wholeLine) ? "" : String(decoding: rest, as: UTF8.self).prefix(20)
         return "line \(line), column \(column): \(error.message)"
             + (near.isEmpty ? "" : ", at '\(near)'")
+    }
+
+    /// Whether a line of a file that is not JSON may contain a password, whose end is not known then.
+    private static func mayHoldPassword(_ line: ArraySlice<UInt8>) -> Bool {
+        ["://", "assword", "ASSWORD"].contains { line.firstRange(of: Array($0.utf8)) != nil }
     }
 
     private func token() -> JSONReader.Token? {

@@ -2,6 +2,7 @@
 
 import Foundation
 import TidelineServerCore
+import TidelineServerPostgres
 
 extension ServerConfiguration {
     /// `directory` is where relative names of files begin; nil for that of the process.
@@ -18,6 +19,20 @@ extension ServerConfiguration {
             return node.wrong("an http or https URL without query")
         }
         publicURL = text.hasSuffix("/") ? String(text.dropLast()) : text
+    }
+
+    /// The address of the database without a password: for a file, `sqlite:` and its absolute path.
+    package var databasePlace: String {
+        switch database {
+        case .sqlite(let path): "sqlite:\(Self.absolute(path))"
+        case .memory: databaseName
+        case .postgres(let url): PostgresTableStore.place(ofAddress: url)
+        }
+    }
+
+    /// The path from the root, without `.` and `..`; links are not followed.
+    static func absolute(_ path: String) -> String {
+        URL(filePath: path).absoluteURL.standardizedFileURL.path
     }
 
     /// A password may stand in an address.

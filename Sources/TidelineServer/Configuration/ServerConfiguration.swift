@@ -177,8 +177,8 @@ public struct ServerConfiguration: Sendable {
     ///
     /// - Parameters:
     ///   - json: The bytes.
-    ///   - directory: Where relative names of key files begin; that of the configuration file, or
-    ///     nil for that of the process.
+    ///   - directory: Where relative names of files begin, that of the database too: the directory
+    ///     of the configuration file, or nil for that of the process.
     /// - Throws: ``ConfigurationError``, which names every fault with its path.
     public init(json: [UInt8], directory: String? = nil) throws(ConfigurationError) {
         let problems = ConfigurationProblems()
@@ -249,11 +249,19 @@ public struct ServerConfiguration: Sendable {
     }
 
     /// Sets the database from `sqlite:PATH` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
-    public mutating func setDatabase(_ text: String) throws(ConfigurationError) {
+    ///
+    /// - Parameters:
+    ///   - text: The address.
+    ///   - directory: Where a relative PATH begins; nil for the working directory of the process.
+    /// - Throws: ``ConfigurationError``, without the text, which may have a password.
+    public mutating func setDatabase(
+        _ text: String,
+        directory: String? = nil
+    ) throws(ConfigurationError) {
         if text == "sqlite::memory:" {
             database = .memory
         } else if text.hasPrefix("sqlite:"), text.utf8.count > 7 {
-            database = .sqlite(path: String(text.dropFirst(7)))
+            database = .sqlite(path: Self.path(String(text.dropFirst(7)), in: directory))
         } else if Self.isPostgres(text) {
             database = .postgres(url: text)
         } else {

@@ -6,7 +6,7 @@ import TidelineServerCore
 enum TableReading {
     private static let keys = [
         "columns", "softDelete", "pageSize", "maxTop", "indexes", "permissions", "owner",
-        "conflict", "tombstoneDays", "audit", "clock",
+        "conflict", "tombstoneDays", "tombstones", "audit", "clock",
     ]
 
     static func tables(_ node: ConfigurationNode) -> [TableDefinition] {
@@ -34,6 +34,7 @@ enum TableReading {
             case "indexes": indexes = node
             case "permissions": permissions(node, &table.permissions)
             case "conflict": table.conflict = node.choice(ConflictRule.self) ?? .reject
+            case "tombstones": table.tombstones = node.choice(TombstoneRule.self) ?? .full
             case "audit": table.audit = node.bool() ?? false
             case "owner": table.owner = node.string()
             case "clock": table.clock = node.choice(ClockRule.self) ?? .table

@@ -23,10 +23,28 @@ package struct CheckedToken: Sendable {
 
 /// Why a token is refused, in words that hold nothing of it, for the caller.
 package struct TokenRefusal: Error, Sendable {
-    package var message: String
+    package enum Cause: Sendable {
+        /// The token is wrong.
+        case token
+        /// No key fits the token; newer keys may.
+        case unknownKey
+        /// The keys could not be fetched yet.
+        case noKeys
+    }
 
-    package init(_ message: String) {
+    package var message: String
+    package var cause: Cause
+
+    package init(_ message: String, cause: Cause = .token) {
         self.message = message
+        self.cause = cause
+    }
+
+    var error: ServerError {
+        switch cause {
+        case .token, .unknownKey: .invalidToken(message)
+        case .noKeys: .busy(message)
+        }
     }
 }
 
@@ -35,21 +53,73 @@ package final class Authenticator: Sendable {
     package typealias Check =
         @Sendable (_ token: String, _ now: Int64) throws(TokenRefusal) -> CheckedToken
 
+    /// Has the keys fetched or read again, unless that was done a short time ago.
+    ///
+    /// Returns whether the keys are others now.
+    package typealias Renew = @Sendable () async -> Bool
+
     /// An object, as a closure that is kept in a generic type is wrapped anew by each use.
     private final class Keys: Sendable {
         let check: Check
-        init(_ check: @escaping Check) { self.check = check }
+        let renew: Renew?
+
+        init(_ check: @escaping Check, _ renew: Renew?) {
+            self.check = check
+            self.renew = renew
+        }
     }
 
     private struct State {
         var keys: Keys
         var cache = TokenCache()
+        /// When the keys are renewed without need, in microseconds since 1970.
+        var nextRenewal: Int64?
     }
 
     private let state: Mutex<State>
 
-    package init(_ check: @escaping Check) {
-        state = Mutex(State(keys: Keys(check)))
+    /// How long keys are used that may have been withdrawn: an hour.
+    private static let renewalInterval: Int64 = 3_600_000_000
+
+    /// Checks with `check`; keys that may change by themselves are renewed with `renew`.
+    package init(renew: Renew? = nil, _ check: @escaping Check) {
+        state = Mutex(State(keys: Keys(check, renew)))
+    }
+
+    /// The request's token, nil when there is none.
+    ///
+    /// When no key fits it, the keys are renewed, and the token is checked again.
+    package func currentToken(of headers: HTTPFields, now: Int64) async throws -> CheckedToken? {
+        renewIfDue(now)
+        do {
+            return try checkedToken(of: headers, now: now)
+        } catch let refusal as TokenRefusal {
+            guard refusal.cause != .token, await renew() else { throw refusal.error }
+            return try token(of: headers, now: now)
+        }
+    }
+
+    /// Renews the keys; returns whether they are others now.
+    @discardableResult
+    package func renew() async -> Bool {
+        let keys = state.withLock { $0.keys }
+        guard let renew = keys.renew, await renew() else { return false }
+        state.withLock { if $0.keys === keys { $0.cache = TokenCache() } }
+        return true
+    }
+
+    private func renewIfDue(_ now: Int64) {
+        let isDue = state.withLock { state in
+            guard state.keys.renew != nil else { return false }
+            guard let next = state.nextRenewal, now < next, now >= next - Self.renewalInterval
+            else {
+                // A wall clock that was set starts the time again.
+                defer { state.nextRenewal = now + Self.renewalInterval }
+                return state.nextRenewal != nil
+            }
+            return false
+        }
+        if isDue { Task { await renew() } }
     }
 
     /// From now on checks as another one does; what was found right before is forgotten.
@@ -65,18 +135,22 @@ package final class Authenticator: Sendable {
 
     /// The request's token, nil when there is none; a bad one is 401.
     func token(of headers: HTTPFields, now: Int64) throws -> CheckedToken? {
+        do {
+            return try checkedToken(of: headers, now: now)
+        } catch let refusal as TokenRefusal {
+            throw refusal.error
+        }
+    }
+
+    private func checkedToken(of headers: HTTPFields, now: Int64) throws -> CheckedToken? {
         guard let token = try Self.token(in: headers) else { return nil }
         let (known, keys) = state.withLock { ($0.cache.token(token, now: now), $0.keys) }
         if let known { return known }
-        do {
-            let checked = try keys.check(token, now)
-            guard Self.isUsable(checked.user.id) else { throw TokenRefusal(Self.unusableUser) }
-            // Not what keys found right that are gone meanwhile.
-            state.withLock { if $0.keys === keys { $0.cache.put(checked, for: token) } }
-            return checked
-        } catch let refusal as TokenRefusal {
-            throw ServerError.invalidToken(refusal.message)
-        }
+        let checked = try keys.check(token, now)
+        guard Self.isUsable(checked.user.id) else { throw TokenRefusal(Self.unusableUser) }
+        // Not what keys found right that are gone meanwhile.
+        state.withLock { if $0.keys === keys { $0.cache.put(checked, for: token) } }
+        return checked
     }
 
     /// `X-ZUMO-AUTH`, or the bearer token of `Authorization` when that is absent or empty.
@@ -112,15 +186,26 @@ package final class Authenticator: Sendable {
     private static let twoTokens = "There is more than one token of a kind."
     private static let noToken = "There is no token where one is announced."
     package static let unusableUser =
-        "The sub of the token must have 1 to \(userBytesMax) bytes, none of them a control."
+        "The user of the token must have 1 to \(userBytesMax) bytes, none of them a control."
 
     /// It is stored in the rows of its user.
     private static let userBytesMax = 1024
 
+    /// Whether it changes how text is shown, or is not shown at all: all of Unicode's controls, and the
+    /// marks of lines, directions and formats, but for the two joiners that words are written with.
+    private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
+        if scalar.value < 0x7F { return scalar.value < 0x20 }
+        switch scalar.properties.generalCategory {
+        case .control, .lineSeparator, .paragraphSeparator: return true
+        case .format: return scalar.value != 0x200C && scalar.value != 0x200D
+        default: return false
+        }
+    }
+
     /// Whether a token's `sub` can be that of a user.
     package static func isUsable(_ id: String) -> Bool {
         (1...userBytesMax).contains(id.utf8.count)
-            && id.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
+            && id.unicodeScalars.allSatisfy { !isControl($0) }
     }
 }
 

@@ -36,7 +36,8 @@ package struct OriginPattern: Hashable, Sendable {
     package func matches(_ origin: String) -> Bool {
         if isAny { return true }
         guard let parts = Self.parts(origin.lowercased()), parts.scheme == scheme,
-            port == parts.port || port == nil && parts.port.utf8.allSatisfy(Self.isDigit)
+            port == parts.port || port == nil && parts.port.utf8.allSatisfy(Self.isDigit),
+            Self.isHost(parts.host[...])
         else { return false }
         guard host.utf8.first == UInt8(ascii: ".") else { return parts.host == host }
         return parts.host.hasSuffix(host) && parts.host.utf8.count > host.utf8.count
@@ -97,7 +98,7 @@ package struct CrossOrigin: Sendable {
     /// What a page may read of an answer beside its body.
     private static let exposedHeaders =
         "Allow, ETag, Last-Modified, Link, Location, Preference-Applied, Repeatability-Result, "
-        + "Retry-After, Tideline-Epoch, Tideline-Horizon, WWW-Authenticate, X-Request-ID"
+        + "Retry-After, Tideline-Epoch, Tideline-Horizon, Tideline-Schema, WWW-Authenticate, X-Request-ID"
 
     /// For how many seconds a browser keeps what a preflight said.
     private static let maxAge = "300"
@@ -122,6 +123,11 @@ package struct CrossOrigin: Sendable {
         response.headers.append("Access-Control-Max-Age", Self.maxAge)
     }
 
+    /// Whether a web page of the request's origin may call the server.
+    func allows(_ origin: String) -> Bool {
+        origin.utf8.count <= Self.originBytesMax && origins.contains { $0.matches(origin) }
+    }
+
     /// The names that are asked for, as the classic server answered: none of them does harm.
     private static func allowedHeaders(_ request: ServerRequest) -> String {
         guard let names = request.headers["Access-Control-Request-Headers"], !names.isEmpty,
@@ -138,6 +144,78 @@ package struct CrossOrigin: Sendable {
         default: false
         }
     }
+}
+
+/// Refuses writes that a web page of another site makes its browser send.
+///
+/// A browser sends a preflight for requests that a form cannot make, and ``CrossOrigin`` answers it. Requests
+/// like those of a form it sends at once, and without tokens that is enough to write. So a page may write
+/// if it comes from this server, or from an origin of `cors.origins`.
+enum CrossSite {
+    private static let reads: Set<String> = ["GET", "HEAD", "OPTIONS"]
+
+    /// - Throws: ``ServerError`` with status 403.
+    static func check(
+        _ request: ServerRequest,
+        _ crossOrigin: CrossOrigin?,
+        publicURL: String?
+    ) throws(ServerError) {
+        guard !reads.contains(request.method) else { return }
+        let site = request.headers["Sec-Fetch-Site"]
+        guard let origin = request.headers["Origin"] else {
+            // Only browsers send it, and current ones send an origin with each write.
+            guard site == nil || site == "same-origin" || site == "none" else {
+                throw ServerError.crossSite
+            }
+            return
+        }
+        if site == "same-origin" || crossOrigin?.allows(origin) == true { return }
+        guard site == nil || site == "none", let authority = authority(of: origin) else {
+            throw ServerError.crossSite
+        }
+        let own = [request.headers["Host"], publicURL.flatMap { Self.authority(of: $0) }]
+        guard own.contains(where: { $0?.lowercased() == authority }) else {
+            throw ServerError.crossSite
+        }
+    }
+
+    /// Host and port of an origin or an address; nil for `null`.
+    private static func authority(of text: String) -> String? {
+        guard let end = text.firstRange(of: "://")?.upperBound else { return nil }
+        return text[end...].prefix { $0 != "/" }.lowercased()
+    }
+}
+
+extension ServerError {
+    static let crossSite = ServerError(
+        403,
+        "A web page of another site may not write here. Name its origin in cors.origins if it may.",
+        code: "crossSite"
+    )
+
+    /// Refuses a row that breaks a constraint of the operator's own tables or triggers.
+    ///
+    /// `place` has columns or the name of the constraint, never values.
+    package static func constraint(_ code: ConstraintCode, _ place: String) -> ServerError {
+        ServerError(
+            400,
+            constraintBroken.message + (place.isEmpty ? "" : " It is about: \(place)."),
+            code: code.rawValue
+        )
+    }
+
+    /// Whether a constraint of the operator's refused a row.
+    var isConstraint: Bool { code.flatMap { ConstraintCode(rawValue: $0) } != nil }
+}
+
+/// The kinds of constraints that an operator may add to tables.
+package enum ConstraintCode: String, Sendable, CaseIterable {
+    case unique = "uniqueConstraint"
+    case check = "checkConstraint"
+    case foreignKey = "foreignKeyConstraint"
+    case notNull = "notNullConstraint"
+    case trigger = "triggerConstraint"
+    case other = "otherConstraint"
 }
 
 extension ServerRequest {

@@ -36,6 +36,9 @@ extension TableDefinition {
                 )
             }
         }
+        if tombstones == .bare, !softDelete {
+            faults.append(("tombstones", "a table with 'softDelete' false keeps no tombstones"))
+        }
         if let fault = ownerFault(hasAuthentication) { faults.append(("owner", fault)) }
         if clock == .owner && owner == nil {
             faults.append(
@@ -57,7 +60,9 @@ extension TableDefinition {
         if SystemColumn.names.contains(where: { $0.lowercased() == owner.lowercased() }) {
             return "a system column cannot be the owner"
         }
-        if let fault = Self.nameFault(owner) { return "the column's name cannot be used: \(fault)" }
+        if let fault = Self.columnFault(owner) {
+            return "the column's name cannot be used: \(fault)"
+        }
         let name = owner.lowercased()
         guard let column = schema.columns.first(where: { $0.name.lowercased() == name }) else {
             return nil

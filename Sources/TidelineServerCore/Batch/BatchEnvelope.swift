@@ -8,6 +8,18 @@ package struct BatchEnvelope: Sendable {
     package var requests: [BatchRequest] = []
     /// Each request by itself, or the members of an atomicity group together, in the same order.
     package var units: [BatchUnit] = []
+
+    /// The table that a request is about, which may be that of an earlier one; nil for none.
+    func table(of place: Int) -> String? {
+        var place = place
+        while true {
+            switch (requests[place].route, requests[place].target) {
+            case (.table(let name)?, _), (.row(let name, _)?, _): return name
+            case (_, .row(let earlier, _, _)) where earlier < place: place = earlier
+            default: return nil
+            }
+        }
+    }
 }
 
 /// One request of a batch.
@@ -41,6 +53,19 @@ package final class BatchRequest: Sendable {
         self.headers = headers
         self.body = body
         self.hasCondition = hasCondition
+    }
+
+    /// The request with another body.
+    func with(body: [UInt8]) -> BatchRequest {
+        BatchRequest(
+            id: id,
+            method: method,
+            target: target,
+            route: route,
+            headers: headers,
+            body: body,
+            hasCondition: hasCondition
+        )
     }
 }
 

@@ -16,11 +16,12 @@ extension RequestHandler {
         let (body, share) = try await plainBody(of: request, head, user)
         // What it became is counted until all of it is done.
         defer { withExtendedLifetime(share) {} }
-        let envelope = try BatchReader.read(
+        var envelope = try BatchReader.read(
             body,
             origin: BatchOrigin(host: head.host, publicURL: service.settings.publicURL),
             limits: service.settings.limits
         )
+        plainNumbers(&envelope, request)
         service.charge(
             requests: envelope.requests.count,
             writes: envelope.requests.count { $0.method != "GET" },
@@ -40,12 +41,16 @@ extension RequestHandler {
             room: room
         ) { await perform($0, user: user) }
         if outer == nil { try await reserve(room, for: envelope) }
-        let answers = await AnswerRoom.$ofBatch.withValue(room) { await run.run() }
+        var answers = await AnswerRoom.$ofBatch.withValue(room) { await run.run() }
+        textNumbers(&answers, envelope, request)
         note(envelope, answers, id: request.id)
+        let type = "application/json; charset=utf-8"
         var response = ServerResponse(
             status: 200,
             headers: [
-                "Content-Type": "application/json; charset=utf-8", "Accept-Encoding": "gzip",
+                "Content-Type": TextNumbers.isAsked(by: request.headers["Accept"])
+                    ? type + TextNumbers.parameter : type,
+                "Accept-Encoding": "gzip",
             ],
             body: BatchAnswers.body(envelope, answers)
         )
@@ -54,6 +59,40 @@ extension RequestHandler {
             response.headers.append("Preference-Applied", preferences.continuesOnErrorText)
         }
         return response
+    }
+
+    /// Takes strings for numbers in bodies, where the batch or a request of it says so.
+    private func plainNumbers(_ envelope: inout BatchEnvelope, _ request: ServerRequest) {
+        let isForAll = TextNumbers.isAsked(by: request.headers["Content-Type"])
+        for (place, inner) in envelope.requests.enumerated() where !inner.body.isEmpty {
+            guard TextNumbers.choice(of: inner.headers["Content-Type"]) ?? isForAll,
+                let name = envelope.table(of: place),
+                let table = service.catalog.table(named: name)
+            else { continue }
+            let body = TextNumbers(of: table).unquoted(inner.body)
+            envelope.requests[place] = inner.with(body: body)
+        }
+    }
+
+    /// Gives strings for numbers in answers, where the batch or a request of it asks for them.
+    private func textNumbers(
+        _ answers: inout [ServerResponse],
+        _ envelope: BatchEnvelope,
+        _ request: ServerRequest
+    ) {
+        let all = request.headers["Accept"]
+        let isForAll = TextNumbers.isAsked(by: all)
+        for (place, inner) in envelope.requests.enumerated() {
+            // The request itself has the last word.
+            let own = inner.headers["Accept"]
+            let accept = TextNumbers.choice(of: own) == nil && isForAll ? all : own
+            guard TextNumbers.isAsked(by: accept), let name = envelope.table(of: place) else {
+                continue
+            }
+            var shape = TextNumbers.Shape.row
+            if inner.method == "GET", case .table? = inner.route { shape = .list }
+            answers[place] = service.textNumbers(answers[place], to: accept, table: name, shape)
+        }
     }
 
     /// What the answer about one row likely has.

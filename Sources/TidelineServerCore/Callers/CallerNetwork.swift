@@ -1,10 +1,10 @@
 // CallerNetwork: what of an IP address is a caller. Pure.
 
-enum CallerNetwork {
+package enum CallerNetwork {
     /// An address of IPv4 as it is, of one of IPv6 the first half: whoever has one has all that begin so.
     ///
     /// `address` is as the system writes it, maybe with a zone behind `%`.
-    static func name(of address: String) -> String {
+    package static func name(of address: String) -> String {
         let bare = address.prefix { $0 != "%" }
         guard bare.contains(":") else { return address }
         let parts = bare.split(separator: ":", omittingEmptySubsequences: false)

@@ -44,6 +44,7 @@ extension TableService {
         let caller = Self.callerName(request, user)
         guard queries.begin(caller) else {
             settings.traffic.tooMany.add()
+            noteRefusal(.limits, caller)
             throw ServerError.queriesUnderWay
         }
         defer { queries.end(caller) }

@@ -115,16 +115,16 @@ package final class CallerRates: Sendable {
 
 extension TableService {
     /// Who sends the request, and lets it in; one with a token that is refused counts for its address.
-    func admit(_ request: ServerRequest) throws -> User? {
-        let user = try countedUser(of: request)
+    func admit(_ request: ServerRequest) async throws -> User? {
+        let user = try await countedUser(of: request)
         try checkRate(request, user)
         return user
     }
 
     /// Who sends a request that is let in anyway; a token that is refused was work and counts.
-    func countedUser(of request: ServerRequest) throws -> User? {
+    func countedUser(of request: ServerRequest) async throws -> User? {
         do {
-            return try user(of: request)
+            return try await user(of: request)
         } catch {
             try checkRate(request, nil)
             throw error
@@ -145,6 +145,7 @@ extension TableService {
             return
         }
         settings.traffic.tooMany.add()
+        noteRefusal(.limits, Self.callerName(request, user))
         throw ServerError.askedForTooMuch(refusal)
     }
 

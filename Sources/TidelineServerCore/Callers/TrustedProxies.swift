@@ -45,6 +45,12 @@ package struct TrustedProxies: Hashable, Sendable {
         return caller.text
     }
 
+    /// Whether a peer is a proxy that is trusted.
+    package func trusts(peer: String) -> Bool {
+        guard !networks.isEmpty else { return false }
+        return IPAddress(peer).map { trusts($0) } ?? false
+    }
+
     private func trusts(_ address: IPAddress) -> Bool {
         networks.contains { $0.contains(address) }
     }

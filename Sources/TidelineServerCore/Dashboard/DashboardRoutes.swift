@@ -14,14 +14,16 @@ extension RequestHandler {
     ///
     /// Where others reach the server, it asks for a token: a browser cannot send one with the address
     /// that a person types, so the page that takes it is the body of the refusal.
-    func page(_ request: ServerRequest) throws -> ServerResponse {
+    func page(_ request: ServerRequest) async throws -> ServerResponse {
         guard let dashboard = service.settings.dashboard else { throw ServerError.noSuchPath }
         try dashboard.gate.checkPage(request)
         var response = try dashboard.answer("index.html", request.headers)
         let isHere = dashboard.gate.isLoopback && request.isLocal
         guard dashboard.gate.hasAuthentication, !isHere else { return response }
         do {
-            _ = try dashboard.gate.pass(request) { try service.countedUser(of: request) }
+            _ = try await dashboard.gate.pass(request) {
+                try await service.countedUser(of: request)
+            }
         } catch let refusal as ServerError where [401, 403].contains(refusal.status) {
             if response.status == 304 { response = try dashboard.answer("index.html", [:]) }
             response.status = refusal.status
@@ -38,7 +40,7 @@ extension RequestHandler {
             try dashboard.gate.checkPage(request)
             return try dashboard.answer(path[1], request.headers)
         }
-        let pass = try dashboard.gate.pass(request) { try service.admit(request) }
+        let pass = try await dashboard.gate.pass(request) { try await service.admit(request) }
         var user: User?
         switch pass {
         case .operator(let passed): user = passed
@@ -70,8 +72,11 @@ extension RequestHandler {
     ) async throws -> ServerResponse {
         let id = path.count > 2 ? path[2] : nil
         if request.method == "PUT" { throw ServerError.methodNotAllowed(Self.verbs(of: id)) }
-        let call = try TableCall(request, user: user, now: now, isDashboard: true)
-        return try await service.answer(call, table: path[1], id: id)
+        let shape: TextNumbers.Shape = id == nil && request.method == "GET" ? .list : .row
+        return try await withTextNumbers(request, path[1], shape) { request in
+            let call = try TableCall(request, user: user, now: now, isDashboard: true)
+            return try await service.answer(call, table: path[1], id: id)
+        }
     }
 
     private static func verbs(of id: String?) -> String {

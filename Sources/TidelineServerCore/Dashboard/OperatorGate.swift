@@ -2,7 +2,7 @@
 //
 //     authentication   listens on     the dashboard's routes are for
 //     none             loopback       whoever reaches them from this machine, as any caller: permissions
-//                                     hold; a proxy that is trusted says who that is
+//                                     hold; what came through a proxy is never from here
 //     none             elsewhere      nobody
 //     configured       anywhere       the users of authentication.operators, past owners and
 //                                     permissions
@@ -60,12 +60,15 @@ package struct OperatorGate: Sendable {
     }
 
     /// Lets a call through, or says why not; `user` is asked only where there is authentication.
-    func pass(_ request: ServerRequest, user: () throws -> User?) throws -> Pass {
+    func pass(
+        _ request: ServerRequest,
+        user: () async throws -> User?
+    ) async throws -> Pass {
         try checkPage(request)
         try Self.checkSite(request.headers)
         if mode == .readOnly, request.method != "GET" { throw ServerError.dashboardIsReadOnly }
         guard hasAuthentication else { return .caller }
-        guard var user = try user() else { throw ServerError.notSignedIn }
+        guard var user = try await user() else { throw ServerError.notSignedIn }
         guard operators.contains(user) else { throw ServerError.notAnOperator }
         user.isOperator = true
         return .operator(user)

@@ -20,7 +20,11 @@ extension RequestHandler {
         writer.bool(service.settings.dynamicSchema)
         writer.raw(",\"operator\":")
         if let user { writer.string(user.id) } else { writer.null() }
-        writer.list(",\"tables\":[", service.catalog.all) { $0.table($1.definition, user) }
+        let events = service.settings.traffic.events
+        writer.list(",\"tables\":[", service.catalog.all) { writer, table in
+            let ahead = ClockAhead.seconds(events.stamp(of: table.definition.name), now: now)
+            writer.table(table.definition, user, clockAhead: ahead)
+        }
         writer.raw(",\"traffic\":{\"writeQueue\":")
         writer.integer(Int64(service.store.writeQueueLength))
         writer.raw(",\"logBytes\":")
@@ -37,6 +41,13 @@ extension RequestHandler {
             writer.string(size.part)
             writer.raw(",")
             writer.integer(size.bytes)
+            writer.raw("]")
+        }
+        writer.list(",\"warnings\":[", service.store.warnings) { writer, warning in
+            writer.raw("[")
+            writer.string(warning.code)
+            writer.raw(",")
+            writer.string(warning.text)
             writer.raw("]")
         }
         writer.list(",\"devices\":[", dashboard.devices.all) {
@@ -60,7 +71,7 @@ extension RequestHandler {
 }
 
 extension JSONWriter {
-    fileprivate mutating func table(_ table: TableDefinition, _ user: User?) {
+    fileprivate mutating func table(_ table: TableDefinition, _ user: User?, clockAhead: Int64) {
         raw("{\"name\":")
         string(table.name)
         raw(",\"softDelete\":")
@@ -69,6 +80,8 @@ extension JSONWriter {
         string(table.conflict.rawValue)
         raw(",\"owner\":")
         if let owner = table.owner { string(owner) } else { null() }
+        raw(",\"clockAheadSeconds\":")
+        integer(clockAhead)
         raw(",\"may\":{")
         for (place, (name, access)) in table.permissions.all.enumerated() {
             if place > 0 { byte(",") }

@@ -72,7 +72,7 @@ struct HookedWrite: Sendable {
                 id: operation.id,
                 user: user,
                 requestID: requestID,
-                row: try outcome.row.map(table.row)
+                row: try (outcome.hiddenRow ?? outcome.row).map(table.row)
             )
             try await after(event)
         } catch {
@@ -96,7 +96,7 @@ struct HookedWrite: Sendable {
         mayReplaceDelete: Bool
     ) async throws -> WriteOperation? {
         // After a write that succeeded the row has another version, too.
-        guard let handler = hooks.conflict, let theirs = outcome.row,
+        guard let handler = hooks.conflict, let theirs = outcome.hiddenRow ?? outcome.row,
             attempt.isStale(against: theirs.state)
         else { return nil }
         let stored = try table.row(theirs)

@@ -145,8 +145,17 @@ package final class EventStream: Sendable {
     private let lastID: String?
     /// For how many microseconds the caller may listen; nil for no end.
     package let lasts: Int64?
+    /// The caller that it counts for: a user or, without a token, an address.
+    package let caller: String
 
-    init(tables: [EventListener.Table], epoch: UInt64, lastID: String?, lasts: Int64?) {
+    init(
+        tables: [EventListener.Table],
+        epoch: UInt64,
+        lastID: String?,
+        lasts: Int64?,
+        caller: String
+    ) {
+        self.caller = caller
         self.tables = tables
         self.epoch = epoch
         self.lastID = lastID

@@ -11,7 +11,7 @@ extension TableService {
         isOperator: Bool = false
     ) async throws -> ServerResponse {
         let now = settings.environment.now()
-        var token = try settings.authenticator?.token(of: request.headers, now: now)
+        var token = try await settings.authenticator?.currentToken(of: request.headers, now: now)
         token?.user.isOperator = isOperator
         let call = try TableCall(request, user: token?.user, now: now)
         var watched: [EventListener.Table] = []
@@ -29,7 +29,8 @@ extension TableService {
             tables: watched,
             epoch: EventID.number(of: epoch),
             lastID: request.headers["Last-Event-ID"],
-            lasts: token.flatMap { Self.lasts($0, now) }
+            lasts: token.flatMap { Self.lasts($0, now) },
+            caller: Self.callerName(request, token?.user)
         )
         return response
     }

@@ -44,18 +44,22 @@ package struct RequestHandler: Sendable {
         await response.compress(for: request, on: gzip)
         let elapsed = (clock.now - start).components
         let microseconds = elapsed.seconds * 1_000_000 + elapsed.attoseconds / 1_000_000_000_000
-        service.metrics.record(
-            operation,
-            status: response.status,
-            microseconds: Int(microseconds)
-        )
+        // The HTTP layer has sent another answer, or none, and has logged it (`note`).
+        let isGivenUp = request.connection != 0 && Task.isCancelled
+        if !isGivenUp {
+            service.metrics.record(
+                operation,
+                status: response.status,
+                microseconds: Int(microseconds)
+            )
+        }
         service.settings.dashboard?.slow.note(
             request,
             status: response.status,
             microseconds: microseconds,
             at: now
         )
-        if log.writesRequests {
+        if log.writesRequests, !isGivenUp {
             log.request(request, response, id: id, microseconds: microseconds)
         }
         if microseconds >= log.slowMicroseconds {
@@ -105,10 +109,16 @@ package struct RequestHandler: Sendable {
         do {
             let named = try Route(path: request.path)
             route = named
+            try CrossSite.check(
+                request,
+                service.settings.crossOrigin,
+                publicURL: service.settings.publicURL
+            )
             response = try await service.current { try await dispatch(named, request) }
         } catch {
             response = service.refusal(error, of: id)
         }
+        if route?.isOfTables == true { addSchema(to: &response) }
         return (response, ServerMetrics.Operation(route, method: request.method))
     }
 
@@ -127,7 +137,7 @@ package struct RequestHandler: Sendable {
             return Self.healthy
         case .metrics:
             try Self.checkReads(request)
-            try checkOperator(request)
+            try await checkOperator(request)
             return ServerResponse(
                 status: 200,
                 headers: ["Content-Type": "text/plain; version=0.0.4; charset=utf-8"],
@@ -136,21 +146,23 @@ package struct RequestHandler: Sendable {
                         writeQueue: service.store.writeQueueLength,
                         logBytes: service.store.logBytes,
                         certificateEnd: service.settings.certificateEnd(),
-                        lastBackup: service.settings.lastBackup()
+                        lastBackup: service.settings.lastBackup(),
+                        use: service.settings.processUse(),
+                        bounds: service.settings.bounds
                     ),
                     traffic: service.settings.traffic
                 )
             )
         case .events:
             try Self.checkReads(request)
-            _ = try service.admit(request)
+            _ = try await service.admit(request)
             return try await service.events(request)
         case .dashboard:
             try Self.checkReads(request)
-            return try page(request)
+            return try await page(request)
         case .admin(let path): return try await admin(path, request)
         case .table, .row, .endpoint, .batch:
-            let user = try service.admit(request)
+            let user = try await service.admit(request)
             let answer = try await service.counting(request, user) {
                 try await dispatch(route, request, user: user)
             }
@@ -190,9 +202,14 @@ package struct RequestHandler: Sendable {
     ) async throws -> ServerResponse {
         switch route {
         case .table(let table):
-            return try await service.answer(try call(request, user), table: table)
+            let shape: TextNumbers.Shape = request.method == "GET" ? .list : .row
+            return try await withTextNumbers(request, table, shape) {
+                try await service.answer(try call($0, user), table: table)
+            }
         case .row(let table, let id):
-            return try await service.answer(try call(request, user), table: table, id: id)
+            return try await withTextNumbers(request, table, .row) {
+                try await service.answer(try call($0, user), table: table, id: id)
+            }
         case .endpoint(let path):
             return try await service.answer(request, user: user, endpoint: path) { inner in
                 await perform(inner, user: user)
@@ -201,6 +218,18 @@ package struct RequestHandler: Sendable {
         case .health, .ready, .metrics, .events, .dashboard, .admin, .unknown:
             throw ServerError.noSuchPath
         }
+    }
+
+    /// Answers a request on a table whose numbers may be strings.
+    func withTextNumbers(
+        _ request: ServerRequest,
+        _ table: String,
+        _ shape: TextNumbers.Shape,
+        _ answer: (ServerRequest) async throws -> ServerResponse
+    ) async throws -> ServerResponse {
+        let response = try await answer(service.plainNumbers(request, table: table))
+        let accept = request.headers["Accept"]
+        return service.textNumbers(response, to: accept, table: table, shape)
     }
 
     /// A request of an endpoint or a batch, as its caller.
@@ -218,13 +247,19 @@ package struct RequestHandler: Sendable {
         }
     }
 
+    /// Says which tables, columns and permissions the server has, so that a device sends again what was
+    /// refused by others.
+    private func addSchema(to response: inout ServerResponse) {
+        response.headers.append("Tideline-Schema", service.catalog.fingerprint)
+    }
+
     /// What is about the whole server is for who has the scraper's key, for operators, and where there
     /// are neither for this machine and for callers with a token.
-    private func checkOperator(_ request: ServerRequest) throws {
+    private func checkOperator(_ request: ServerRequest) async throws {
         let settings = service.settings
         if settings.scrapeKey.isShown(by: request.headers) { return }
         if settings.operators.areListed {
-            guard let user = try service.countedUser(of: request) else {
+            guard let user = try await service.countedUser(of: request) else {
                 throw ServerError.notSignedIn
             }
             guard settings.operators.contains(user) else { throw ServerError.notAnOperator }
@@ -238,7 +273,9 @@ package struct RequestHandler: Sendable {
         let isAskedHere = request.headers["Host"].map { OperatorGate.isOfThisMachine($0) } ?? true
         if settings.exposesMetrics, request.isLocal, isAskedHere { return }
         guard settings.authenticator != nil else { throw ServerError.metricsAreLocal }
-        guard try service.countedUser(of: request) != nil else { throw ServerError.notSignedIn }
+        guard try await service.countedUser(of: request) != nil else {
+            throw ServerError.notSignedIn
+        }
     }
 
     /// The verbs of a route.

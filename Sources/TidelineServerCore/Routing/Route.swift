@@ -20,6 +20,14 @@ package enum Route: Hashable, Sendable {
     case admin([String])
     case unknown
 
+    /// Whether it is about tables or their rows.
+    var isOfTables: Bool {
+        switch self {
+        case .table, .row, .batch: true
+        case .health, .ready, .metrics, .events, .endpoint, .dashboard, .admin, .unknown: false
+        }
+    }
+
     /// Splits the path first and decodes each segment after, so that `%2F` stays in its segment.
     package init(path: String) throws {
         var segments: [String] = []

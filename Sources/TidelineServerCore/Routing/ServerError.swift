@@ -169,7 +169,7 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
     package static func testNotAllowed(_ allowed: String) -> ServerError {
         ServerError(
             405,
-            "JSON Patch: 'test' reads the row, and reads are disabled for this table.",
+            "JSON Patch: 'test', 'copy' and 'move' read the row, and reads are disabled for this table.",
             headers: ["Allow": allowed]
         )
     }
@@ -219,6 +219,10 @@ package struct ServerError: Error, Sendable, CustomStringConvertible {
 
     package static let tooManyWrites = busy(
         "Too many writes are waiting (limits.writeQueue); try again shortly."
+    )
+
+    package static let tooManyOwnWrites = busy(
+        "Your writes have half of limits.writeQueue, and other callers wait; try again shortly."
     )
 
     package static let queryTooSlow = busy(

@@ -19,8 +19,20 @@ public struct ServerRequest: Sendable {
     public var id = ""
     /// Where it came from, an IP address; empty where that is not known.
     package var address = ""
-    /// Whether it comes from this machine; what comes through no socket does.
-    package var isLocal: Bool { address.isEmpty || IPAddress(address)?.isLoopback == true }
+    /// Whether it comes from this machine.
+    ///
+    /// A request without a socket does; a request that came through a proxy does not, whatever the proxy
+    /// says about its caller.
+    package var isLocal: Bool {
+        (address.isEmpty || IPAddress(address)?.isLoopback == true) && !isForwarded
+    }
+    /// Whether a proxy has handed it on, as its head says.
+    package var isForwarded: Bool {
+        headers.contains { field in
+            ["forwarded", "via", "x-real-ip"].contains(where: field.isNamed)
+                || field.name.lowercased().hasPrefix("x-forwarded-")
+        }
+    }
     /// The connection that it came on; 0 for none.
     package var connection = 0
 

@@ -27,11 +27,27 @@ package struct JSONPatch: Sendable {
     private var steps: [Step] = []
     private let table: Table
 
-    /// Whether it compares values of the row.
-    var hasTests: Bool {
+    /// Whether what becomes of it depends on values of the row: it compares them, or copies them to where
+    /// other rules hold.
+    var readsValues: Bool {
         steps.contains { step in
-            if case .test = step { true } else { false }
+            switch step {
+            case .test, .copy: true
+            case .set, .reset: false
+            }
         }
+    }
+
+    /// The columns that get their defaults on the way.
+    package var resets: Set<Int> {
+        Set(
+            steps.compactMap { step in
+                switch step {
+                case .reset(let place): place
+                case .set, .copy, .test: nil
+                }
+            }
+        )
     }
 
     /// Reads a body, an array of operations.
@@ -152,7 +168,10 @@ extension JSONPatch {
     ///
     /// `stored` has the columns in their order, then the system columns. A column is checked once,
     /// at the end, however often it changed on the way.
-    package func apply(to stored: [SQLValue]) throws(ServerError) -> [SQLValue?]? {
+    package func apply(
+        to stored: [SQLValue],
+        defaults: [Int: SQLValue] = [:]
+    ) throws(ServerError) -> [SQLValue?]? {
         var row = stored
         var changed = [Bool](repeating: false, count: table.columns.count)
         var refusals: [Int: ServerError] = [:]
@@ -167,7 +186,7 @@ extension JSONPatch {
                 changed[place] = true
                 refusals[place] = refusal
             case .reset(let place):
-                row[place] = table.columns[place].storedDefault
+                row[place] = defaults[place] ?? table.columns[place].storedDefault
                 changed[place] = true
                 refusals[place] = nil
             case .copy(let source, let place):

@@ -51,9 +51,10 @@ package struct RowImage: Hashable, Sendable {
     package func isVisible(in view: QueryExpression?, of table: Table) -> Bool {
         guard let view else { return true }
         let all = allValues
-        return FilterEvaluator.matches(view) { name in
-            guard let place = table.place(of: name) else { return .null }
-            return SQLFunctions.value(all[place], as: ExpressionType(table.member(place).type))
+        return FilterEvaluator.matches(view.namingExactUpdates) { name in
+            guard let place = table.place(of: StoredInstants.column(name)) else { return .null }
+            let type = ExpressionType(table.member(place).type)
+            return StoredInstants.value(of: name, type, stored: all[place])
         }
     }
 
@@ -115,7 +116,7 @@ extension RowImage {
 
 extension JSONWriter {
     /// A stored value of a column of this type.
-    fileprivate mutating func stored(_ value: SQLValue, of type: ColumnType) {
+    mutating func stored(_ value: SQLValue, of type: ColumnType) {
         switch value {
         case .null, .program: null()
         case .integer(let number) where type == .boolean: bool(number != 0)

@@ -24,6 +24,11 @@ extension SQLValue {
 }
 
 extension ColumnDefinition {
+    /// The value in a tombstone without values: null, or zero if null is not allowed.
+    package var erasedValue: SQLValue {
+        isNullable ? .null : SQLValue(type.zero, type: type)
+    }
+
     /// What an absent member becomes.
     package var storedDefault: SQLValue {
         if let defaultValue { return SQLValue(defaultValue, type: type) }

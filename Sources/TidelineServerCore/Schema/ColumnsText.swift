@@ -4,7 +4,12 @@ package import TidelineCore
 
 package enum ColumnsText {
     /// A JSON array: `[{"name":"rating","type":"enum","nullable":true,"members":["G","PG"]}]`.
-    package static func write(_ columns: [ColumnDefinition]) -> String {
+    ///
+    /// `defaults` has the expressions of the database by column.
+    package static func write(
+        _ columns: [ColumnDefinition],
+        defaults: [String: String] = [:]
+    ) -> String {
         var writer = JSONWriter()
         writer.byte("[")
         for (index, column) in columns.enumerated() {
@@ -23,10 +28,39 @@ package enum ColumnsText {
                 }
                 writer.byte("]")
             }
+            if let expression = defaults[column.name] {
+                writer.raw(",\"default\":")
+                writer.string(expression)
+            }
             writer.byte("}")
         }
         writer.byte("]")
         return writer.text
+    }
+
+    /// The expressions of the database by column.
+    package static func readDefaults(_ text: String) throws -> [String: String] {
+        try Array(text.utf8).withUnsafeBufferPointer { bytes in
+            var reader = JSONReader(bytes)
+            var defaults: [String: String] = [:]
+            try reader.beginArray()
+            while try reader.nextElement() {
+                var (name, expression) = ("", String?.none)
+                guard case .object = try reader.value() else {
+                    throw reader.failure("a column is expected")
+                }
+                try reader.beginObject()
+                while let key = try reader.nextMember() {
+                    switch (reader.text(key), try reader.value()) {
+                    case ("name", .string(let span)): name = reader.text(span)
+                    case ("default", .string(let span)): expression = reader.text(span)
+                    case (_, let token): try reader.skip(token)
+                    }
+                }
+                defaults[name] = expression
+            }
+            return defaults
+        }
     }
 
     package static func read(_ text: String) throws -> [ColumnDefinition] {

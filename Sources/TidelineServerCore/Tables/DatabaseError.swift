@@ -1,5 +1,7 @@
 // DatabaseError: why a server's database cannot be used, in words for its operator.
 
+import TidelineCore
+
 /// Why a database cannot be used; nothing in it was changed.
 public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     /// What kind of reason it is.
@@ -58,5 +60,17 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     package init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message
+    }
+}
+extension DatabaseError {
+    /// The wall clock says that much more time has passed than the database knows of.
+    package static func doubtedClock(_ place: String, now: Int64, known: Int64) -> DatabaseError {
+        let days = (now - known) / 86_400_000_000
+        return DatabaseError(
+            .unavailable,
+            "The clock of this machine says \(Timestamp(microseconds: now).text), \(days) days later than "
+                + "the last time that '\(place)' knows of. If the clock is right, run the command with "
+                + "--trust-clock."
+        )
     }
 }

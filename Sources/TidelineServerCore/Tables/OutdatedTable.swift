@@ -41,6 +41,7 @@ extension TableService {
         var definition = known
         definition.form = found.form
         definition.clock = found.clock
+        definition.databaseDefaults = found.databaseDefaults(for: known.schema.columns)
         // Its rows have clocks by a column in which this server sees no owners.
         let isSameOwner = known.owner?.lowercased() == found.owner?.lowercased()
         guard found.clock == .table || isSameOwner else { throw ServerError.tableChanged }
@@ -73,5 +74,14 @@ extension ColumnDefinition {
     fileprivate func isSameForm(as other: ColumnDefinition) -> Bool {
         name == other.name && !ColumnConversion.isNeeded(type, other.type)
             && !ColumnConversion.isNeeded(other.type, type)
+    }
+}
+
+extension TableDefinition {
+    /// The defaults of the database for columns that are declared without one.
+    func databaseDefaults(for columns: [ColumnDefinition]) -> [String: String] {
+        databaseDefaults.filter { name, _ in
+            columns.contains { $0.name == name && $0.defaultValue == nil }
+        }
     }
 }

@@ -6,6 +6,8 @@ package enum PurgeStep: Hashable, Sendable {
     case changes(of: String, days: Int)
     case ledger
     case audit
+    /// Notes how far table clocks had come that are ahead of the wall clock.
+    case clocks
 }
 
 /// Which step of which round is next, and when.

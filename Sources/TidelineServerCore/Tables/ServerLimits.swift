@@ -1,5 +1,6 @@
 // ServerLimits, ServerEnvironment: what bounds a server, and what comes into it from outside.
 
+import Dispatch
 import Foundation
 import TidelineCore
 
@@ -59,6 +60,11 @@ public struct ServerLimits: Hashable, Sendable {
     /// is read of endpoints; more are 429, 0 is no bound.
     public var callerQueries = 0
 
+    /// The most tables that a dynamic schema makes a database have; a write that needs one more is 403.
+    public var tables = 1000
+    /// The most columns that a dynamic schema makes a table have; a write that needs more is 403.
+    public var columns = 500
+
     /// The defaults.
     public init() {}
 }
@@ -67,11 +73,18 @@ public struct ServerLimits: Hashable, Sendable {
 package struct ServerEnvironment: Sendable {
     /// Microseconds since 1970.
     package var now: @Sendable () -> Int64
+    /// Microseconds since some moment, of a clock that is never set.
+    package var steady: @Sendable () -> Int64
     /// A new id, a lower-case UUID.
     package var makeID: @Sendable () -> String
 
-    package init(now: @escaping @Sendable () -> Int64, makeID: @escaping @Sendable () -> String) {
+    package init(
+        now: @escaping @Sendable () -> Int64,
+        steady: @escaping @Sendable () -> Int64 = ServerEnvironment.steadyClock,
+        makeID: @escaping @Sendable () -> String
+    ) {
         self.now = now
+        self.steady = steady
         self.makeID = makeID
     }
 
@@ -81,6 +94,11 @@ package struct ServerEnvironment: Sendable {
             TimeOrderedID.make(milliseconds: wallClock() / 1000, random: randomWords.pair())
         }
     )
+
+    /// The time since the machine started, in microseconds.
+    package static func steadyClock() -> Int64 {
+        Int64(clamping: DispatchTime.now().uptimeNanoseconds / 1000)
+    }
 
     private static let randomWords = RandomWords()
 

@@ -4,7 +4,13 @@ import Synchronization
 import TidelineCore
 
 package final class TableCatalog: Sendable {
-    private let tables = Mutex<[String: Table]>([:])
+    private struct State {
+        var tables: [String: Table] = [:]
+        /// Made when it is first asked for.
+        var fingerprint: String?
+    }
+
+    private let state = Mutex(State())
     /// What a table's permissions are where nothing is said.
     private let defaultAccess: TablePermissions.Access
 
@@ -21,15 +27,33 @@ package final class TableCatalog: Sendable {
 
     /// The table with this name: exactly, else without regard to case.
     package func table(named name: String) -> Table? {
-        tables.withLock { $0[name] ?? $0[name.lowercased()] }
+        state.withLock { $0.tables[name] ?? $0.tables[name.lowercased()] }
     }
 
     /// All tables by their names.
     var all: [Table] {
-        tables.withLock { tables in
-            tables.filter { $0.key.utf8.elementsEqual($0.value.name.utf8) }.map(\.value)
+        state.withLock { Self.all($0.tables) }
+    }
+
+    private static func all(_ tables: [String: Table]) -> [Table] {
+        tables.filter { $0.key.utf8.elementsEqual($0.value.name.utf8) }.map(\.value)
+            .sorted { $0.name < $1.name }
+    }
+
+    /// The value of `Tideline-Schema`: another text for other tables, columns or permissions.
+    ///
+    /// It is the same on every server with the same tables, also after a restart.
+    var fingerprint: String {
+        state.withLock { state in
+            if let kept = state.fingerprint { return kept }
+            let texts = Self.all(state.tables).map { table in
+                let columns = table.columns.map { "\($0)" }.sorted()
+                return "\(table.name) \(table.definition.permissions) \(columns)"
+            }
+            let made = String(Fingerprint(texts).bits, radix: 16)
+            state.fingerprint = made
+            return made
         }
-        .sorted { $0.name < $1.name }
     }
 
     /// A table that a write will make, or make wider; it is not added.
@@ -53,13 +77,14 @@ package final class TableCatalog: Sendable {
     /// of a database that others change, too, the form that was read last counts.
     package func put(_ definition: TableDefinition) {
         let table = Table(completed(definition), hooks: hooks[definition.name.lowercased()])
-        tables.withLock { tables in
-            if let old = tables[table.name] {
+        state.withLock { state in
+            if let old = state.tables[table.name] {
                 let isOtherForm = definition.form != nil && definition.form != old.definition.form
                 guard isOtherForm || table.columns.count > old.columns.count else { return }
             }
-            tables[table.name] = table
-            tables[table.name.lowercased()] = table
+            state.tables[table.name] = table
+            state.tables[table.name.lowercased()] = table
+            state.fingerprint = nil
         }
     }
 }

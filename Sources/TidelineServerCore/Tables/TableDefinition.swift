@@ -25,12 +25,17 @@ public struct TableDefinition: Hashable, Sendable {
     public var conflict: ConflictRule
     /// How many days a tombstone is kept; nil for ever.
     public var tombstoneDays: Int?
+    /// What is kept of a deleted row.
+    public var tombstones: TombstoneRule
     /// Whether it is kept who changed which columns of which row, for `limits.auditDays`.
     public var audit: Bool
     /// Whose clock stamps its rows; `owner` is for tables with an owner.
     public var clock: ClockRule
     /// The number of the table's form in a database whose tables other servers may change.
     package var form: Int64?
+    /// Expressions of the database by column: the defaults of an adopted table, for columns that are
+    /// declared without one.
+    package var databaseDefaults: [String: String] = [:]
 
     /// Declares a table.
     public init(
@@ -44,6 +49,7 @@ public struct TableDefinition: Hashable, Sendable {
         owner: String? = nil,
         conflict: ConflictRule = .reject,
         tombstoneDays: Int? = nil,
+        tombstones: TombstoneRule = .full,
         audit: Bool = false,
         clock: ClockRule = .table
     ) {
@@ -56,6 +62,7 @@ public struct TableDefinition: Hashable, Sendable {
         self.owner = owner
         self.conflict = conflict
         self.tombstoneDays = tombstoneDays
+        self.tombstones = tombstones
         self.audit = audit
         self.clock = clock
     }
@@ -83,6 +90,32 @@ extension TableDefinition {
         }
         return nil
     }
+
+    /// Why `name` cannot name a column, as the end of a sentence; nil when it can.
+    package static func columnFault(_ name: String) -> String? {
+        if let fault = nameFault(name) { return fault }
+        guard databaseNames.contains(name.lowercased()) else { return nil }
+        return "'\(name)' is a name that databases keep for themselves"
+    }
+
+    /// Why `name` cannot name a column that a write makes, as the end of a sentence; nil when it can.
+    package static func newColumnFault(_ name: String) -> String? {
+        if let fault = columnFault(name) { return fault }
+        guard queryWords.contains(name.lowercased()) else { return nil }
+        return "'\(name)' is a word of the query language (OData)"
+    }
+
+    /// What SQLite and PostgreSQL call things that every table has.
+    private static let databaseNames: Set<String> = [
+        "rowid", "_rowid_", "oid", "ctid", "xmin", "xmax", "cmin", "cmax", "tableoid",
+    ]
+
+    /// Words that a filter or an order cannot tell from a column.
+    private static let queryWords: Set<String> = [
+        "null", "true", "false", "nan", "inf", "not", "and", "or", "eq", "ne", "gt", "ge", "lt",
+        "le",
+        "has", "in", "add", "sub", "mul", "div", "divby", "mod", "asc", "desc", "any", "all",
+    ]
 }
 
 /// A table made ready for requests: immutable; a change of the schema makes another one.
@@ -130,7 +163,9 @@ package final class Table: Sendable {
         let checks = columns.map { ColumnCheck($0) }
         self.checks = checks
         needed = columns.indices.filter { place in
-            (try? checks[place]?.check(columns[place].storedDefault, of: columns[place])) == nil
+            definition.databaseDefaults[columns[place].name] == nil
+                && (try? checks[place]?.check(columns[place].storedDefault, of: columns[place]))
+                    == nil
                 && checks[place] != nil
         }
         jsonNames = columns.map { column in

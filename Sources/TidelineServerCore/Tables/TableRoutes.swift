@@ -40,7 +40,8 @@ final class TableCall: Sendable {
     /// Among whom this one takes turns.
     var caller: ReadCaller {
         if let user { return .user(user.id) }
-        return request.connection == 0 ? .nobody : .connection(request.connection)
+        return request.address.isEmpty
+            ? .nobody : .address(CallerNetwork.name(of: request.address))
     }
 }
 

@@ -61,6 +61,14 @@ public enum ClockRule: String, Hashable, Sendable, CaseIterable {
     case owner
 }
 
+/// The values of a deleted row that a table keeps.
+public enum TombstoneRule: String, Hashable, Sendable, CaseIterable {
+    /// All values.
+    case full
+    /// No values: only the id, the version, the times and the owner.
+    case bare
+}
+
 extension TablePermissions {
     /// The permissions with `access` in the place of what is not said.
     func filled(with access: Access) -> TablePermissions {

@@ -21,6 +21,10 @@ package struct ServerSettings: Sendable {
     package var certificateEnd: @Sendable () -> Int? = { nil }
     /// When the last backup was made, likewise.
     package var lastBackup: @Sendable () -> Int? = { nil }
+    /// Measures memory, processor time, descriptors and disk.
+    package var processUse: @Sendable () -> ProcessUse = { ProcessUse() }
+    /// Limits that the metrics repeat, for alerts.
+    package var bounds = ServerMetrics.Bounds()
     /// Checks tokens; nil where callers have none.
     package var authenticator: Authenticator?
     /// Which web pages may call; nil for none.
@@ -67,6 +71,13 @@ package struct TableService: Sendable {
             if let (key, fault) = table.accessFaults(hasAuthentication: hasAuthentication).first {
                 throw SchemaError("Table '\(table.name)', \(key): \(fault).")
             }
+            let hooks = settings.hooks.first { SchemaPlan.isSame($0.key, table.name) }?.value
+            if table.tombstones == .bare, hooks?.rowFilter != nil {
+                throw SchemaError(
+                    "Table '\(table.name)', tombstones: 'bare' does not go with a row filter, for "
+                        + "which the change log keeps whole rows."
+                )
+            }
         }
         rates = CallerRates(settings.limits)
         queries = CallerQueries(settings.limits)
@@ -90,7 +101,10 @@ package struct TableService: Sendable {
             for definition in stored { catalog.put(definition) }
         } else {
             for var definition in settings.tables {
-                definition.form = stored.first { SchemaPlan.isSame($0.name, definition.name) }?.form
+                let found = stored.first { SchemaPlan.isSame($0.name, definition.name) }
+                definition.form = found?.form
+                definition.databaseDefaults =
+                    found?.databaseDefaults(for: definition.schema.columns) ?? [:]
                 catalog.put(definition)
             }
         }
@@ -107,19 +121,30 @@ package struct TableService: Sendable {
     }
 
     /// Who sends the request; nil without a token, and where tokens mean nothing.
-    func user(of request: ServerRequest) throws -> User? {
+    func user(of request: ServerRequest) async throws -> User? {
         guard let authenticator = settings.authenticator else { return nil }
         do {
-            return try authenticator.user(of: request.headers, now: settings.environment.now())
+            let now = settings.environment.now()
+            return try await authenticator.currentToken(of: request.headers, now: now)?.user
         } catch {
             settings.traffic.tokensRefused.add()
+            noteRefusal(.tokens, "address " + request.address)
             throw error
         }
     }
 
     /// What a request that could not be done is answered with; what is no refusal is logged.
     func refusal(_ error: any Error, of requestID: String) -> ServerResponse {
-        if let error = error as? ServerError { return ServerResponse(error) }
+        if let error = error as? ServerError {
+            if error.isConstraint {
+                settings.log.write(
+                    .info,
+                    "a constraint of the database refused a row",
+                    ["request": requestID, "code": error.code ?? "", "cause": error.message]
+                )
+            }
+            return ServerResponse(error)
+        }
         if error is CancellationError { return ServerResponse(.cancelled) }
         if error is OutdatedTable { return ServerResponse(.tableChanging) }
         settings.log.write(
@@ -179,14 +204,14 @@ package struct TableService: Sendable {
     private static let columnsMax = 500
 
     private static func unknownMember(_ member: RowBody.Unknown) -> ServerError {
-        TableDefinition.nameFault(member.name) == nil
+        TableDefinition.columnFault(member.name) == nil
             ? .badRequest("The table has no column '\(member.name)'.")
             : .badRequest("The body has a member that the table has no column for.")
     }
 
     private static func column(_ member: RowBody.Unknown) throws -> ColumnDefinition? {
         guard let type = member.type else { return nil }
-        if let fault = TableDefinition.nameFault(member.name) {
+        if let fault = TableDefinition.newColumnFault(member.name) {
             throw ServerError.badRequest("The name of a new member cannot be used: \(fault).")
         }
         guard type != .json else {

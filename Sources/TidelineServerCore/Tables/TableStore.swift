@@ -99,6 +99,9 @@ package protocol TableStore: Sendable {
     /// What it takes on the disk, for people.
     func sizes() async throws -> [StoreSize]
 
+    /// The checks on the database that do not work now.
+    var warnings: [StoreWarning] { get }
+
     /// Finishes what is under way and closes the database; later calls are refused.
     func stop() async
 }
@@ -130,6 +133,8 @@ extension TableStore {
     }
 
     package func stored(_ name: String) async throws -> TableDefinition? { nil }
+
+    package var warnings: [StoreWarning] { [] }
 }
 
 /// A schema that does not fit the tables that are there.
@@ -172,10 +177,16 @@ package struct WriteOutcome: Sendable {
     private final class Rare: Sendable {
         let refusal: ServerError?
         let grown: TableDefinition?
+        let hiddenRow: StoredRow?
 
-        init(refusal: ServerError?, grown: TableDefinition?) {
+        init(
+            refusal: ServerError? = nil,
+            grown: TableDefinition? = nil,
+            hiddenRow: StoredRow? = nil
+        ) {
             self.refusal = refusal
             self.grown = grown
+            self.hiddenRow = hiddenRow
         }
     }
 
@@ -185,7 +196,13 @@ package struct WriteOutcome: Sendable {
     /// The table as the database has it now, when the write made it or columns of it.
     package var grown: TableDefinition? {
         get { rare?.grown }
-        set { rare = Rare(refusal: refusal, grown: newValue) }
+        set { rare = Rare(refusal: refusal, grown: newValue, hiddenRow: hiddenRow) }
+    }
+
+    /// The whole row, if `row` is a stub for a caller who may not read: for hooks only.
+    package var hiddenRow: StoredRow? {
+        get { rare?.hiddenRow }
+        set { rare = Rare(refusal: refusal, grown: grown, hiddenRow: newValue) }
     }
 
     /// Whether this request wrote something.
@@ -193,7 +210,7 @@ package struct WriteOutcome: Sendable {
 
     package static func refused(_ error: ServerError) -> WriteOutcome {
         var outcome = WriteOutcome(.refused)
-        outcome.rare = Rare(refusal: error, grown: nil)
+        outcome.rare = Rare(refusal: error)
         return outcome
     }
 }
@@ -203,8 +220,8 @@ package enum ReadCaller: Hashable, Sendable {
     case nobody
     /// By the id.
     case user(String)
-    /// Without a token: by the connection.
-    case connection(Int)
+    /// Without a token: by the network of the address.
+    case address(String)
 }
 
 /// What a list asks of a database.

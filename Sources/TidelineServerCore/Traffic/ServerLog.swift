@@ -1,6 +1,6 @@
 // ServerLog: one line each: a fixed sentence with the variable parts beside it.
 //
-// Never a body, never the value of a query option, never a token.
+// Never a body, never the value of a query option, never a token or a password.
 
 import Synchronization
 import TidelineCore
@@ -92,7 +92,9 @@ package struct ServerLog: Sendable {
     ) -> [UInt8] {
         var writer = JSONWriter()
         begin(&writer, level, message)
-        for (name, value) in fields { field(&writer, name) { $0.visible(value) } }
+        for (name, value) in fields {
+            field(&writer, name) { $0.visible(PasswordFilter.filtered(value)) }
+        }
         return ended(&writer)
     }
 

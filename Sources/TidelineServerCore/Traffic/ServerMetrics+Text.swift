@@ -12,18 +12,33 @@ extension ServerMetrics {
         /// Seconds since 1970, as the next one; nil where it is not known.
         package var certificateEnd: Int?
         package var lastBackup: Int?
+        package var use: ProcessUse
+        package var bounds: Bounds
 
         package init(
             writeQueue: Int,
             logBytes: Int,
             certificateEnd: Int? = nil,
-            lastBackup: Int? = nil
+            lastBackup: Int? = nil,
+            use: ProcessUse = ProcessUse(),
+            bounds: Bounds = Bounds()
         ) {
             self.writeQueue = writeQueue
             self.logBytes = logBytes
             self.certificateEnd = certificateEnd
             self.lastBackup = lastBackup
+            self.use = use
+            self.bounds = bounds
         }
+    }
+
+    /// Limits that metrics repeat, for alerts.
+    package struct Bounds: Sendable {
+        package var connections = 0
+        package var listeners = 0
+        package var ledgerBytes = 0
+
+        package init() {}
     }
 
     /// The text format of Prometheus, version 0.0.4.
@@ -32,11 +47,16 @@ extension ServerMetrics {
         Self.head(&writer, "tideline_build_info", "gauge", "The version of the server.")
         writer.raw("tideline_build_info{version=\"\(ServerVersion.text)\"} 1\n")
         writeRequests(&writer)
-        for number in numbers(now) + Self.times(now) + Self.numbers(traffic)
+        for number in numbers(now) + Self.times(now) + Self.uses(now) + Self.numbers(traffic)
             + Self.numbers(traffic.store)
         {
             Self.head(&writer, number.name, number.type, number.help)
             writer.raw("\(number.name) \(number.value)\n")
+        }
+        if let seconds = now.use.processorSeconds {
+            let name = "process_cpu_seconds_total"
+            Self.head(&writer, name, "counter", "Processor time of the process, in seconds.")
+            writer.raw("\(name) \(seconds)\n")
         }
         Self.writeReplica(traffic.store, &writer)
         Self.writePurged(traffic.store, &writer)
@@ -90,6 +110,39 @@ extension ServerMetrics {
         }
     }
 
+    /// With the names that Prometheus has for what all processes have.
+    private static func uses(_ now: Now) -> [Number] {
+        let uses: [(String, String, Int?)] = [
+            (
+                "process_resident_memory_bytes", "Memory of the process that is in use.",
+                now.use.memoryBytes
+            ),
+            ("process_open_fds", "Descriptors that are open.", now.use.descriptors),
+            ("process_max_fds", "The most descriptors.", now.use.descriptorsMax),
+            (
+                "tideline_disk_free_bytes", "Free space of the disk that has the database's file.",
+                now.use.diskFreeBytes
+            ),
+            (
+                "tideline_disk_bytes", "The space of the disk that has the database's file.",
+                now.use.diskBytes
+            ),
+            (
+                "tideline_connections_max", "The bound of connections, limits.connections.",
+                now.bounds.connections
+            ),
+            (
+                "tideline_listeners_max", "The bound of listeners, limits.listeners.",
+                now.bounds.listeners
+            ),
+            (
+                "tideline_ledger_bytes_max",
+                "The bound of the ledger in bytes, limits.ledgerBytes.", now.bounds.ledgerBytes
+            ),
+        ]
+        return uses.compactMap { name, help, value in value.map { (name, "gauge", help, $0) } }
+    }
+
     private static func numbers(_ traffic: ServerTraffic) -> [Number] {
         [
             (
@@ -108,6 +161,21 @@ extension ServerMetrics {
             (
                 "tideline_connections", "gauge", "Connections that are open.",
                 traffic.connections.current
+            ),
+            (
+                "tideline_connections_evicted_total", "counter",
+                "Idle connections closed to make room for new ones.",
+                traffic.connectionsEvicted.current
+            ),
+            (
+                "tideline_connections_limited_total", "counter",
+                "Connections and streams of events refused because their callers had too many.",
+                traffic.connectionsLimited.current
+            ),
+            (
+                "tideline_caller_connections_max", "gauge",
+                "The connections of the address that has the most.",
+                traffic.callerConnections.most?.count ?? 0
             ),
             (
                 "tideline_callers_limited_total", "counter",
@@ -154,6 +222,11 @@ extension ServerMetrics {
                 store.readsWaiting.current
             ),
             (
+                "tideline_read_restarts_total", "counter",
+                "Reads interrupted after their share because other callers waited.",
+                store.readRestarts.current
+            ),
+            (
                 "tideline_ledger_bytes", "gauge",
                 "What the ledger of repeated requests has, looked at every ten minutes.",
                 store.ledgerBytes.current
@@ -162,6 +235,16 @@ extension ServerMetrics {
                 "tideline_ledger_entries", "gauge",
                 "About how many entries the ledger has, looked at every ten minutes.",
                 store.ledgerEntries.current
+            ),
+            (
+                "tideline_table_clock_ahead_seconds", "gauge",
+                "How far the table clock that is furthest ahead of the wall clock is ahead.",
+                store.clockAhead.current
+            ),
+            (
+                "tideline_wall_clock_doubted", "gauge",
+                "Whether the wall clock is doubted, so that nothing is removed for its age.",
+                store.clockDoubted.current
             ),
         ]
     }

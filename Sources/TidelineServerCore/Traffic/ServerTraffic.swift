@@ -17,10 +17,24 @@ package final class ServerTraffic: Sendable {
     package let events = EventBoard()
     /// Connections that are open, streams of events among them.
     package let connections = Counter()
+    /// The same by address.
+    package let callerConnections = CallerCounts()
+    /// Streams of events by caller.
+    package let callerListeners = CallerCounts()
+    /// The bytes of requests under way by address.
+    package let callerBytes = CallerCounts()
+    /// Connections that were closed to make room for new ones.
+    package let connectionsEvicted = Counter()
+    /// Connections and streams that were refused because their callers had too many.
+    package let connectionsLimited = Counter()
+    /// Says which limits are reached, and by whom.
+    package let warnings = LimitWarnings()
     /// Requests that were refused because their callers asked for too much.
     package let tooMany = Counter()
     /// Requests that were refused for their tokens.
     package let tokensRefused = Counter()
+    /// Who was refused.
+    package let refusals = RefusalNotes()
     /// What the database does.
     package let store = StoreMetrics()
     /// How long the turns of each event loop take; each has its own, so that none waits for others.

@@ -17,6 +17,8 @@ package final class StoreMetrics: Sendable {
     package let readWaits = Histogram()
     /// Reads that wait.
     package let readsWaiting = Counter()
+    /// Reads that were interrupted because they had had their share while other callers waited.
+    package let readRestarts = Counter()
     /// Pages from a replica, those that it was too far behind for, and those that it failed at.
     package let replicaPages = Counter()
     package let replicaBehind = Counter()
@@ -29,6 +31,10 @@ package final class StoreMetrics: Sendable {
     package let changesPurged = Counter()
     package let ledgerPurged = Counter()
     package let auditPurged = Counter()
+    /// How many seconds the table clock that is furthest ahead of the wall clock is ahead.
+    package let clockAhead = Counter()
+    /// 1 while the wall clock is doubted, so that nothing is removed for its age.
+    package let clockDoubted = Counter()
 
     package init() {}
 
@@ -39,6 +45,7 @@ package final class StoreMetrics: Sendable {
         case .changes: changesPurged.add(count)
         case .ledger: ledgerPurged.add(count)
         case .audit: auditPurged.add(count)
+        case .clocks: break
         }
     }
 }

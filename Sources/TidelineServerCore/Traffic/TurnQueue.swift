@@ -20,6 +20,26 @@ package struct TurnQueue<Caller: Hashable, Element> {
         lines[caller, default: Line()].elements.append(element)
     }
 
+    /// Whether another caller waits.
+    package func hasOthers(than caller: Caller) -> Bool {
+        lines.count > 1 || lines.count == 1 && lines[caller] == nil
+    }
+
+    /// The first of the next caller who is allowed to have it; the others keep their turns.
+    package mutating func takeFirst(
+        where isAllowed: (Caller) -> Bool
+    ) -> (caller: Caller, element: Element)? {
+        guard nextTurn < turns.count,
+            let place = turns[nextTurn...].firstIndex(where: isAllowed)
+        else { return nil }
+        let caller = turns[place]
+        if place > nextTurn {
+            turns.remove(at: place)
+            turns.insert(caller, at: nextTurn)
+        }
+        return take().map { (caller, $0) }
+    }
+
     /// The first of whose turn it is.
     package mutating func take() -> Element? {
         guard nextTurn < turns.count else { return nil }

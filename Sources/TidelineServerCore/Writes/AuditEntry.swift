@@ -32,6 +32,9 @@ package struct WriteAuthor: Hashable, Sendable {
 
 /// One change of one row.
 package struct AuditEntry: Hashable, Sendable {
+    /// The usual bytes of an entry on the disk.
+    static let usualBytes = 200
+
     /// What was done; a newer server may have kept others than these.
     package struct Action: RawRepresentable, Hashable, Sendable {
         package let rawValue: String

@@ -69,6 +69,8 @@ extension TableService {
             throw refusal
         }
         write.operation.view = try await view(of: write.table, for: call.user, at: call.now)
+        write.operation.mayRead = mayRead(write.table, call.user)
+        write.operation.keepsRowInLedger = write.table.definition.tombstones == .full
         write.operation.staysInView = write.table.hooks?.rowFilter != nil
         if write.table.definition.audit { write.operation.author = WriteAuthor(call) }
         setOwner(&write.operation, call.user, write.table)
@@ -112,7 +114,9 @@ extension TableService {
             case ("POST", _): .undelete
             default: .merge
             }
-        let operation = WriteOperation(kind, id: try id ?? call.repeatableID() ?? "")
+        var operation = WriteOperation(kind, id: try id ?? call.repeatableID() ?? "")
+        operation.view = try await view(of: table, for: call.user, at: call.now)
+        operation.mayRead = mayRead(table, call.user)
         var write = WriteBatch.Write(operation, in: table)
         write.repeatKey = key
         write.isRepeatOnly = true
@@ -225,12 +229,32 @@ extension TableService {
     /// The answer to a write by what became of it.
     func answer(_ write: PreparedWrite, _ outcome: WriteOutcome) throws -> ServerResponse {
         if let refusal = write.refusal, outcome.repeatedID == nil { throw refusal }
+        if rates != nil, outcome.changesRow { charge(write, outcome) }
         guard write.write.repeatKey != nil else { return try plainAnswer(write, outcome) }
         do {
             return try plainAnswer(write, outcome).accepted()
         } catch let error as ServerError {
             throw error.accepted()
         }
+    }
+
+    /// Charges the caller for the bytes that a write caused beyond those that were sent: the row, the
+    /// version before it, and the entries of ledger and audit.
+    private func charge(_ write: PreparedWrite, _ outcome: WriteOutcome) {
+        let row = outcome.row?.json.count ?? 0
+        let table = write.table
+        var bytes = row
+        if write.write.repeatKey != nil {
+            bytes +=
+                LedgerRules.entryBytes
+                + (LedgerRules.kept(outcome.row, of: write.operation)?.count ?? 0)
+        }
+        let isChange = write.operation.kind != .insert
+        if isChange, table.definition.conflict == .merge { bytes += row }
+        if isChange, table.hooks?.rowFilter != nil { bytes += row }
+        if table.definition.audit { bytes += AuditEntry.usualBytes }
+        bytes = max(0, bytes - write.call.request.body.count)
+        charge(bytes: bytes, of: write.call.request, write.call.user)
     }
 
     private func plainAnswer(
@@ -256,9 +280,8 @@ extension TableService {
             answer.headers.append("Location", location(call, table.name, id))
             return answer
         case .update, .keepStored:
-            let isShown = outcome.decision != .keepStored && operation.kind == .replace
-            let row =
-                isShown || mayRead(table, call.user) ? outcome.row : outcome.row?.stub(operation.id)
+            // Also of a PUT: the time when the row was made is not the caller's.
+            let row = mayRead(table, call.user) ? outcome.row : outcome.row?.stub(operation.id)
             return rowAnswer(operation.kind == .undelete ? 201 : 200, row)
         }
     }

@@ -17,14 +17,32 @@ extension ThreeWayMerge {
         theirs: [SQLValue],
         columns: [ColumnDefinition]
     ) -> [SQLValue?]? {
-        let outcome = merge(mine: mine, base: base, theirs: theirs) { place, one, two in
-            columns[place].type.isSame(one, two)
-        }
+        let outcome = merge(
+            mine: mine,
+            base: base,
+            theirs: theirs,
+            isSame: { place, one, two in columns[place].type.isSame(one, two) },
+            settle: { place, base, mine, theirs in
+                columns[place].type.merged(base: base, mine: mine, theirs: theirs)
+            }
+        )
         return outcome.contested.isEmpty ? outcome.changes : nil
     }
 }
 
 extension ColumnType {
+    /// Joins two changes of a JSON object member by member; nil if both changed the same one, or for other types.
+    fileprivate func merged(base: SQLValue?, mine: SQLValue, theirs: SQLValue) -> SQLValue? {
+        guard case .json = self, case .text(let base)? = base, case .text(let mine) = mine,
+            case .text(let theirs) = theirs
+        else { return nil }
+        return JSON.merged(
+            base: JSON(checked: base),
+            mine: JSON(checked: mine),
+            theirs: JSON(checked: theirs)
+        ).map { .text($0.text) }
+    }
+
     /// Whether two stored values are one on the wire: instants in milliseconds, documents by value.
     package func isSame(_ one: SQLValue, _ two: SQLValue) -> Bool {
         switch (self, one, two) {

@@ -36,6 +36,8 @@ package struct WriteBatch: Sendable {
     package var stopsAtFailure: Bool
     /// What the rows of the answers may hold; a write that comes when it is spent is refused.
     package var budget: AnswerBudget
+    /// The caller: a user or, without a token, an address; nil if it does not matter.
+    package var caller: String?
 
     package init(
         _ groups: [Group],

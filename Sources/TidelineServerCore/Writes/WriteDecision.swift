@@ -39,8 +39,14 @@ package struct WriteOperation: Sendable {
     ///
     /// Rows outside are as if they were not there.
     package var view: QueryExpression?
+    /// Whether the caller may read the table: else nothing of the outcome depends on stored values.
+    package var mayRead = true
+    /// Whether the ledger may keep the row of the answer: not if a delete has to erase its values.
+    package var keepsRowInLedger = true
     /// By column; nil for an absent member.
     package var values: [SQLValue?] = []
+    /// The defaults of the database for columns that a JSON Patch resets.
+    package var databaseDefaults: [Int: SQLValue] = [:]
     /// Operations on the stored row, in the place of values.
     package var patch: JSONPatch?
     package var conditions = Preconditions.none

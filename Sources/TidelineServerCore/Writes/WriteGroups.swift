@@ -26,11 +26,14 @@ extension TableService {
         stopsAtFailure: Bool = false,
         budget: AnswerBudget = AnswerBudget()
     ) async -> [GroupOutcome] {
-        let whole = WriteBatch(
+        var whole = WriteBatch(
             groups.map { WriteBatch.Group($0.writes.map(\.write), dependsOn: $0.dependsOn) },
             stopsAtFailure: stopsAtFailure,
             budget: budget
         )
+        if let call = groups.first?.writes.first?.call {
+            whole.caller = Self.callerName(call.request, call.user)
+        }
         guard groups.contains(where: \.hasHooks) else { return await commit(whole) }
         var progress = BatchProgress(whole)
         while let start = progress.next() {

@@ -42,10 +42,14 @@ package struct WritePlanner: Sendable {
 
     private let table: Table
     private let rowBytesMax: Int
+    /// The most bytes of a value that a caller changes who may not read the row around it.
+    private let unseenValueBytesMax: Int
 
     package init(_ table: Table, limits: ServerLimits) {
         self.table = table
         rowBytesMax = limits.rowBytes
+        let longColumns = table.columns.count { $0.type.hasLongValues }
+        unseenValueBytesMax = (limits.rowBytes + Self.namesBytesMax) / max(1, longColumns)
     }
 
     /// Plans a write.
@@ -84,7 +88,7 @@ package struct WritePlanner: Sendable {
             return merge(operation, stored, values, stamp)
         case (.exists, let stored?), (.preconditionFailed, let stored?),
             (.versionMismatch, let stored?), (.keepStored, let stored?):
-            return .plan(unchanged(decision, stored))
+            return .plan(unchanged(decision, stored, operation))
         default:
             return .plan(WritePlan(change: .nothing, outcome: WriteOutcome(decision)))
         }
@@ -116,8 +120,13 @@ package struct WritePlanner: Sendable {
         var operation = operation
         if let patch = operation.patch {
             do {
-                guard let values = try patch.apply(to: stored.allValues) else {
-                    return unchanged(.testFailed, stored)
+                guard
+                    let values = try patch.apply(
+                        to: stored.allValues,
+                        defaults: operation.databaseDefaults
+                    )
+                else {
+                    return unchanged(.testFailed, stored, operation)
                 }
                 operation.values = values
             } catch {
@@ -127,18 +136,44 @@ package struct WritePlanner: Sendable {
             if let owner = table.ownerPlace { operation.values[owner] = nil }
         }
         let columns = table.columns
+        let isErased = deleted && table.definition.tombstones == .bare
         let changed = columns.indices.filter {
-            operation.fillsDefaults || $0 < operation.values.count && operation.values[$0] != nil
+            operation.fillsDefaults || isErased
+                || $0 < operation.values.count && operation.values[$0] != nil
         }
         var image = stored
         for place in changed {
-            image.values[place] = (operation.values[place] ?? columns[place].storedDefault).kept
+            if isErased {
+                if place != table.ownerPlace { image.values[place] = columns[place].erasedValue }
+            } else {
+                image.values[place] = (operation.values[place] ?? columns[place].storedDefault).kept
+            }
         }
         image.updatedAt = stamp
         image.version = stamp
         image.isDeleted = deleted
         let change = WritePlan.Change.update(image, columns: changed, from: stored)
-        return written(change, image, operation, .update(deleted: deleted))
+        guard operation.mayRead || operation.fillsDefaults else {
+            let isTooLarge = changed.contains { place in
+                isTooLargeUnseen(image.values[place], columns[place].type)
+            }
+            if isTooLarge { return refused(.rowTooLarge(rowBytesMax)) }
+            return written(change, image, operation, .update(deleted: deleted), hasGrown: false)
+        }
+        // A row that is too large already may shrink in steps.
+        let hasGrown =
+            !operation.mayRead
+            || changed.contains { image.values[$0].bytes > stored.values[$0].bytes }
+        return written(change, image, operation, .update(deleted: deleted), hasGrown: hasGrown)
+    }
+
+    /// Whether a value is larger than its share of a row whose other values count for nothing, because
+    /// the caller may not learn their size.
+    private func isTooLargeUnseen(_ value: SQLValue, _ type: ColumnType) -> Bool {
+        guard value.bytes > unseenValueBytesMax / 8 else { return false }
+        var writer = JSONWriter()
+        writer.stored(value, of: type)
+        return writer.bytes.count > unseenValueBytesMax
     }
 
     /// Joins a write with what changed since the version that it began at; refuses it where both
@@ -158,7 +193,7 @@ package struct WritePlanner: Sendable {
             )
         }
         if let changes, changes.allSatisfy({ $0 == nil }) {
-            return .plan(unchanged(.keepStored, stored))
+            return .plan(unchanged(.keepStored, stored, operation))
         }
         return plan(operation.merged(changes), on: stored, stamp: stamp)
     }
@@ -167,7 +202,8 @@ package struct WritePlanner: Sendable {
         _ change: WritePlan.Change,
         _ image: RowImage,
         _ operation: WriteOperation,
-        _ decision: WriteDecision
+        _ decision: WriteDecision,
+        hasGrown: Bool = true
     ) -> WritePlan {
         // A write must not put a row where its writer does not see it.
         if operation.staysInView, !image.isVisible(in: operation.view, of: table) {
@@ -177,24 +213,57 @@ package struct WritePlanner: Sendable {
         if operation.kind == .delete, table.hooks?.afterWrite == nil {
             return WritePlan(change: change, outcome: WriteOutcome(decision))
         }
-        let row = image.stored(in: table)
+        let row =
+            operation.mayRead || operation.fillsDefaults ? image.stored(in: table) : nil
         // Many small changes must not make a row that one body could not.
-        guard row.json.count <= rowBytesMax + Self.namesBytesMax else {
+        if let row, hasGrown, row.json.count > rowBytesMax + Self.namesBytesMax {
             return refused(.rowTooLarge(rowBytesMax))
         }
-        var outcome = WriteOutcome(decision, row: row)
+        var outcome = outcome(decision, image, row, operation)
         outcome.isInPlaceOfDelete = operation.isInPlaceOfDelete
         return WritePlan(change: change, outcome: outcome)
     }
 
-    private func unchanged(_ decision: WriteDecision, _ stored: RowImage) -> WritePlan {
-        WritePlan(
-            change: .nothing,
-            outcome: WriteOutcome(decision, row: stored.stored(in: table))
-        )
+    private func unchanged(
+        _ decision: WriteDecision,
+        _ stored: RowImage,
+        _ operation: WriteOperation
+    ) -> WritePlan {
+        WritePlan(change: .nothing, outcome: outcome(decision, stored, nil, operation))
+    }
+
+    /// An outcome with the row that its caller may see.
+    ///
+    /// The bytes of that row are counted for budgets, the ledger and the caller's account, so that these
+    /// tell nothing of the size of a row that the caller may not read.
+    private func outcome(
+        _ decision: WriteDecision,
+        _ image: RowImage,
+        _ row: StoredRow?,
+        _ operation: WriteOperation
+    ) -> WriteOutcome {
+        // A new row has the caller's own values.
+        if operation.mayRead || decision == .insert {
+            return WriteOutcome(decision, row: row ?? image.stored(in: table))
+        }
+        let stub = StoredRow(json: [], state: image.state).stub(image.id)
+        var outcome = WriteOutcome(decision, row: stub)
+        if table.hooks?.surroundWrites == true { outcome.hiddenRow = image.stored(in: table) }
+        return outcome
     }
 
     private func refused(_ error: ServerError) -> WritePlan {
         WritePlan(change: .nothing, outcome: .refused(error))
+    }
+}
+
+extension ColumnType {
+    /// Whether only `limits.rowBytes` bounds a value.
+    fileprivate var hasLongValues: Bool {
+        switch self {
+        case .string, .binary, .json: true
+        case .integer, .number, .decimal, .boolean, .dateTime, .date, .time, .guid, .enumeration:
+            false
+        }
     }
 }

@@ -3,11 +3,13 @@
 // Who does not wait any more leaves: the place counts no longer, and nothing else is moved.
 
 package struct WriteQueue<Work> {
-    private var waiting: [(work: Work, count: Int)?] = []
+    private var waiting: [(work: Work, count: Int, caller: String?)?] = []
     /// The place of the first of them.
     private var first = 0
     /// How many writes wait.
     package private(set) var writes = 0
+    /// How many of them are of each caller.
+    private var callers: [String: Int] = [:]
 
     package init() {}
 
@@ -15,20 +17,31 @@ package struct WriteQueue<Work> {
     package var isEmpty: Bool { waiting.isEmpty }
 
     /// Adds what is so many writes; returns its place.
-    package mutating func append(_ work: Work, count: Int) -> Int {
-        waiting.append((work, count))
+    package mutating func append(_ work: Work, count: Int, of caller: String? = nil) -> Int {
+        waiting.append((work, count, caller))
         writes += count
+        if let caller { callers[caller, default: 0] += count }
         return first + waiting.count - 1
+    }
+
+    /// Whether a caller has half of the writes that may wait, while other callers wait as well.
+    package func exceedsShare(_ caller: String?, of most: Int) -> Bool {
+        guard let caller, let own = callers[caller] else { return false }
+        return own >= max(1, most / 2) && writes > own
     }
 
     /// Takes out what has this place; nil when it does not wait.
     package mutating func remove(_ place: Int) -> Work? {
         let index = place - first
-        guard waiting.indices.contains(index), let (work, count) = waiting[index] else {
+        guard waiting.indices.contains(index), let (work, count, caller) = waiting[index] else {
             return nil
         }
         waiting[index] = nil
         writes -= count
+        if let caller {
+            let left = callers[caller, default: 0] - count
+            callers[caller] = left > 0 ? left : nil
+        }
         return work
     }
 
@@ -38,6 +51,7 @@ package struct WriteQueue<Work> {
             first += waiting.count
             waiting = []
             writes = 0
+            callers = [:]
         }
         return waiting.compactMap { $0?.work }
     }

@@ -30,26 +30,88 @@ package struct PostgresCare: Sendable {
     /// - Returns: The epoch.
     package func renewEpoch() throws -> String {
         try connected { connection in
-            let found = try connection.run("SELECT to_regclass('tideline.state') IS NULL")
-            let isMissing = found.boolean(0, 0)
-            if !isMissing {
-                let copies = try connection.run(
-                    "SELECT count(*) FROM tideline.state WHERE \"key\" = $1",
-                    [.text(CopyProgress.key)]
-                )
-                guard copies.integer(0, 0) == 0 else {
-                    throw DatabaseError(.unavailable, "\(address): \(CopyProgress.refusal)")
-                }
-            }
-            let renewed = try isMissing ? nil : connection.run(PostgresSchema.renewEpoch)
-            guard let renewed, renewed.count > 0 else {
-                throw DatabaseError(
-                    .missing,
-                    "\(address): there are no tables of a server in this database."
-                )
-            }
+            try checkWhole(connection)
+            let renewed = try connection.run(PostgresSchema.renewEpoch)
+            guard renewed.count > 0 else { throw noTables }
+            // The epoch is new, so servers that start have nothing to compare.
+            try connection.run(HistoryRow.remove)
             return renewed.text(0, 0)
         }
+    }
+
+    private var noTables: DatabaseError {
+        DatabaseError(
+            .missing,
+            "\(address): there are no tables of a server in this database."
+        )
+    }
+
+    /// - Throws: ``DatabaseError`` if no server had the database, or a copy into it has not ended.
+    func checkWhole(_ connection: PostgresConnection) throws {
+        let found = try connection.run("SELECT to_regclass('tideline.state') IS NULL")
+        guard !found.boolean(0, 0) else { throw noTables }
+        let copies = try connection.run(
+            "SELECT count(*) FROM tideline.state WHERE \"key\" = $1",
+            [.text(CopyProgress.key)]
+        )
+        guard copies.integer(0, 0) == 0 else {
+            throw DatabaseError(.unavailable, "\(address): \(CopyProgress.refusal)")
+        }
+    }
+
+    /// Sets clocks of tables that are ahead back to the time, gives their rows that are dated in the
+    /// future new versions, and gives the database a new epoch, so that clients pull again.
+    ///
+    /// Servers may run; their writes wait until it is done.
+    ///
+    /// - Parameters:
+    ///   - names: In any letter case; nil for all tables.
+    ///   - now: Microseconds since 1970; nil for the time of the database.
+    /// - Returns: The epoch, nil if no clock was ahead, and the tables with the counts of their rows.
+    /// - Throws: ``DatabaseError``
+    package func resetClocks(
+        of names: [String]?,
+        now: Int64? = nil
+    ) throws -> (epoch: String?, tables: [(table: String, rows: Int)]) {
+        try connected { connection in
+            try checkWhole(connection)
+            try connection.execute("BEGIN; \(PostgresSchema.lock(waiting: 10_000));")
+            try connection.run(PostgresSchema.idle)
+            let now = try now ?? connection.run(PostgresClock.now).integer(0, 0)
+            let known = try tables(connection)
+            if let missing = names?.first(where: { known[$0.lowercased()] == nil }) {
+                let all = known.values.map(\.name).sorted().joined(separator: ", ")
+                throw DatabaseError(
+                    .missing,
+                    "\(address): there is no table '\(missing)'. There are: \(all)."
+                )
+            }
+            let wanted = names.map { Set($0.map { $0.lowercased() }) }
+            var reset: [(table: String, rows: Int)] = []
+            for stamp in try PostgresReceipts.stamps(connection) where stamp.stamp > now {
+                guard let table = known[stamp.table], wanted?.contains(stamp.table) ?? true else {
+                    continue
+                }
+                reset.append((table.name, try ClockReset(table, now: now).run(connection)))
+            }
+            guard !reset.isEmpty else {
+                try connection.run("ROLLBACK")
+                return (nil, [])
+            }
+            try ClockReset.dateLedger(now, connection)
+            let epoch = try connection.run(PostgresSchema.renewEpoch).text(0, 0)
+            try connection.run("COMMIT")
+            return (epoch, reset)
+        }
+    }
+
+    /// The tables by their names in lower case.
+    private func tables(_ connection: PostgresConnection) throws -> [String: TableDefinition] {
+        let found = try connection.run(PostgresSchema.readTables)
+        let tables = try (0..<found.count).map {
+            try OwnerClocks.table(found.text($0, 0), found.text($0, 1))
+        }
+        return Dictionary(tables.map { ($0.name.lowercased(), $0) }) { $1 }
     }
 
     /// Makes the tables as declared, whatever becomes of their values, and serves tables of others.

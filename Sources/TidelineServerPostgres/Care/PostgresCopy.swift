@@ -9,6 +9,8 @@ package import TidelineServerCore
 package final class PostgresCopy {
     private let address: PostgresAddress
     private let connection: PostgresConnection
+    /// Whether all of the log is read; a copy leaves out what has no common order.
+    private var isReader = false
 
     /// - Throws: ``DatabaseError``, without a password.
     package init(url: String) throws {
@@ -17,6 +19,17 @@ package final class PostgresCopy {
             connection = try PostgresConnection(address)
         } catch let error as PostgresError {
             throw DatabaseError(.unavailable, error.description)
+        }
+    }
+
+    /// Reads one state of the database, to which servers may write; nothing is written.
+    ///
+    /// - Throws: ``DatabaseError``, without a password.
+    package convenience init(reading url: String) throws {
+        try self.init(url: url)
+        isReader = true
+        try naming {
+            try connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         }
     }
 
@@ -85,11 +98,24 @@ extension PostgresCopy: CopySource {
             )
             return CopiedState(
                 epoch: try text(of: "epoch") ?? "",
-                ledgerHorizon: try text(of: "ledgerHorizon").flatMap { Int64($0) },
+                ledgerHorizon: try ledgerHorizon(),
                 ledger: (0..<3).map { ledger.integer(0, $0) },
                 tables: tables
             )
         }
+    }
+
+    /// The latest of all callers, for a copy that has no accounts.
+    private func ledgerHorizon() throws -> Int64? {
+        let all = try text(of: "ledgerHorizon").flatMap { Int64($0) } ?? 0
+        let isOld = try connection.run("SELECT to_regclass('tideline.ledger_callers') IS NULL")
+        let own =
+            try isOld.boolean(0, 0)
+            ? 0
+            : connection.run(
+                "SELECT coalesce(max(\"horizon\"), 0) FROM tideline.ledger_callers"
+            ).integer(0, 0)
+        return max(all, own) > 0 ? max(all, own) : nil
     }
 
     package func leftOut() throws -> [String] {
@@ -163,7 +189,7 @@ extension PostgresCopy: CopySource {
                 )
                 let rows = (0..<found.count).map { form.image(found, $0) }
                 return (.rows(rows, of: table), rows.last.map { [$0.id] } ?? [])
-            case .log(let table) where table.definition.clock == .owner:
+            case .log(let table) where table.definition.clock == .owner && !isReader:
                 return (.log([], of: table), [])
             case .log(let table):
                 let form = PostgresTable(table)
@@ -400,6 +426,13 @@ extension PostgresCopy: CopyTarget {
                 if let horizon = state.ledgerHorizon {
                     try put(String(horizon), as: "ledgerHorizon")
                 }
+                try connection.execute(
+                    """
+                    DELETE FROM tideline.ledger_callers;
+                    INSERT INTO tideline.ledger_callers ("caller", "account", "bytes")
+                    SELECT "caller", 0, sum("size") FROM tideline.ledger GROUP BY "caller"
+                    """
+                )
                 try put(state.epoch, as: "epoch")
                 try connection.run(
                     "DELETE FROM tideline.state WHERE \"key\" = $1",

@@ -1,7 +1,8 @@
 // ClockWatch: a thread that sees what other servers commit.
 //
 // It looks at the clocks a few times a second: that is the truth. A notification of PostgreSQL only
-// makes it look at once; where there is none, as behind a pooler, nothing is lost but time.
+// makes it look at once; where there is none, as behind a pooler, nothing is lost but time. While the server
+// is idle it looks a few times a minute, so that the database may sleep.
 
 import Dispatch
 import Foundation
@@ -14,11 +15,16 @@ final class ClockWatch: Sendable {
     private let stamps: ReportedStamps
     private let timeline: TimelineWatch
     private let log: ServerLog
+    private let activity: StoreActivity
     private let isStopped = Atomic(false)
 
     /// How often it looks, in milliseconds, without being told.
     private let pause: Int32
     static let usualPause: Int32 = 250
+    /// How often it looks while the server is idle, in milliseconds.
+    private static let idlePause: UInt64 = 20_000
+    /// How much longer it waits before it tries again to connect while the server is idle.
+    private static let idleTries = 20.0
     /// How soon it looks again after it was told: what is committed next may not be announced yet.
     private static let soon: Int32 = 20
     /// How long it may look for the last changes alone, in nanoseconds.
@@ -31,9 +37,11 @@ final class ClockWatch: Sendable {
         stamps: ReportedStamps,
         timeline: TimelineWatch,
         pause: Int32,
+        activity: StoreActivity,
         log: ServerLog
     ) {
         self.pause = pause
+        self.activity = activity
         self.address = address
         self.stamps = stamps
         self.timeline = timeline
@@ -65,7 +73,7 @@ final class ClockWatch: Sendable {
             } catch {
                 if (error as? PostgresError)?.state == "42P01" { looks.hasOwners = false }
                 link.settle()
-                Uptime.sleep(seconds: Double(pause) / 1000)
+                Uptime.sleep(seconds: Double(pause) / 1000 * (activity.isIdle ? Self.idleTries : 1))
             }
         }
     }
@@ -81,7 +89,13 @@ final class ClockWatch: Sendable {
             PostgresStatement("LISTEN tideline"),
             PostgresStatement("SELECT \(OwnerClocks.statementTime)"),
             PostgresStatement(PostgresSchema.readStamps(time, ofOwners: looks.hasOwners)),
+            PostgresStatement(HistoryRow.query),
         ])
+        // A dump may be restored under open connections: compare before any stamp is reported.
+        guard timeline.isKnown(HistoryRow(results[3])) else {
+            try timeline.greet(connection)
+            return true
+        }
         let found = ClockStamp.read(results[2])
         stamps.report(found)
         if isWhole {
@@ -98,7 +112,13 @@ final class ClockWatch: Sendable {
         }
         if connection.takeNotifications() { return true }
         var socket = pollfd(fd: connection.socket, events: Int16(POLLIN), revents: 0)
-        let isReadable = poll(&socket, 1, looks.pause) > 0
+        var isReadable = poll(&socket, 1, looks.pause) > 0
+        // Only this machine is asked whether the server still is idle.
+        while !isReadable, activity.isIdle, Uptime.now() &- now < Self.idlePause * 1_000_000,
+            !isStopped.load(ordering: .relaxed)
+        {
+            isReadable = poll(&socket, 1, pause) > 0
+        }
         return connection.takeNotifications() && isReadable
     }
 }

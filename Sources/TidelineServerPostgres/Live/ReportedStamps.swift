@@ -26,7 +26,11 @@ final class ReportedStamps: Sendable {
                 // The clocks of owners have ended, and what they told is behind the table's.
                 stamps = stamps.filter { $0.key.table != key.table || $0.key.owner == nil }
             }
-            guard clock.stamp > stamps[key] ?? -1 else { return nil }
+            let last = stamps[key] ?? -1
+            // A clock that is far behind what it said was reset by its operator.
+            guard clock.stamp > last || last - clock.stamp > ReportedStamps.resetTime else {
+                return nil
+            }
             stamps[key] = clock.stamp
             guard key.owner == nil else { return listenerTime(key.table, now) }
             return TableStamp(table: key.table, stamp: clock.stamp)
@@ -52,6 +56,8 @@ final class ReportedStamps: Sendable {
     }
 
     private static let stampsMax = 50_000
+    /// Reports of one clock overtake each other by less than this, in microseconds.
+    private static let resetTime: Int64 = 600_000_000
     /// How far behind the newest one a stamp of an owner is kept then, in microseconds.
     private static let ownersTime: Int64 = 300_000_000
 

@@ -1,10 +1,15 @@
 // TimelineWatch: notices that commits are gone: a standby without the last ones was promoted, or a backup
-// put in the place of the database while servers ran.
+// or a dump was restored.
 //
-// PostgreSQL counts its histories, the timelines. Whoever writes looks at the number on each new
-// connection, before anything else: so the first server to come to a new timeline keeps how far the
-// tables had come when it began. Each server compares that with what it has told: what was told and is
-// not there was lost, and all devices have to pull anew.
+// The database has the history that its servers accepted (HistoryRow): cluster, timeline, database, and
+// a word that the first server on it chose. Writers compare it with the answers of PostgreSQL on each
+// new connection, before anything else. The first server on another history keeps how far the tables
+// had come when it began:
+//
+//     a server that ran before    compares that with the stamps that it reported: missing ones were lost
+//     a server that has started   knows nothing about earlier commits, so it assumes a loss
+//
+// Where commits are lost the epoch is renewed, once for each history, and all devices pull again.
 
 import Synchronization
 import TidelineCore
@@ -14,71 +19,140 @@ import TidelineServerCore
 final class TimelineWatch: Sendable {
     private let stamps: ReportedStamps
     private let log: ServerLog
-    /// The timeline that was seen last.
+    /// The history that this server has accepted.
     private let known = Mutex<String?>(nil)
+    /// Why nothing tells one history from another, since the last new connection; nil if something does.
+    private let blindness = Mutex<String?>(nil)
+
+    /// The checks that do not work, for the operator.
+    var warnings: [StoreWarning] {
+        guard let reason = blindness.withLock({ $0 }) else { return [] }
+        return [
+            StoreWarning(
+                "historyWatchOff",
+                "A failover that loses commits goes unnoticed: the server cannot read the timeline of "
+                    + "PostgreSQL (\(reason)). \(DatabaseIdentity.remedy)."
+            )
+        ]
+    }
+
+    /// How often it begins again because another server enters the history at the same moment.
+    private static let tries = 3
 
     init(_ stamps: ReportedStamps, log: ServerLog) {
         self.stamps = stamps
         self.log = log
     }
 
-    /// Looks at the timeline of a new connection.
+    /// Whether the row is the history that this server has accepted.
+    func isKnown(_ found: HistoryRow) -> Bool {
+        known.withLock { known in
+            guard let known else { return true }
+            return found.value == known && found.isWhole
+        }
+    }
+
+    /// Looks at the history of a new connection.
     ///
-    /// Under the lock, so that nothing of a new timeline is told before it was compared.
+    /// Under the lock, so that no stamp of a new history is reported before the comparison.
     ///
     /// - Throws: ``PostgresError`` when the connection is of no use.
     func greet(_ connection: PostgresConnection) throws {
         try known.withLock { known in
             do {
-                let found = try connection.run(PostgresSchema.readTimeline).text(0, 0)
-                guard found != known else { return }
-                let before = known
-                // A database that nobody has prepared has no place for it yet.
-                if before == nil { known = found }
-                let hasOwners = try !OwnerClocks.isMissing(connection)
-                let last =
-                    try hasOwners
-                    ? connection.run(PostgresSchema.readLastWritten).integer(0, 0) : 0
-                try connection.run(
-                    PostgresSchema.putTimeline(ofOwners: hasOwners),
-                    [.text(found), .integer(max(last - OwnerClocks.toldTime, 0))]
-                )
-                guard let before else { return }
-                try compare(before, found, connection)
-                known = found
+                for _ in 0..<Self.tries {
+                    if try look(connection, &known) { return }
+                }
             } catch let error as PostgresError {
-                // Not every database that speaks this protocol has timelines.
+                // Not every database that speaks this protocol has timelines, and a new one lacks the
+                // tables for them.
                 if error.isConnectionLost || connection.isBroken { throw error }
+                if connection.isInTransaction { try connection.execute("ROLLBACK") }
             }
         }
     }
 
-    /// What a clock is called in a timeline's beginning: no name of a table has a slash.
-    private static func name(of key: ClockKey) -> String {
-        guard let owner = key.owner else { return key.table }
-        let digits = SHA256.hash(owner.utf8).prefix(16)
-            .map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
-        return "\(key.table)/\(digits.joined())"
+    /// Returns false when another server was faster.
+    private func look(_ connection: PostgresConnection, _ known: inout String?) throws -> Bool {
+        let identity = try DatabaseIdentity(connection)
+        tellIfBlind(identity)
+        let row = try HistoryRow.read(connection)
+        if let value = row.value, row.isWhole, HistoryRow.identity(of: value) == identity.text {
+            guard let before = known else {
+                known = value
+                return true
+            }
+            if before != value {
+                // Another server was here first, and has said how far the tables had come.
+                let lost = try lostTables(value, connection)
+                try settle(lost, before, value, connection)
+                known = value
+                return true
+            }
+            let lost = try missingNow(connection)
+            guard !lost.isEmpty else { return true }
+            return try enter(identity, row, &known, lost: lost, connection)
+        }
+        return try enter(identity, row, &known, lost: nil, connection)
     }
 
-    private func compare(
+    /// Makes the history that was found the one of the database, and renews the epoch if commits are lost.
+    ///
+    /// In one transaction: a server that ends in between leaves it to the next one.
+    ///
+    /// `lost` names the tables that lost commits; nil compares them.
+    ///
+    /// - Returns: False when another server was faster.
+    /// - Throws: ``PostgresError``
+    private func enter(
+        _ identity: DatabaseIdentity,
+        _ row: HistoryRow,
+        _ known: inout String?,
+        lost: [String]?,
+        _ connection: PostgresConnection
+    ) throws -> Bool {
+        try connection.execute(
+            "BEGIN; SET LOCAL tideline.own = 'on'; SET LOCAL tideline.owners = 'on'"
+        )
+        let entered = try HistoryRow.put(identity, after: row.value, connection)
+        guard let entered else {
+            try connection.execute("ROLLBACK")
+            return false
+        }
+        let hasOwners = try !OwnerClocks.isMissing(connection)
+        let last =
+            try hasOwners ? connection.run(PostgresSchema.readLastWritten).integer(0, 0) : 0
+        try connection.run(
+            PostgresSchema.putTimeline(ofOwners: hasOwners),
+            [.text(entered), .integer(max(last - OwnerClocks.toldTime, 0))]
+        )
+        if let before = known {
+            let lost = try lost ?? lostTables(entered, connection)
+            try settle(lost, before, entered, connection)
+        } else if let before = row.value {
+            try connection.run(PostgresSchema.renewEpochOfTimeline, [.text(entered)])
+            log.write(
+                .error,
+                "the database has another history than its servers knew; all clients pull again",
+                [
+                    "before": before, "timeline": entered,
+                    "cause": row.isWhole
+                        ? "a failover or a restore while no server ran" : "a dump was restored",
+                ]
+            )
+        }
+        try connection.execute("COMMIT")
+        known = entered
+        return true
+    }
+
+    /// Renews the epoch if tables have lost commits, and says so.
+    private func settle(
+        _ lost: [String],
         _ before: String,
         _ found: String,
         _ connection: PostgresConnection
     ) throws {
-        let result = try connection.run(PostgresSchema.readTimelineStamps, [.text(found)])
-        let pairs = (0..<result.count).map { (result.text($0, 0), result.integer($0, 1)) }
-        let begin = Dictionary(pairs, uniquingKeysWith: max)
-        let told = stamps.told.filter { key, stamp in
-            let name = Self.name(of: key)
-            guard stamp > begin[name] ?? 0 else { return false }
-            if key.owner == nil || begin[name] != nil { return true }
-            // Of owners those stand there that moved of late: what is lost is later than what is not.
-            // None do where a server of before came first.
-            guard let window = begin["/"] else { return false }
-            return stamp > window + OwnerClocks.toldMargin
-        }
-        let lost = Set(told.keys.map(\.table)).sorted()
         guard !lost.isEmpty else {
             log.write(
                 .warning,
@@ -94,5 +168,62 @@ final class TimelineWatch: Sendable {
             "the database has lost commits; all clients pull anew",
             ["before": before, "timeline": found, "tables": lost.joined(separator: ",")]
         )
+    }
+
+    private func tellIfBlind(_ identity: DatabaseIdentity) {
+        let reason = identity.timelineFault
+        let isNew = blindness.withLock { blindness in
+            defer { blindness = reason }
+            return blindness == nil && reason != nil
+        }
+        guard isNew else { return }
+        log.write(
+            .warning,
+            "a failover that loses commits may go unnoticed: the role may not read the timeline",
+            ["cause": reason ?? "", "do": DatabaseIdentity.remedy]
+        )
+    }
+
+    // MARK: - Reported stamps
+
+    /// Returns the name of a clock in the record of a timeline: no name of a table has a slash.
+    private static func name(of key: ClockKey) -> String {
+        guard let owner = key.owner else { return key.table }
+        let digits = SHA256.hash(owner.utf8).prefix(16)
+            .map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
+        return "\(key.table)/\(digits.joined())"
+    }
+
+    /// Returns the tables whose reported stamps are later than the history began with.
+    private func lostTables(_ found: String, _ connection: PostgresConnection) throws -> [String] {
+        let result = try connection.run(PostgresSchema.readTimelineStamps, [.text(found)])
+        let pairs = (0..<result.count).map { (result.text($0, 0), result.integer($0, 1)) }
+        let begin = Dictionary(pairs, uniquingKeysWith: max)
+        let told = stamps.told.filter { key, stamp in
+            let name = Self.name(of: key)
+            guard stamp > begin[name] ?? 0 else { return false }
+            if key.owner == nil || begin[name] != nil { return true }
+            // The record has the clocks of owners that moved lately: lost commits are later than others.
+            // It has none if a server of an older version was first.
+            guard let window = begin["/"] else { return false }
+            return stamp > window + OwnerClocks.toldMargin
+        }
+        return Set(told.keys.map(\.table)).sorted()
+    }
+
+    /// Returns the tables whose reported stamps are later than their clocks: within one history that is a
+    /// restored backup that left PostgreSQL's own numbers as they were.
+    ///
+    /// Owners' clocks are left out, for those that rest are not kept for ever.
+    private func missingNow(_ connection: PostgresConnection) throws -> [String] {
+        // Before the look: commits go on.
+        let told = stamps.told.filter { $0.key.owner == nil }
+        let found = try connection.run("SELECT \"table\", \"stamp\" FROM tideline.clocks")
+        return (0..<found.count).compactMap { place in
+            let table = found.text(place, 0)
+            guard let stamp = told[ClockKey(table: table, owner: nil)] else { return nil }
+            return found.integer(place, 1) < stamp ? table : nil
+        }
+        .sorted()
     }
 }

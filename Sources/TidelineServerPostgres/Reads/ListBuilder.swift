@@ -67,7 +67,8 @@ struct ListBuilder {
         return keys.keys.map { key in
             if case .field(let name) = key.expression.kind, let place = table.table.place(of: name)
             {
-                return all[place]
+                let type = ExpressionType(table.table.member(place).type)
+                return StoredInstants.key(all[place], of: name, type)
             }
             return RowProgram(key.expression, isCondition: false, of: table).value(image, watch)
         }

@@ -17,6 +17,8 @@ struct PostgresListRead {
     private let keys: KeysetRenderer
     /// Whether SQL has the order.
     private let isOrdered: Bool
+    /// The window of a page, for an order that an index has in microseconds only.
+    private let window: InstantWindow?
     /// The cells of a row that the page needs; the others are null.
     private let cells: String
     /// The places of those cells among columns and system columns; nil for all.
@@ -33,6 +35,11 @@ struct PostgresListRead {
         rest = split.rest.map { RowProgram($0, isCondition: true, of: table) }
         keys = KeysetRenderer(table.renderer, order: request.order)
         isOrdered = table.split.isExact(request.order)
+        window = InstantWindow(
+            table.renderer,
+            order: request.order,
+            indexes: table.table.definition.indexes
+        )
         places = Self.places(request, table, keys, rest)
         cells = places.map { table.cells(of: $0) } ?? table.cells()
     }
@@ -61,13 +68,22 @@ struct PostgresListRead {
             && request.rowsMax <= Self.plainRowsMax && !(request.tie != nil && request.offset > 0)
         guard isPlain else { return try scan(read) }
         let begin = try request.after.map { try Begin($0, keys) }
-        var statements = [clock, PostgresStatement(rows(begin, request.offset))]
+        let byIndex = window?.indexRenderer(after: begin?.values.first)
+        guard window == nil || byIndex != nil else { return try scan(read) }
+        let begun = begin.map { byIndex.map($0.rendered(by:)) ?? $0 }
+        var statements = [clock, PostgresStatement(rows(begun, request.offset, by: byIndex))]
         if request.wantsCount { statements.append(PostgresStatement(count)) }
         let results = try read.all(statements)
         let clock = try table.clock(results[0], read)
         var page = ListBuilder(request, table, keys)
         try check(results[1])
-        for row in 0..<results[1].count where try !page.add(table.image(results[1], row)) { break }
+        let images = (0..<results[1].count).map { table.image(results[1], $0) }
+        // The check is of a later state. A row that lost its microseconds in between was edited, and can
+        // move to earlier pages by that like every row whose key is edited.
+        if let window, try hasMicroseconds(window, begin, images.map(\.allValues), read.one) {
+            return try scan(read, avoidsIndex: true)
+        }
+        for image in images where try !page.add(image) { break }
         let count = request.wantsCount ? results[2].integer(0, 0) : nil
         return try page.finish(count, clock, read)
     }
@@ -78,7 +94,24 @@ struct PostgresListRead {
 
     private var clock: PostgresStatement { table.clockStatement(request.clock) }
 
-    private func scan(_ read: PostgresRead) throws -> ListPage {
+    /// Whether a row of a page that was read by the index, or one of the milliseconds at its ends, has
+    /// microseconds.
+    private func hasMicroseconds(
+        _ window: InstantWindow,
+        _ begin: Begin?,
+        _ rows: [[SQLValue]],
+        _ run: (PostgresStatement) throws -> PostgresResult
+    ) throws -> Bool {
+        guard let place = table.table.place(of: window.name) else { return true }
+        let keys = rows.map { $0[place] }
+        if keys.contains(where: InstantWindow.hasMicroseconds) { return true }
+        let ends = [keys.first, keys.last].map { $0.map { Value($0, as: .dateTime) } }
+        let begin: Value? = begin?.values.first
+        guard let sql = window.check(Identifier(table.name), [begin] + ends) else { return false }
+        return try run(PostgresStatement(sql)).count > 0
+    }
+
+    private func scan(_ read: PostgresRead, avoidsIndex: Bool = false) throws -> ListPage {
         var first = [clock]
         if let mark = request.mark { first.append(row(mark.id)) }
         if let tie = request.tie, request.offset > 0 { first.append(departures(from: tie)) }
@@ -92,7 +125,11 @@ struct PostgresListRead {
             let watch = read.watch
             var page = ListBuilder(request, table, keys)
             if request.rowsMax > 0 {
-                if isOrdered {
+                if isOrdered, let window {
+                    let isByIndex =
+                        try !avoidsIndex && fillByIndex(&page, window, begin, offset, read, watch)
+                    if !isByIndex { try fill(&page, window, begin, offset, read, watch) }
+                } else if isOrdered {
                     try fill(&page, begin, offset, read, watch)
                 } else {
                     try fillUnordered(&page, begin, offset, read, watch)
@@ -124,6 +161,111 @@ struct PostgresListRead {
         }
         page = rows
         if watch.isOver { try read.check() }
+    }
+
+    /// Fills the page in the order of the index; false if rows have microseconds.
+    private func fillByIndex(
+        _ page: inout ListBuilder,
+        _ window: InstantWindow,
+        _ begin: Begin?,
+        _ offset: Int,
+        _ read: PostgresRead,
+        _ watch: EvaluationWatch
+    ) throws -> Bool {
+        guard let renderer = window.indexRenderer(after: begin?.values.first),
+            let place = table.table.place(of: window.name)
+        else { return false }
+        var toSkip = rest == nil ? 0 : offset
+        var rows = page
+        var ends: [[SQLValue]] = []
+        var isWhole = true
+        let begun = begin.map { $0.rendered(by: renderer) }
+        let sql = self.rows(begun, rest == nil ? offset : 0, by: renderer)
+        try read.forEach(sql, checkResult: check) { result, row in
+            let image = table.image(result, row)
+            let values = image.allValues
+            isWhole = !InstantWindow.hasMicroseconds(values[place])
+            guard isWhole else { return false }
+            ends = [ends.first ?? values, values]
+            if let rest, !rest.holds(image, watch) { return true }
+            if toSkip > 0 {
+                toSkip -= 1
+                return true
+            }
+            return try rows.add(image)
+        }
+        if watch.isOver { try read.check() }
+        if try !isWhole || hasMicroseconds(window, begin, ends, read.connection.run) {
+            return false
+        }
+        page = rows
+        return true
+    }
+
+    /// Fills the page window by window.
+    private func fill(
+        _ page: inout ListBuilder,
+        _ window: InstantWindow,
+        _ begin: Begin?,
+        _ offset: Int,
+        _ read: PostgresRead,
+        _ watch: EvaluationWatch
+    ) throws {
+        page = ListBuilder(request, table, keys)
+        var toSkip = rest == nil ? 0 : offset
+        var wanted = offset + request.rowsMax
+        var mayBeNull = begin?.values.first?.isNull ?? true
+        var start = window.withInstants(after: begin?.values.first)
+        var isFirst = true
+        var isFull = false
+        while !isFull {
+            let key = try probe(window, begin, start, wanted, read)
+            if key == nil, isFirst { start = nil }
+            isFirst = false
+            let end = key.flatMap { window.through($0, mayBeNull: mayBeNull) }
+            var rows = page
+            let rowsOfWindow = self.rows(
+                begin,
+                rest == nil ? offset : 0,
+                [start, end].compactMap { $0 }
+            )
+            try read.forEach(rowsOfWindow, checkResult: check) { result, row in
+                let image = table.image(result, row)
+                if let rest, !rest.holds(image, watch) { return true }
+                if toSkip > 0 {
+                    toSkip -= 1
+                    return true
+                }
+                isFull = try !rows.add(image)
+                return !isFull
+            }
+            page = rows
+            guard let key, let next = window.after(key), !watch.isOver else { break }
+            start = next
+            mayBeNull = false
+            // The part of the filter that SQL does not answer can reject any number of rows.
+            wanted = min(wanted * 4, Self.windowRowsMax)
+        }
+        if watch.isOver { try read.check() }
+    }
+
+    /// About how many rows a window has at most.
+    private static let windowRowsMax = 20_000
+
+    /// Reads the key of the row that ends a window of about `count` rows; nil if there are fewer.
+    private func probe(
+        _ window: InstantWindow,
+        _ begin: Begin?,
+        _ start: QueryExpression?,
+        _ count: Int,
+        _ read: PostgresRead
+    ) throws -> Value? {
+        let sql = window.probe(from(begin, start.map { [$0] } ?? []), after: count)
+        let result = try read.connection.run(PostgresStatement(sql))
+        guard result.count > 0 else { return nil }
+        if result.isNull(0, 0) { return .null }
+        let time = Timestamp(microseconds: PostgresColumn.instant(result.integer(0, 0)))
+        return .date(time.cutToMilliseconds.date)
     }
 
     private func fillUnordered(
@@ -169,9 +311,14 @@ struct PostgresListRead {
 
     // MARK: - Statements
 
-    private func rows(_ begin: Begin?, _ offset: Int) -> SQL {
-        var sql: SQL = "SELECT \(SQL(verbatim: cells))\(from(begin))"
-        sql.append(" ORDER BY \(table.renderer.orderBy(request.order))")
+    private func rows(
+        _ begin: Begin?,
+        _ offset: Int,
+        _ bounds: [QueryExpression] = [],
+        by renderer: FilterRenderer? = nil
+    ) -> SQL {
+        var sql: SQL = "SELECT \(SQL(verbatim: cells))\(from(begin, bounds))"
+        sql.append(" ORDER BY \((renderer ?? table.renderer).orderBy(request.order))")
         if rest == nil {
             sql.append(" LIMIT \(SQLValue.integer(Int64(request.rowsMax) + 1))")
             if offset > 0 { sql.append(" OFFSET \(SQLValue.integer(Int64(offset)))") }
@@ -182,10 +329,11 @@ struct PostgresListRead {
     /// How many rows the filter has, on all pages.
     private var count: SQL { "SELECT count(*)" + from(nil) }
 
-    private func from(_ begin: Begin?) -> SQL {
+    private func from(_ begin: Begin?, _ bounds: [QueryExpression] = []) -> SQL {
         var parts: [SQL] = []
         if !request.includesDeleted { parts.append("NOT \"deleted\"") }
         if let begin { parts.append("(\(begin.keyset.condition(after: begin.values)))") }
+        parts += bounds.map { "(\(self.table.renderer.condition($0)))" }
         if let exact { parts.append("(\(table.renderer.condition(exact)))") }
         let table: SQL = " FROM \(Identifier(self.table.name))"
         return parts.isEmpty ? table : table + " WHERE " + parts.joined(separator: " AND ")
@@ -246,6 +394,11 @@ struct PostgresListRead {
         init(_ keyset: KeysetRenderer, _ values: [Value]) {
             self.keyset = keyset
             self.values = values
+        }
+
+        /// The same with the order of another renderer.
+        func rendered(by renderer: FilterRenderer) -> Begin {
+            Begin(KeysetRenderer(renderer, order: keyset.keys), values)
         }
     }
 

@@ -17,13 +17,13 @@ struct PostgresRead {
         let budget = WatchBudget()
         return EvaluationWatch { [ticket, end] bytes in
             guard budget.isSpent(by: bytes) else { return false }
-            return ticket.isCancelled || Uptime.now() > end
+            return ticket.isOver || Uptime.now() > end
         }
     }
 
     /// Throws when the time is over or nobody waits.
     func check() throws {
-        if ticket.isCancelled { throw CancellationError() }
+        if ticket.isOver { throw CancellationError() }
         guard Uptime.now() < end else {
             throw ServerError.queryTooExpensive
         }

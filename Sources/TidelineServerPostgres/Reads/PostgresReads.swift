@@ -1,6 +1,7 @@
 // PostgresReads: runs reads on the connections to one server of PostgreSQL, each within a time and for as long as
 // somebody waits for it.
 
+import Synchronization
 import TidelinePostgres
 import TidelineServerCore
 
@@ -43,10 +44,12 @@ struct PostgresReads: Sendable {
         _ body: @escaping @Sendable (PostgresRead) throws -> Result
     ) async throws -> Result {
         let ticket = QueryTicket()
+        let clock = ReadEnd(end)
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { answer in
                 let job = PostgresThreads.Job(
                     perform: { connection, isLastTry in
+                        let end = clock.end
                         guard Uptime.now() < end else {
                             answer.resume(throwing: ServerError.queryTooSlow)
                             return true
@@ -63,6 +66,11 @@ struct PostgresReads: Sendable {
                         )
                         let result = Swift.Result { try body(read) }
                         ticket.end()
+                        if case .failure = result, ticket.isInterrupted, !ticket.isCancelled,
+                            !isLastTry
+                        {
+                            return false
+                        }
                         if case .failure(let error as PostgresError) = result {
                             let lack = reach?.isBehind(error)
                             let outdated = table.flatMap { $0.outdated(error, connection) }
@@ -80,7 +88,9 @@ struct PostgresReads: Sendable {
                         }
                         return true
                     },
-                    refuse: { answer.resume(throwing: $0) }
+                    refuse: { answer.resume(throwing: $0) },
+                    interrupt: { ticket.interrupt() },
+                    giveTime: { clock.give($0) }
                 )
                 threads.submit(job, of: caller)
             }
@@ -106,5 +116,21 @@ struct PostgresReads: Sendable {
         let margin: UInt64 = 50_000_000
         return Uptime.now() + margin > end
             ? ServerError.queryTooExpensive : nil
+    }
+}
+
+/// The uptime in nanoseconds at which a read has to end.
+private final class ReadEnd: Sendable {
+    private let nanoseconds: Atomic<UInt64>
+
+    init(_ end: UInt64) { nanoseconds = Atomic(end) }
+
+    var end: UInt64 { nanoseconds.load(ordering: .relaxed) }
+
+    /// Gives the time back that went into a try for nothing.
+    func give(_ lost: UInt64) {
+        let end = end
+        let sum = end.addingReportingOverflow(lost)
+        nanoseconds.store(sum.overflow ? .max : sum.partialValue, ordering: .relaxed)
     }
 }

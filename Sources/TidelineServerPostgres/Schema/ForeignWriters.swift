@@ -200,6 +200,7 @@ struct ForeignWriters {
             END IF;
             \(takesTombstone)
             \(touches)
+            \(erasesTombstone)
             NEW."version" := 0;
             RETURN NEW;
         END $$;
@@ -228,6 +229,19 @@ struct ForeignWriters {
                     -- The row may not come after all: then this tells that it is gone.
                     \(keepOld(isDeleted: "TRUE").replacing("OLD.", with: "before."))
                 END IF;
+            END IF;
+            """
+    }
+
+    /// A deleted row loses its values where the table keeps none.
+    private var erasesTombstone: String {
+        guard table.tombstones == .bare, table.softDelete else { return "" }
+        let cells = PostgresSchema.erasedCells(of: table)
+            .map { "NEW.\($0.column) := \($0.value);" }
+        guard !cells.isEmpty else { return "" }
+        return """
+            IF NEW."deleted" THEN
+                \(cells.joined(separator: "\n    "))
             END IF;
             """
     }

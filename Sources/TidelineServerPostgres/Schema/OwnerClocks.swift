@@ -78,16 +78,19 @@ enum OwnerClocks {
     /// Columns as they are stored: behind the owner's column where owners have clocks.
     static func text(_ columns: [ColumnDefinition], of table: TableDefinition) -> String {
         let owner = column(table).map { mark + $0 + "\n" } ?? ""
-        return owner + ColumnsText.write(columns)
+        return owner + ColumnsText.write(columns, defaults: table.databaseDefaults)
     }
 
     /// A table as it is stored.
     static func table(_ name: String, _ text: String) throws -> TableDefinition {
         guard text.hasPrefix(mark), let end = text.firstIndex(of: "\n") else {
-            return TableDefinition(name, columns: try ColumnsText.read(text))
+            var table = TableDefinition(name, columns: try ColumnsText.read(text))
+            table.databaseDefaults = try ColumnsText.readDefaults(text)
+            return table
         }
-        let columns = try ColumnsText.read(String(text[text.index(after: end)...]))
-        var table = TableDefinition(name, columns: columns)
+        let columnsText = String(text[text.index(after: end)...])
+        var table = TableDefinition(name, columns: try ColumnsText.read(columnsText))
+        table.databaseDefaults = try ColumnsText.readDefaults(columnsText)
         table.clock = .owner
         table.owner = String(text[..<end].dropFirst(mark.count))
         return table

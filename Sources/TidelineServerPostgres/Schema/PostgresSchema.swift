@@ -8,10 +8,10 @@ import TidelineServerCore
 
 enum PostgresSchema {
     /// The form of the server's own tables, which is raised when it changes.
-    static let formatVersion: Int64 = 1
+    static let formatVersion: Int64 = 3
 
     /// The form where owners have clocks: servers that know nothing of them are not to start.
-    static let ownersFormat: Int64 = 2
+    static let ownersFormat: Int64 = 4
 
     /// The server's own tables.
     ///
@@ -73,6 +73,7 @@ enum PostgresSchema {
                 CREATE INDEX "tideline_received" ON tideline.ledger ("received");
             END IF;
         END $$;
+        \(LedgerAccounts.create)
         CREATE TABLE IF NOT EXISTS tideline.bases (
             "table"   text COLLATE "C",
             "id"      text COLLATE "C",
@@ -81,6 +82,7 @@ enum PostgresSchema {
             PRIMARY KEY ("table", "id", "version")
         );
         \(PostgresAudit.create)
+        \(PostgresReceipts.create)
         \(ForeignWriters.shared)
         """
 
@@ -133,8 +135,20 @@ enum PostgresSchema {
         ON CONFLICT ("key") DO UPDATE SET "value" = excluded."value"
         """
 
+    /// The name of a new epoch, with the latest commit: devices find out by it which of their rows the
+    /// database has never had.
+    ///
+    /// With clocks of owners there are commits that the clocks of tables do not count, so the name has none.
+    private static let newEpoch = """
+        substr(md5(gen_random_uuid()::text), 1, 16) || CASE
+            WHEN coalesce(pg_relation_size(to_regclass('tideline.owner_clocks')), 0) = 0
+            THEN '.' || to_hex((SELECT coalesce(max("stamp"), 0) FROM tideline.clocks))
+            ELSE ''
+        END
+        """
+
     static let renewEpoch = """
-        UPDATE tideline.state SET "value" = substr(md5(gen_random_uuid()::text), 1, 16)
+        UPDATE tideline.state SET "value" = \(newEpoch)
         WHERE "key" = 'epoch' RETURNING "value"
         """
 
@@ -190,7 +204,7 @@ enum PostgresSchema {
             INSERT INTO tideline.state ("key", "value") VALUES ('renewed.' || $1::text, '')
             ON CONFLICT ("key") DO NOTHING RETURNING 1
         )
-        UPDATE tideline.state SET "value" = substr(md5(gen_random_uuid()::text), 1, 16)
+        UPDATE tideline.state SET "value" = \(newEpoch)
         WHERE "key" = 'epoch' AND EXISTS (SELECT FROM first)
         """
 
@@ -324,6 +338,33 @@ enum PostgresSchema {
 
     static func tombstoneIndexName(_ table: String) -> String {
         PostgresName.index(table, ["", "tombstones"])
+    }
+
+    /// Erases the values of tombstones from before the table kept none.
+    static func eraseTombstones(of table: TableDefinition) -> [String] {
+        let relation = PostgresName.quoted(table.name)
+        let cells = erasedCells(of: table)
+        guard !cells.isEmpty else { return [] }
+        let sets = cells.map { "\($0.column) = \($0.value)" }.joined(separator: ", ")
+        let tests = cells.map { "\($0.column)::text IS DISTINCT FROM (\($0.value))::text" }
+            .joined(separator: " OR ")
+        let name = table.name.lowercased().replacing("'", with: "''")
+        return [
+            "UPDATE \(relation) SET \(sets) WHERE \"deleted\" AND (\(tests))",
+            """
+            DELETE FROM tideline.bases AS b USING \(relation) AS t
+            WHERE b."table" = '\(name)' AND b."id" = t."id" AND t."deleted"
+            """,
+        ]
+    }
+
+    /// The columns of a tombstone without values, with what they hold there.
+    static func erasedCells(of table: TableDefinition) -> [(column: String, value: String)] {
+        table.schema.columns.filter { $0.name.lowercased() != table.owner?.lowercased() }
+            .map { column in
+                let form = PostgresColumn(column)
+                return (form.quoted, form.constant(column.erasedValue))
+            }
     }
 
     static func createLog(_ table: TableDefinition) -> String {

@@ -351,14 +351,21 @@ struct PostgresSchemaChange {
             for sql in OwnerClocks.begin(table) { try script.runOnRows(sql) }
         }
         try indexes(table)
+        var merged = table
+        merged.databaseDefaults = try databaseDefaults(
+            of: table,
+            known: isAdopted ? nil : stored?.databaseDefaults ?? [:]
+        )
         let form = try script.run(
             PostgresSchema.putTable,
-            name + [.text(table.name), .text(OwnerClocks.text(columns, of: table))]
+            name + [.text(table.name), .text(OwnerClocks.text(columns, of: merged))]
         ).integer(0, 0)
+        if table.tombstones == .bare {
+            for sql in PostgresSchema.eraseTombstones(of: table) { try script.runOnRows(sql) }
+        }
         if table.conflict != .merge {
             try script.run("DELETE FROM tideline.bases WHERE \"table\" = $1", name)
         }
-        var merged = table
         merged.schema.columns = columns
         merged.form = form
         try prepareLog(merged, before: isAdopted ? nil : stored)
@@ -381,7 +388,7 @@ struct PostgresSchemaChange {
         }
         texts[PostgresSchema.unstampedIndexName(table.name)] =
             PostgresSchema.unstampedIndex(table.name)
-        if table.tombstoneDays != nil {
+        if table.tombstoneDays != nil || table.tombstones == .bare {
             texts[PostgresSchema.tombstoneIndexName(table.name)] =
                 PostgresSchema.tombstoneIndex(table.name)
         }

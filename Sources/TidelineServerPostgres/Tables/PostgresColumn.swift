@@ -136,6 +136,12 @@ struct PostgresColumn: Sendable {
         return form == .decimal || form == .json ? "\(column)::text AS \"tideline_text\"" : column
     }
 
+    /// An expression of the column's type as a binary cell that `value` reads.
+    func selected(expression: String) -> String {
+        let cast = "(\(expression))::\(type)"
+        return form == .decimal || form == .json ? "(\(cast))::text" : cast
+    }
+
     func value(_ result: PostgresResult, _ row: Int, _ cell: Int) -> SQLValue {
         if result.isNull(row, cell) { return null }
         switch form {

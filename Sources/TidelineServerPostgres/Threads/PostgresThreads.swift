@@ -12,23 +12,45 @@ import TidelineServerCore
 final class PostgresThreads: Sendable {
     /// Something to be done on a connection.
     struct Job: Sendable {
-        /// Returns false when the connection broke and the job may be tried on another one.
+        /// Returns false when the connection broke, or the job was interrupted, and it may be tried again.
         let perform: @Sendable (PostgresConnection, _ isLastTry: Bool) -> Bool
         let refuse: @Sendable (any Error) -> Void
+        /// Ends a try, from any thread.
+        let interrupt: @Sendable () -> Void
+        /// Gives the time back that went into a try for nothing, in nanoseconds.
+        let giveTime: @Sendable (UInt64) -> Void
         /// Since when it waits.
+        var since = Uptime.now()
+        /// How often it was interrupted so that other callers have their turn.
+        var restarts = 0
+    }
+
+    private typealias Turns = ReadTurns<(caller: ReadCaller, job: Job)>
+
+    /// A job that runs.
+    private struct Running {
+        let caller: ReadCaller
+        let reader: Turns.Reader
+        let restarts: Int
         let since = Uptime.now()
+        let interrupt: @Sendable () -> Void
+        var isInterrupted = false
     }
 
     private struct State {
-        var jobs = TurnQueue<ReadCaller, Job>()
+        var turns: Turns
         var waiting = 0
         var isStopped = false
+        /// By the numbers of the threads.
+        var jobs: [Int: Running] = [:]
+        /// Whether it will be looked for a job that has had its share.
+        var isLookDue = false
         var running = 0
         var ended: [CheckedContinuation<Void, Never>] = []
     }
 
-    private let state = Mutex(State())
-    private let wake = DispatchSemaphore(value: 0)
+    private let state: Mutex<State>
+    private let wakes = Turns.Reader.allCases.map { ($0, DispatchSemaphore(value: 0)) }
     private let address: PostgresAddress
     private let count: Int
     private let queueMax: Int
@@ -36,6 +58,7 @@ final class PostgresThreads: Sendable {
     private let log: ServerLog
     private let metrics: StoreMetrics
 
+    /// Starts `count` threads, of which one is kept for jobs that were not interrupted yet.
     init(
         _ address: PostgresAddress,
         count: Int,
@@ -50,43 +73,70 @@ final class PostgresThreads: Sendable {
         self.keeping = keeping
         self.log = log
         self.metrics = metrics
-        state.withLock { $0.running = count }
-        for _ in 0..<count {
-            let thread = Thread { [self] in serve() }
+        state = Mutex(State(turns: Turns(readersOfAll: max(1, count - 1)), running: count))
+        for number in 0..<count {
+            let reader: Turns.Reader = number == 0 && count > 1 ? .first : .all
+            let thread = Thread { [self] in serve(number, as: reader) }
             thread.name = "tideline-reader"
             thread.stackSize = 4 << 20
             thread.start()
         }
     }
 
+    private func wake(of reader: Turns.Reader) -> DispatchSemaphore {
+        (wakes.first { $0.0 == reader } ?? wakes[0]).1
+    }
+
     /// Queues a job.
     func submit(_ job: Job, of caller: ReadCaller) {
+        var reader: Turns.Reader?
         let refusal = state.withLock { state -> ServerError? in
             if state.isStopped { return .stopping }
             if state.waiting >= queueMax { return .queryTooSlow }
-            state.waiting += 1
-            metrics.readsWaiting.add()
-            state.jobs.append(job, of: caller)
+            reader = add(job, of: caller, .first, &state)
             return nil
         }
-        if let refusal { job.refuse(refusal) } else { wake.signal() }
+        if let refusal { return job.refuse(refusal) }
+        if let reader { wake(of: reader).signal() } else { interruptLongJobs() }
     }
 
-    private func serve() {
+    /// Returns the reader to wake.
+    private func add(
+        _ job: Job,
+        of caller: ReadCaller,
+        _ line: Turns.Line,
+        _ state: inout State
+    ) -> Turns.Reader? {
+        state.waiting += 1
+        metrics.readsWaiting.add()
+        return state.turns.append((caller, job), of: caller, line)
+    }
+
+    private func serve(_ number: Int, as reader: Turns.Reader) {
         var link = PostgresLink(address, keeping: keeping, log: log)
         while true {
-            wake.wait()
-            let job = state.withLock { state -> Job? in
-                let job = state.jobs.take()
-                if job != nil { state.waiting -= 1 }
-                return job
+            let (next, isStopped) = state.withLock { state in
+                let next = state.turns.take(as: reader)
+                if next != nil { state.waiting -= 1 }
+                return (next, state.isStopped)
             }
-            if let job {
+            if let ((caller, job), line) = next {
                 metrics.readsWaiting.add(-1)
                 metrics.readWaits.add(from: job.since, to: Uptime.now())
-                perform(job, &link)
-            } else if state.withLock({ $0.isStopped }) {
+                let isDone = perform(job, of: caller, number, reader, &link)
+                let woken = state.withLock { state -> Turns.Reader? in
+                    state.turns.ended(of: caller, line)
+                    guard !isDone else { return nil }
+                    var again = job
+                    again.since = Uptime.now()
+                    again.restarts += 1
+                    return add(again, of: caller, .restarted, &state)
+                }
+                if let woken { wake(of: woken).signal() }
+            } else if isStopped {
                 break
+            } else {
+                wake(of: reader).wait()
             }
         }
         let ended = state.withLock { state in
@@ -98,25 +148,93 @@ final class PostgresThreads: Sendable {
         for continuation in ended { continuation.resume() }
     }
 
-    private func perform(_ job: Job, _ link: inout PostgresLink) {
+    /// Returns false for a job that was interrupted and starts over.
+    private func perform(
+        _ job: Job,
+        of caller: ReadCaller,
+        _ number: Int,
+        _ reader: Turns.Reader,
+        _ link: inout PostgresLink
+    ) -> Bool {
         // What broke the connection may have been over before the job began.
         for isLastTry in [false, true] {
             let connection: PostgresConnection
             do {
                 connection = try link.connection()
             } catch {
-                return job.refuse(error)
+                job.refuse(error)
+                return true
             }
+            let running = Running(
+                caller: caller,
+                reader: reader,
+                restarts: job.restarts,
+                interrupt: job.interrupt,
+                // The outcome of the last try is final.
+                isInterrupted: isLastTry
+            )
+            state.withLock { $0.jobs[number] = running }
+            interruptLongJobs()
             let isDone = job.perform(connection, isLastTry)
+            let wasInterrupted = state.withLock { state in
+                state.jobs.removeValue(forKey: number)?.isInterrupted ?? false
+            }
             link.settle()
-            if isDone { return }
+            if isDone { return true }
+            if wasInterrupted {
+                metrics.readRestarts.add()
+                job.giveTime(Uptime.now() &- running.since)
+                return false
+            }
+        }
+        return true
+    }
+
+    // MARK: - Shares
+
+    /// Interrupts jobs that have had their share while other callers wait, now or when they have had it.
+    private func interruptLongJobs() {
+        let now = Uptime.now()
+        let (found, next) = state.withLock { state -> ([@Sendable () -> Void], UInt64?) in
+            var found: [@Sendable () -> Void] = []
+            var next: UInt64?
+            var left = state.waiting - state.jobs.values.count { $0.isInterrupted }
+            for (number, job) in state.jobs where !job.isInterrupted && left > 0 {
+                guard let share = ReadShare.nanoseconds(restarts: job.restarts),
+                    state.turns.othersWait(than: job.caller, for: job.reader)
+                else { continue }
+                let end = job.since &+ share
+                if end <= now {
+                    state.jobs[number]?.isInterrupted = true
+                    found.append(job.interrupt)
+                    left -= 1
+                } else {
+                    next = min(next ?? .max, end)
+                }
+            }
+            if state.isLookDue { next = nil }
+            if next != nil { state.isLookDue = true }
+            return (found, next)
+        }
+        for interrupt in found { interrupt() }
+        guard let next else { return }
+        let time = DispatchTime(uptimeNanoseconds: next)
+        DispatchQueue.global().asyncAfter(deadline: time) { [weak self] in
+            guard let self else { return }
+            state.withLock { $0.isLookDue = false }
+            interruptLongJobs()
         }
     }
 
     /// Ends the threads after the jobs that are queued already.
     func stop() async {
-        state.withLock { $0.isStopped = true }
-        for _ in 0..<count { wake.signal() }
+        state.withLock { state in
+            state.isStopped = true
+            state.turns.isEnding = true
+        }
+        for _ in 0..<count {
+            for (_, wake) in wakes { wake.signal() }
+        }
         await withCheckedContinuation { continuation in
             let isOver = state.withLock { state in
                 if state.running > 0 { state.ended.append(continuation) }

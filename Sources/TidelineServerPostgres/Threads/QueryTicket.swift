@@ -7,6 +7,8 @@ import TidelinePostgres
 final class QueryTicket: Sendable {
     private struct State {
         var isCancelled = false
+        /// Whether the statements are to end, and to start over later.
+        var isInterrupted = false
         var running: PostgresCancellation?
     }
 
@@ -14,15 +16,31 @@ final class QueryTicket: Sendable {
 
     var isCancelled: Bool { state.withLock { $0.isCancelled } }
 
+    var isInterrupted: Bool { state.withLock { $0.isInterrupted } }
+
+    /// Whether the statements are cancelled, or are to start over.
+    var isOver: Bool { state.withLock { $0.isCancelled || $0.isInterrupted } }
+
     /// Its statements begin on a connection; false when nobody waits for them.
     func begin(_ cancellation: PostgresCancellation) -> Bool {
         state.withLock { state in
+            state.isInterrupted = false
             if !state.isCancelled { state.running = cancellation }
             return !state.isCancelled
         }
     }
 
     func end() { state.withLock { $0.running = nil } }
+
+    /// Ends the statements, which start over later.
+    func interrupt() {
+        let running = state.withLock { state in
+            state.isInterrupted = true
+            return state.running
+        }
+        guard let running else { return }
+        DispatchQueue.global().async { running.cancel() }
+    }
 
     /// Nobody waits any more.
     func cancel() {

@@ -51,8 +51,25 @@ enum PostgresAudit {
     }
 
     /// Removes some entries that are too old; returns how many.
+    ///
+    /// Entries up to `place` were received earlier, whatever their timestamps say.
     static func purge(
         before time: Int64,
+        upTo place: Int64?,
+        atMost count: Int,
+        _ connection: PostgresConnection
+    ) throws -> Int {
+        let removed = try purge("\"stamp\" < $1", "\"stamp\"", time, atMost: count, connection)
+        guard let place, removed < count else { return removed }
+        let left = count - removed
+        return try removed
+            + purge("\"place\" <= $1", "\"place\"", place, atMost: left, connection)
+    }
+
+    private static func purge(
+        _ condition: String,
+        _ order: String,
+        _ bound: Int64,
         atMost count: Int,
         _ connection: PostgresConnection
     ) throws -> Int {
@@ -60,14 +77,14 @@ enum PostgresAudit {
             """
             WITH gone AS (
                 DELETE FROM tideline.audit WHERE "place" IN (
-                    SELECT "place" FROM tideline.audit WHERE "stamp" < $1
-                    ORDER BY "stamp" LIMIT $2 FOR UPDATE SKIP LOCKED
+                    SELECT "place" FROM tideline.audit WHERE \(condition)
+                    ORDER BY \(order) LIMIT $2 FOR UPDATE SKIP LOCKED
                 )
                 RETURNING 1
             )
             SELECT count(*) FROM gone
             """,
-            [.integer(time), .integer(Int64(count))]
+            [.integer(bound), .integer(Int64(count))]
         )
         return Int(gone.integer(0, 0))
     }

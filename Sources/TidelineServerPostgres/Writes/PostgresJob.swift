@@ -30,6 +30,11 @@ struct PostgresJob: Sendable {
     /// The tables of its writes, by the names of their clocks.
     var tables: Set<String> { Set(groups.lazy.joined().map(\.table.clock)) }
 
+    /// Whether a dynamic schema makes tables or columns for it.
+    var changesTables: Bool {
+        groups.lazy.joined().contains { $0.table.table.needsGrowth }
+    }
+
     /// Whether it came with another form of a table than this one, by the name of its clock.
     func isOutdated(by form: Int64?, of clock: String) -> Bool {
         groups.lazy.joined().contains { write in

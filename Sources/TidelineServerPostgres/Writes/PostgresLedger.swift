@@ -14,9 +14,14 @@ struct LedgerEntry: Sendable {
     private let word: String
     private let id: String
     private let row: StoredRow?
+    /// Of a row that is too large for the ledger, which is read again for the replayed answer.
+    let stateOfRow: RowState?
 
     /// What an entry has beside its row.
-    static let entryBytes = 200
+    static let entryBytes = LedgerRules.entryBytes
+
+    /// The bytes that the entry takes of the ledger.
+    var bytes: Int { Self.entryBytes + (row?.json.count ?? 0) }
 
     /// What is answered when the same write comes again.
     var outcome: WriteOutcome {
@@ -25,7 +30,7 @@ struct LedgerEntry: Sendable {
             case "insert": .insert
             case "remove": .remove
             case "keepStored": .keepStored
-            default: .update(deleted: row?.state.isDeleted ?? true)
+            default: .update(deleted: (row?.state ?? stateOfRow)?.isDeleted ?? true)
             }
         var outcome = WriteOutcome(decision, row: row)
         outcome.isInPlaceOfDelete = word == "inPlaceOfDelete"
@@ -37,7 +42,10 @@ struct LedgerEntry: Sendable {
         digest = key.digest
         id = operation.id
         // The answer to a delete has no row.
-        row = operation.kind == .delete ? nil : outcome.row
+        let row = operation.kind == .delete ? nil : outcome.row
+        let isKept = LedgerRules.kept(row, of: operation) != nil
+        self.row = isKept ? row : nil
+        stateOfRow = isKept ? nil : row?.state
         word =
             switch outcome.decision {
             case .insert: "insert"
@@ -46,6 +54,8 @@ struct LedgerEntry: Sendable {
             default: outcome.isInPlaceOfDelete ? "inPlaceOfDelete" : "update"
             }
     }
+
+    private var state: RowState? { row?.state ?? stateOfRow }
 
     // MARK: - In the database
 
@@ -57,18 +67,21 @@ struct LedgerEntry: Sendable {
         digest = Array(result.bytes(place, 2))
         word = result.text(place, 3)
         id = result.text(place, 4)
-        guard !result.isNull(place, 8) else {
-            row = nil
-            return
-        }
-        row = StoredRow(
-            json: Array(result.bytes(place, 8)),
-            state: RowState(
+        var state: RowState?
+        if !result.isNull(place, 5) {
+            state = RowState(
                 version: result.integer(place, 5),
                 updatedAt: result.integer(place, 6),
                 isDeleted: result.boolean(place, 7)
             )
-        )
+        }
+        if let state, !result.isNull(place, 8) {
+            row = StoredRow(json: Array(result.bytes(place, 8)), state: state)
+            stateOfRow = nil
+        } else {
+            row = nil
+            stateOfRow = state
+        }
     }
 
     /// Writes entries.
@@ -95,12 +108,12 @@ struct LedgerEntry: Sendable {
                 .array(entries.map { .text($0.key.request) }),
                 .array(entries.map { .text($0.key.caller) }),
                 .array(entries.map { .integer($0.received) }),
-                column { .integer(Int64(entryBytes + ($0.row?.json.count ?? 0))) },
+                column { .integer(Int64($0.bytes)) },
                 column { .blob(Data($0.digest)) }, column { .text($0.word) },
                 column { .text($0.id) },
-                column { $0.row.map { .integer($0.state.version) } ?? .null },
-                column { $0.row.map { .integer($0.state.updatedAt) } ?? .null },
-                column { $0.row.map { .text($0.state.isDeleted ? "t" : "f") } ?? .null },
+                column { $0.state.map { .integer($0.version) } ?? .null },
+                column { $0.state.map { .integer($0.updatedAt) } ?? .null },
+                column { $0.state.map { .text($0.isDeleted ? "t" : "f") } ?? .null },
                 column { $0.row.map { .text(String(decoding: $0.json, as: UTF8.self)) } ?? .null },
             ]
         ).kept
@@ -148,7 +161,26 @@ struct LedgerKey: Hashable, Sendable {
         )
     }
 
-    static let readHorizon = """
-        SELECT "value"::bigint FROM tideline.state WHERE "key" = 'ledgerHorizon'
-        """
+    /// Reads when the youngest entry that was dropped had come, of each of the callers.
+    static func readHorizons(_ callers: Set<String>) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT c.caller, greatest(
+                (SELECT "value"::bigint FROM tideline.state WHERE "key" = 'ledgerHorizon'),
+                (SELECT max("horizon") FROM tideline.ledger_callers AS a WHERE a."caller" = c.caller)
+            )
+            FROM unnest($1::text[]) AS c(caller)
+            """,
+            [.array(callers.sorted().map { .text($0) })]
+        ).kept
+    }
+
+    /// The horizons by caller, of callers that have one.
+    static func horizons(_ result: PostgresResult) -> [String: Int64] {
+        var horizons: [String: Int64] = [:]
+        for row in 0..<result.count where !result.isNull(row, 1) && result.integer(row, 1) > 0 {
+            horizons[result.text(row, 0)] = result.integer(row, 1)
+        }
+        return horizons
+    }
 }

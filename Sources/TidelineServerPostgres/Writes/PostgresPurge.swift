@@ -18,7 +18,7 @@ struct PostgresPurge: Sendable {
 
     /// From now on looks at these tables, too.
     mutating func watch(_ tables: [TableDefinition]) {
-        if round.isEmpty { round = [.ledger, .audit] }
+        if round.isEmpty { round = [.clocks, .ledger, .audit] }
         for table in tables where names[table.name.lowercased()] == nil {
             names[table.name.lowercased()] = table.name
             if table.softDelete, let days = table.tombstoneDays {
@@ -41,9 +41,8 @@ struct PostgresPurge: Sendable {
     func run(
         _ step: PurgeStep,
         _ connection: PostgresConnection,
-        now: (@Sendable () -> Int64)?
+        time: RemovalTime
     ) throws -> Removed {
-        let now = try now?() ?? connection.run(PostgresClock.now).integer(0, 0)
         try connection.execute(
             """
             BEGIN; SET LOCAL lock_timeout = '2s'; SET LOCAL statement_timeout = '10s';
@@ -52,39 +51,70 @@ struct PostgresPurge: Sendable {
         )
         var removed = Removed(count: 0)
         switch step {
+        case .clocks: try PostgresReceipts.note(now: time.now, connection)
         case .tombstones(let table, let days):
-            removed.count = try removeTombstones(table, upTo: Self.end(days, now), now, connection)
+            if let end = time.end(days: days) {
+                removed.count = try removeTombstones(table, before: end, time.now, connection)
+            }
         case .changes(let table, let days):
-            removed.count = try forgetChanges(table, upTo: Self.end(days, now), connection)
-        case .ledger: removed = try trimLedger(now, connection)
+            if let end = time.end(days: days) {
+                removed.count = try forgetChanges(table, before: end, connection)
+            }
+        case .ledger: removed = try trimLedger(time, connection)
         case .audit:
-            removed.count = try PostgresAudit.purge(
-                before: Self.end(limits.auditDays, now),
-                atMost: PurgeSchedule.rowsMax,
-                connection
-            )
+            if let end = time.end(days: limits.auditDays) {
+                removed.count = try PostgresAudit.purge(
+                    before: end,
+                    upTo: PostgresReceipts.place(ClockAhead.auditKey, end, connection),
+                    atMost: PurgeSchedule.rowsMax,
+                    connection
+                )
+            }
         }
         try connection.run("COMMIT")
         return removed
     }
 
-    /// What is older is removed.
-    private static func end(_ days: Int, _ now: Int64) -> Int64 {
-        now - Int64(days) * 86_400_000_000
+    /// Removes some tombstones of a table, all that are older than so many days; with 0 of any age.
+    ///
+    /// - Returns: How many; when it is `PurgeSchedule.rowsMax`, more may be left.
+    func removeTombstones(
+        of table: String,
+        olderThan days: Int,
+        _ connection: PostgresConnection,
+        time: RemovalTime
+    ) throws -> Int {
+        guard days == 0 else {
+            return try run(.tombstones(of: table, days: days), connection, time: time).count
+        }
+        try connection.execute(
+            """
+            BEGIN; SET LOCAL lock_timeout = '10s'; SET LOCAL tideline.own = 'on';
+            SET LOCAL tideline.owners = 'on'
+            """
+        )
+        let count = try removeTombstones(table, before: Self.lastTime, time.now, connection)
+        try connection.run("COMMIT")
+        return count
     }
+
+    /// The end of the year 9999, which no row is dated behind.
+    private static let lastTime: Int64 = 253_402_300_799_000_000
 
     /// How many a step removes.
     static let rows = SQLValue.integer(Int64(PurgeSchedule.rowsMax))
 
     private func removeTombstones(
         _ table: String,
-        upTo end: Int64,
+        before time: Int64,
         _ now: Int64,
         _ connection: PostgresConnection
     ) throws -> Int {
         let relation = PostgresName.quoted(table)
         let name = SQLValue.text(table.lowercased())
         let owner = try owner(table, "ROW EXCLUSIVE", connection)
+        // Each owner's clock is ahead by itself: a note of the table's says nothing of it.
+        let end = try owner == nil ? PostgresReceipts.end(table, time, connection) : time
         var old = "FROM \(relation) AS r WHERE \"deleted\" AND \"updatedAt\" < $1::timestamptz"
         for reference in try references(to: relation, connection) { old += " AND NOT \(reference)" }
         var bounds: [PostgresParameter] = [
@@ -183,7 +213,7 @@ struct PostgresPurge: Sendable {
 
     private func forgetChanges(
         _ table: String,
-        upTo end: Int64,
+        before end: Int64,
         _ connection: PostgresConnection
     ) throws -> Int {
         let log = PostgresName.log(table)
@@ -203,7 +233,7 @@ struct PostgresPurge: Sendable {
             )
             SELECT count(*), coalesce(max("tideline_stamp"), 0)::bigint FROM gone
             """,
-            [.integer(end), Self.rows]
+            [.integer(try PostgresReceipts.end(table, end, connection)), Self.rows]
         )
         let count = Int(gone.integer(0, 0))
         guard count > 0 else { return 0 }
@@ -215,30 +245,35 @@ struct PostgresPurge: Sendable {
 
     /// Entries live longer than First-Sent may be old: a repeat on its way is known still.
     private static let margin: Int64 = 86_400_000_000
-    /// Younger entries are kept, however many there are: what is sent now was not dropped.
-    private static let youngest: Int64 = 60_000_000
 
-    /// Drops entries that are too old, and the oldest where all of them are too large.
-    private func trimLedger(_ now: Int64, _ connection: PostgresConnection) throws -> Removed {
-        let old = now - Int64(limits.ledgerDays) * 86_400_000_000 - Self.margin
+    /// The least share of the ledger that its accounts may be wrong by.
+    private static let accountsPart: Int64 = 100
+
+    /// Drops entries that are too old, and those of the callers with the most where there are too many.
+    private func trimLedger(
+        _ time: RemovalTime,
+        _ connection: PostgresConnection
+    ) throws -> Removed {
+        let now = time.now
+        if time.isProven { try PostgresReceipts.dateLedger(now: now, connection) }
         let found = try connection.run(
             "SELECT coalesce(sum(\"size\"), 0)::bigint, count(*) FROM tideline.ledger"
         )
         let (size, entries) = (found.integer(0, 0), found.integer(0, 1))
-        let isTooLarge = size > Int64(limits.ledgerBytes)
-        let end = isTooLarge ? now - Self.youngest : old
-        let gone = try connection.run(
-            """
-            WITH gone AS (
-                DELETE FROM tideline.ledger WHERE ("request", "caller") IN (
-                    SELECT "request", "caller" FROM tideline.ledger WHERE "received" < $1
-                    ORDER BY "received" LIMIT $2 FOR UPDATE SKIP LOCKED
-                )
-                RETURNING "received"
-            )
-            SELECT count(*), coalesce(max("received"), 0)::bigint FROM gone
-            """,
-            [.integer(end), Self.rows]
+        // Older servers do not charge callers.
+        let drift = try abs(LedgerAccounts.bytes(connection) - size)
+        if drift > size / Self.accountsPart + Int64(LedgerRules.entryBytes) {
+            try LedgerAccounts.recount(connection)
+        }
+        var removed = Removed(
+            count: 0,
+            ledgerBytes: Int(clamping: size),
+            ledgerEntries: Int(clamping: entries)
+        )
+        removed.count = try LedgerAccounts.trim(
+            to: limits.ledgerBytes,
+            atMost: PurgeSchedule.rowsMax,
+            connection
         )
         // A state from before owners had clocks may have been put back meanwhile.
         let hasOwners = try !OwnerClocks.isMissing(connection)
@@ -248,12 +283,36 @@ struct PostgresPurge: Sendable {
                 [.integer(now - PostgresClock.countedTime)]
             )
         }
-        let removed = Removed(
-            count: Int(gone.integer(0, 0)),
-            ledgerBytes: Int(clamping: size),
-            ledgerEntries: Int(clamping: entries)
+        let left = PurgeSchedule.rowsMax - removed.count
+        guard left > 0, let end = time.end(days: limits.ledgerDays) else { return removed }
+        removed.count += try dropOld(before: end - Self.margin, left, connection)
+        return removed
+    }
+
+    private func dropOld(
+        before end: Int64,
+        _ count: Int,
+        _ connection: PostgresConnection
+    ) throws -> Int {
+        try LedgerAccounts.forget(before: end, connection)
+        let gone = try connection.run(
+            """
+            WITH gone AS (
+                DELETE FROM tideline.ledger WHERE ("request", "caller") IN (
+                    SELECT "request", "caller" FROM tideline.ledger WHERE "received" < $1
+                    ORDER BY "received" LIMIT $2 FOR UPDATE SKIP LOCKED
+                )
+                RETURNING "caller", "size", "received"
+            )
+            SELECT "caller", sum("size")::bigint, count(*), max("received") FROM gone
+            GROUP BY "caller"
+            """,
+            [.integer(end), .integer(Int64(count))]
         )
-        guard removed.count > 0 else { return removed }
+        guard gone.count > 0 else { return 0 }
+        let rows = 0..<gone.count
+        let credits = rows.map { (gone.text($0, 0), -Int(clamping: gone.integer($0, 1))) }
+        try connection.run(LedgerAccounts.charge(Dictionary(credits) { $0 + $1 }))
         try connection.run(
             """
             INSERT INTO tideline.state ("key", "value") VALUES ('ledgerHorizon', $1::bigint::text)
@@ -261,8 +320,8 @@ struct PostgresPurge: Sendable {
                 state."value"::bigint, excluded."value"::bigint
             )::text
             """,
-            [.integer(gone.integer(0, 1))]
+            [.integer(rows.map { gone.integer($0, 3) }.max() ?? 0)]
         )
-        return removed
+        return rows.reduce(0) { $0 + Int(clamping: gone.integer($1, 2)) }
     }
 }

@@ -34,6 +34,11 @@ final class PostgresWriter: Sendable {
     private let limits: ServerLimits
     private let now: (@Sendable () -> Int64)?
     private let purgeInterval: Duration
+    private let steady: @Sendable () -> Int64
+    private let time: Mutex<TimeKeeper>
+    private let ledger: Mutex<LedgerBound>
+    /// How many writes were taken from the queue and wait for their change of tables.
+    private let growingWrites = Atomic(0)
     private let log: ServerLog
     private let stamps: ReportedStamps
     private let timeline: TimelineWatch
@@ -45,6 +50,7 @@ final class PostgresWriter: Sendable {
         _ address: PostgresAddress,
         limits: ServerLimits,
         now: (@Sendable () -> Int64)?,
+        steady: @escaping @Sendable () -> Int64,
         purgeInterval: Duration,
         times: WriteTimes,
         stamps: ReportedStamps,
@@ -60,6 +66,9 @@ final class PostgresWriter: Sendable {
         self.limits = limits
         self.now = now
         self.purgeInterval = purgeInterval
+        self.steady = steady
+        ledger = Mutex(LedgerBound(bytes: limits.ledgerBytes))
+        time = Mutex(TimeKeeper(log: log, metrics: metrics))
         self.stamps = stamps
         self.log = log
         self.metrics = metrics
@@ -88,7 +97,9 @@ final class PostgresWriter: Sendable {
                     answer: answer,
                     place: place
                 )
-                enqueue(.batch(job), count: batch.count, place) { answer.resume(throwing: $0) }
+                enqueue(.batch(job), count: batch.count, of: batch.caller, place) {
+                    answer.resume(throwing: $0)
+                }
             }
         } onCancel: {
             guard let number = place.leave() else { return }
@@ -120,6 +131,7 @@ final class PostgresWriter: Sendable {
     private func enqueue(
         _ work: Work,
         count: Int,
+        of caller: String? = nil,
         _ place: JobPlace?,
         refuse: (any Error) -> Void
     ) {
@@ -128,11 +140,15 @@ final class PostgresWriter: Sendable {
         state.withLock { state in
             if state.isStopped {
                 refusal = ServerError.stopping
-            } else if state.queue.writes >= limits.writeQueue {
+            } else if state.queue.writes + growingWrites.load(ordering: .relaxed)
+                >= limits.writeQueue
+            {
                 refusal = ServerError.tooManyWrites
+            } else if state.queue.exceedsShare(caller, of: limits.writeQueue) {
+                refusal = ServerError.tooManyOwnWrites
             } else {
                 isFirst = state.queue.isEmpty
-                let number = state.queue.append(work, count: count)
+                let number = state.queue.append(work, count: count, of: caller)
                 guard let place, !place.wait(at: number) else { return }
                 // Who left before it waited finds nothing in the queue.
                 _ = state.queue.remove(number)
@@ -144,7 +160,9 @@ final class PostgresWriter: Sendable {
     }
 
     /// How many writes wait.
-    var queueLength: Int { state.withLock { $0.queue.writes } }
+    var queueLength: Int {
+        state.withLock { $0.queue.writes } + growingWrites.load(ordering: .relaxed)
+    }
 
     /// From now on looks at what these tables keep too long.
     func watch(_ tables: [TableDefinition], beginsAtOnce: Bool) {
@@ -176,16 +194,21 @@ final class PostgresWriter: Sendable {
         }
         var schedule = PurgeSchedule()
         var held = HeldLocks()
+        var growing: [PostgresJob] = []
         while true {
-            let due = min(schedule.due, held.jobs.due ?? .max)
+            let due = growing.isEmpty ? min(schedule.due, held.jobs.due ?? .max) : 0
             _ = wake.wait(timeout: DispatchTime(uptimeNanoseconds: due))
             let (queue, isStopped, isPurgeNew) = state.withLock { state in
                 defer { state.isPurgeNew = false }
                 return (state.queue.takeAll(), state.isStopped, state.isPurgeNew)
             }
-            perform(queue, &link, &held)
+            perform(queue, &growing, &link, &held)
             commitHeldUp(&link, &held, isLast: isStopped)
-            if isStopped { break }
+            if isStopped {
+                while !growing.isEmpty { grow(&growing, &link, &held) }
+                break
+            }
+            growingWrites.store(growing.reduce(0) { $0 + $1.batch.count }, ordering: .relaxed)
             // What is left comes behind the writes that wait.
             if isPurgeNew { schedule.begin() }
             schedule.turn(
@@ -208,8 +231,50 @@ final class PostgresWriter: Sendable {
     func purge() async throws {
         let purge = state.withLock { $0.purge }
         try await run { [self] connection in
-            for step in purge.round { try count(step, purge.run(step, connection, now: now)) }
+            for step in purge.round { _ = try run(step, purge, connection) }
         }
+    }
+
+    /// Reads the clocks before this process wrote anything.
+    ///
+    /// `newest` is the newest commit timestamp that the database had.
+    func beginTime(_ newest: Int64?, _ connection: PostgresConnection) throws {
+        let look = try PostgresReceipts.look(connection)
+        _ = try removalTime(look, newest, connection)
+        let stamps = try PostgresReceipts.stamps(connection)
+        ClockAhead.report(stamps, now: now?() ?? look.now, to: log, metrics)
+    }
+
+    /// The time by which rows may be removed; nil while the wall clock is doubted.
+    private func removalTime(
+        _ look: PostgresReceipts.Look,
+        _ newest: Int64?,
+        _ connection: PostgresConnection
+    ) throws -> RemovalTime? {
+        let reading = TrustedTime.Reading(wall: now?() ?? look.now, steady: steady())
+        return try time.withLock { time in
+            try time.take(reading, memory: look.memory, newest: newest) {
+                try PostgresReceipts.store($0, connection)
+            }
+        }
+    }
+
+    private func run(
+        _ step: PurgeStep,
+        _ purge: PostgresPurge,
+        _ connection: PostgresConnection
+    ) throws -> Int {
+        let look = try PostgresReceipts.look(connection)
+        if step == .clocks {
+            let now = now?() ?? look.now
+            let ahead = try PostgresReceipts.stamps(connection)
+                .map { ClockAhead.seconds($0.stamp, now: now) }
+            metrics.clockAhead.set(Int(clamping: ahead.max() ?? 0))
+        }
+        guard let time = try removalTime(look, nil, connection) else { return 0 }
+        let removed = try purge.run(step, connection, time: time)
+        count(step, removed)
+        return removed.count
     }
 
     private func count(_ step: PurgeStep, _ removed: PostgresPurge.Removed) {
@@ -225,9 +290,7 @@ final class PostgresWriter: Sendable {
         defer { link.settle() }
         do {
             let purge = state.withLock { $0.purge }
-            let removed = try purge.run(step, link.connection(), now: now)
-            count(step, removed)
-            return PurgeSchedule.Removed(removed.count)
+            return PurgeSchedule.Removed(try run(step, purge, link.connection()))
         } catch {
             log.write(.warning, "what is too old could not be removed", ["cause": "\(error)"])
             return .nothing
@@ -240,6 +303,7 @@ final class PostgresWriter: Sendable {
 
     private func perform(
         _ queue: [Work],
+        _ growing: inout [PostgresJob],
         _ link: inout PostgresLink,
         _ held: inout HeldLocks
     ) {
@@ -249,6 +313,9 @@ final class PostgresWriter: Sendable {
             switch work {
             case .batch(let job) where job.place.isLeft:
                 job.answer.resume(throwing: CancellationError())
+                continue
+            case .batch(let job) where job.changesTables:
+                growing.append(job)
                 continue
             case .batch(let job):
                 jobs.append(job)
@@ -266,6 +333,21 @@ final class PostgresWriter: Sendable {
             commit(&jobs, &link, &held)
             count = 0
         }
+        commit(&jobs, &link, &held)
+        grow(&growing, &link, &held)
+    }
+
+    /// Does one of the batches that change tables: each is a transaction of its own, and the other writes
+    /// have their turn between them.
+    private func grow(
+        _ growing: inout [PostgresJob],
+        _ link: inout PostgresLink,
+        _ held: inout HeldLocks
+    ) {
+        guard !growing.isEmpty else { return }
+        let job = growing.removeFirst()
+        guard !job.place.isLeft else { return job.answer.resume(throwing: CancellationError()) }
+        var jobs = [job]
         commit(&jobs, &link, &held)
     }
 
@@ -411,7 +493,33 @@ final class PostgresWriter: Sendable {
         }
         refuse(jobs, &results, &held)
         results.moved = try round.commit()
+        if round.chargedBytes > 0 { boundLedger(round.chargedBytes, &link) }
         return results
+    }
+
+    /// Drops entries of the ledger where a commit has made it too large, before its writes are answered.
+    private func boundLedger(_ charged: Int, _ link: inout PostgresLink) {
+        guard ledger.withLock({ $0.isDue(after: charged) }) else { return }
+        do {
+            let connection = try link.connection()
+            let bytes = try LedgerAccounts.bytes(connection)
+            guard ledger.withLock({ $0.isOver(bytes) }) else { return }
+            try connection.execute(
+                "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL statement_timeout = '5s'"
+            )
+            let dropped = try LedgerAccounts.trim(
+                to: ledger.withLock(\.target),
+                atMost: LedgerRules.drops(beside: charged / LedgerRules.entryBytes + 1),
+                connection
+            )
+            try connection.run("COMMIT")
+            metrics.ledgerPurged.add(dropped)
+            let left = try LedgerAccounts.bytes(connection)
+            ledger.withLock { _ = $0.isOver(left) }
+        } catch {
+            link.settle()
+            log.write(.warning, "the ledger could not be trimmed", ["cause": "\(error)"])
+        }
     }
 
     /// Refuses what has waited for as long as it may, what needs what is known to be held, and what has no room.

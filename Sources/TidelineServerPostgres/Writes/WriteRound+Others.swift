@@ -128,3 +128,26 @@ extension WriteRound {
         }
     }
 }
+
+extension WriteRound {
+    /// Returns the error with the columns of the constraint, which PostgreSQL does not name itself.
+    ///
+    /// The transaction goes on after it, so it is asked when the group is undone.
+    func withColumns(_ error: PostgresError) throws -> PostgresError {
+        guard error.state == "23514", let name = error.constraint, let relation = error.relation
+        else { return error }
+        let found = try connection.run(
+            """
+            SELECT string_agg(a.attname::text, ', ' ORDER BY a.attnum) FROM pg_constraint AS c
+            JOIN pg_class AS r ON r.oid = c.conrelid JOIN pg_namespace AS n ON n.oid = r.relnamespace
+            JOIN pg_attribute AS a ON a.attrelid = c.conrelid AND a.attnum = ANY(c.conkey)
+            WHERE c.conname = $1 AND n.nspname = $2 AND r.relname = $3
+            """,
+            [.text(name), .text(relation.schema), .text(relation.table)]
+        )
+        guard found.count > 0, !found.isNull(0, 0) else { return error }
+        var error = error
+        error.constraint = "\(found.text(0, 0)) (constraint \(name))"
+        return error
+    }
+}

@@ -92,3 +92,42 @@ extension WriteRound {
         return try? table.table.members(of: Array(result.bytes(0, 0)))
     }
 }
+
+extension WriteRound {
+    /// Returns the write with values for the columns that it leaves out and the database has a default for.
+    ///
+    /// The database evaluates them, for they may count or ask for the time. An error is one of this write.
+    func withDefaults(
+        _ operation: WriteOperation,
+        on stored: RowImage?,
+        in table: PostgresTable
+    ) throws -> WriteOperation {
+        let expressions = table.table.definition.databaseDefaults
+        let isWritten = (stored == nil) == (operation.kind == .insert)
+        guard !expressions.isEmpty, isWritten else { return operation }
+        let resets = operation.patch?.resets ?? []
+        let places = table.table.columns.indices.filter { place in
+            guard expressions[table.table.columns[place].name] != nil else { return false }
+            return operation.fillsDefaults ? operation.values[place] == nil : resets.contains(place)
+        }
+        guard !places.isEmpty else { return operation }
+        let cells = places.map { place in
+            table.columns[place].selected(
+                expression: expressions[table.table.columns[place].name] ?? "NULL"
+            )
+        }
+        let found = try connection.run("SELECT \(cells.joined(separator: ", "))")
+        var operation = operation
+        for (cell, place) in places.enumerated() {
+            let value = table.columns[place].value(found, 0, cell)
+            // A default of null says nothing of a column that may not be null.
+            guard value != .null || table.table.columns[place].isNullable else { continue }
+            if operation.fillsDefaults {
+                operation.values[place] = value
+            } else {
+                operation.databaseDefaults[place] = value
+            }
+        }
+        return operation
+    }
+}

@@ -120,17 +120,17 @@ struct WriteRound {
         statements.append(WriteStatements.forms(parts.map(\.table)))
         let placeBehind = formsPlace + 1
         statements.append(PostgresStatement(PostgresClock.now).kept)
-        statements.append(PostgresStatement(LedgerKey.readHorizon).kept)
+        // Entries before horizons: the horizon covers an entry that is dropped in between.
         statements.append(LedgerKey.read(Array(names)))
+        statements.append(LedgerKey.readHorizons(Set(names.map(\.caller))))
         statements += parts.map { WriteStatements.read($0.ids, of: $0.table) }
         results += try run(statements, waiting, from: results.count)
         for place in clocks.indices { takeClocks(results[clocksPlace + place]) }
         if owners != nil { takeOwnerClocks(results[ownersPlace]) }
         takeForms(results[formsPlace])
         databaseNow = results[placeBehind].integer(0, 0)
-        let horizon = results[placeBehind + 1]
-        state.ledgerHorizon = horizon.count > 0 ? horizon.integer(0, 0) : nil
-        takeLedger(results[placeBehind + 2], names)
+        takeLedger(results[placeBehind + 1], names)
+        state.ledgerHorizons = LedgerKey.horizons(results[placeBehind + 2])
         for (place, part) in parts.enumerated() {
             try take(results[placeBehind + 3 + place], part.ids, part.table)
             let locked = results[rowsPlace + place]
@@ -206,7 +206,7 @@ struct WriteRound {
                 throw error
             }
             try undo(to: before)
-            return .failed(at: nil, PostgresRefusal.ofWrite(error))
+            return .failed(at: nil, PostgresRefusal.ofWrite(try withColumns(error)))
         }
     }
 
@@ -256,13 +256,14 @@ struct WriteRound {
         if case let entry?? = state.ledger[name] {
             guard entry.digest == key.digest else { return .refused(.anotherRequest) }
             repeated.insert(name)
-            return budget.hasRoom(for: entry.outcome) ? entry.outcome : .refused(.noRoomInBatch)
+            let outcome = try replayed(entry, write)
+            return budget.hasRoom(for: outcome) ? outcome : .refused(.noRoomInBatch)
         }
         if key.isAhead(now: now) { return .refused(.requestFromTheFuture) }
         let isForgotten = key.mayBeForgotten(
             now: now,
             days: limits.ledgerDays,
-            horizon: state.ledgerHorizon
+            horizon: state.ledgerHorizons[name.caller]
         )
         if isForgotten { return .refused(.forgottenRequest) }
         if write.isRepeatOnly { return WriteOutcome(.outdated) }
@@ -270,9 +271,28 @@ struct WriteRound {
         if outcome.decision.isSuccess {
             let entry = LedgerEntry(key, write.operation, outcome)
             state.puts.append((name, max(now, key.firstSent), entry))
+            state.charges[name.caller, default: 0] += entry.bytes
             state.ledger[name] = entry
         }
         return outcome
+    }
+
+    /// The outcome of a write that is replayed, with a row that the ledger may not have kept.
+    private mutating func replayed(
+        _ entry: LedgerEntry,
+        _ write: PostgresJob.Write
+    ) throws -> WriteOutcome {
+        let outcome = entry.outcome
+        guard let rowState = entry.stateOfRow else { return outcome }
+        let table = write.table
+        var row: StoredRow?
+        if !table.table.needsGrowth, write.operation.mayRead, let id = outcome.repeatedID,
+            let image = try image(id, table),
+            image.isVisible(in: write.operation.view, of: table.table)
+        {
+            row = image.stored(in: table.table)
+        }
+        return LedgerRules.outcome(outcome, rowState, row: row)
     }
 
     // MARK: - Writes
@@ -283,6 +303,7 @@ struct WriteRound {
         guard table.needsGrowth, table !== grown else {
             return try perform(write.operation, in: write.table)
         }
+        if let refusal = try growthRefusal(table) { return .refused(refusal) }
         try flush()
         // A table with stamps to come cannot be changed.
         if state.hasOthers { try checkConstraints() }
@@ -307,7 +328,7 @@ struct WriteRound {
             guard outcome.decision.changesRow else {
                 try undoGrowth(to: before)
                 // The columns that it was read with are gone.
-                if outcome.row != nil, let stored = table.storedForm {
+                if outcome.row != nil, write.operation.mayRead, let stored = table.storedForm {
                     let form = PostgresTable(stored)
                     outcome.row = try image(write.operation.id, form)?.stored(in: stored)
                 }
@@ -325,6 +346,20 @@ struct WriteRound {
         }
     }
 
+    /// Why the table cannot have what it lacks; nil if it can.
+    private func growthRefusal(_ table: Table) throws -> ServerError? {
+        let found = try connection.run(
+            "SELECT count(*), count(*) FILTER (WHERE \"name\" = $1) FROM tideline.tables",
+            [.text(table.name.lowercased())]
+        )
+        return ServerError.growth(
+            of: table.definition,
+            isNew: found.integer(0, 1) == 0,
+            tables: Int(clamping: found.integer(0, 0)),
+            limits
+        )
+    }
+
     private mutating func undoGrowth(to before: WriteState) throws {
         try connection.run("ROLLBACK TO tideline_growth")
         try connection.run("RELEASE tideline_growth")
@@ -338,6 +373,7 @@ struct WriteRound {
     ) throws -> WriteOutcome {
         let now = now()
         let stored = try image(operation.id, table)
+        let operation = try withDefaults(operation, on: stored, in: table)
         var key = stored.map { table.clockKey(of: $0) } ?? table.clockKey(of: operation)
         var (stamp, plan) = try plan(operation, on: stored, in: table, key, now)
         if case .insert(let image) = plan.change, table.clockKey(of: image) != key {
@@ -387,6 +423,9 @@ struct WriteRound {
 
     // MARK: - The end
 
+    /// The bytes of the entries of the ledger that it has made.
+    var chargedBytes: Int { state.charges.values.reduce(0, +) }
+
     /// Sends what is planned, in the transaction that is open.
     ///
     /// - Parameter inOrder: Whether rows are written in the order that their writes came in.
@@ -413,6 +452,8 @@ struct WriteRound {
         var statements = state.statements() + state.dropOldBases(limits.mergeBases)
         // An entry may be in this database and not at its standby yet: a write waits for both.
         if !isWritten, state.isEmpty { statements.append(LedgerKey.touch(Array(repeated))) }
+        // The last locks of each transaction, whatever it did before.
+        if !state.charges.isEmpty { statements.append(LedgerAccounts.charge(state.charges)) }
         do {
             _ = try connection.pipeline(statements + [PostgresStatement("COMMIT")])
         } catch let error as PostgresError {

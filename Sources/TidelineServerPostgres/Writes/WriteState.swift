@@ -48,7 +48,9 @@ struct WriteState {
     var hasOthers = false
     /// What the ledger has of the names of this transaction; nil for a name that it does not have.
     var ledger: [LedgerKey: LedgerEntry?] = [:]
-    var ledgerHorizon: Int64?
+    var ledgerHorizons: [String: Int64] = [:]
+    /// The bytes of the entries of this transaction, by caller.
+    var charges: [String: Int] = [:]
 
     // What is to be written.
     var tables: [String: PostgresTable] = [:]
@@ -104,7 +106,13 @@ struct WriteState {
         case .insert(let image): put(image, image.id, of: table)
         case .update(let image, _, let old):
             leaves(old, clock, now)
-            if table.keepsBases { bases.append((table, old)) }
+            if table.keepsBases {
+                if image.isDeleted, table.table.definition.tombstones == .bare {
+                    forgetBases(of: old.id, table)
+                } else {
+                    bases.append((table, old))
+                }
+            }
             if table.log.isNeeded(for: old, image) {
                 logged.append((table, stamp, image.isDeleted, table.log.kept(old)))
             }
@@ -113,14 +121,16 @@ struct WriteState {
             leaves(old, clock, now)
             logged.append((table, stamp, true, table.log.kept(old)))
             put(nil, old.id, of: table)
-            if table.keepsBases {
-                bases.removeAll { $0.table.clock == table.clock && $0.image.id == old.id }
-                droppedBases.append(RowKey(table: table.clock, id: old.id))
-            }
+            if table.keepsBases { forgetBases(of: old.id, table) }
         }
         clocks[clock]?.stamp = stamp
         clocks[clock]?.hasMoved = true
         moved.insert(clock)
+    }
+
+    private mutating func forgetBases(of id: String, _ table: PostgresTable) {
+        bases.removeAll { $0.table.clock == table.clock && $0.image.id == id }
+        droppedBases.append(RowKey(table: table.clock, id: id))
     }
 
     private mutating func put(_ image: RowImage?, _ id: String, of table: PostgresTable) {

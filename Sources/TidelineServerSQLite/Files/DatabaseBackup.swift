@@ -33,6 +33,7 @@ package struct DatabaseBackup: Sendable {
             close(lock)
         }
         try copy(to: partial)
+        try mark(partial)
         try flush(partial)
         try verify(partial)
         try name(partial)
@@ -112,6 +113,20 @@ package struct DatabaseBackup: Sendable {
                 ? DatabaseError.full(target) : DatabaseError(error, path: target)
         } catch let error as SQLiteError {
             throw DatabaseError(error, path: source)
+        }
+    }
+
+    /// Says in the copy that it is one, for a server that is started on it without a restore.
+    private func mark(_ partial: String) throws {
+        try DatabaseError.naming(target) {
+            let copy = try Database(path: partial, mode: .existing)
+            guard try copy.integer(ServerSchema.hasTable, [.text("tideline_tables")]) != 0 else {
+                return
+            }
+            try copy.transaction {
+                try FileIdentity.remove(copy)
+                try FileIdentity(name: FileIdentity.backup, inode: 0).put(copy)
+            }
         }
     }
 

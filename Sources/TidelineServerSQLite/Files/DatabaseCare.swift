@@ -6,7 +6,7 @@ import TidelineSQLite
 package import TidelineServerCore
 
 package struct DatabaseCare: Sendable {
-    private let path: String
+    let path: String
 
     package init(path: String) {
         self.path = path
@@ -19,6 +19,7 @@ package struct DatabaseCare: Sendable {
         try alone { database in
             try SchemaChange(database: database, now: { 0 }).openWhole()
             try database.execute(ServerSchema.renewEpoch)
+            try FileIdentity.remove(database)
             let statement = try database.prepare(ServerSchema.readEpoch)
             defer { statement.reset() }
             return try statement.step() ? statement.text(0) : ""
@@ -64,8 +65,9 @@ package struct DatabaseCare: Sendable {
     ///
     /// - Parameters:
     ///   - names: In any letter case; nil for all tables.
-    ///   - days: How old they have to be.
+    ///   - days: How old they have to be; 0 for all.
     ///   - now: The time, in microseconds since 1970.
+    ///   - trustsClock: Whether the time counts however far it is ahead of the newest commit.
     ///   - report: Told how many of a table were removed, piece by piece.
     /// - Returns: The tables with the counts of what was removed.
     /// - Throws: ``DatabaseError``
@@ -73,6 +75,7 @@ package struct DatabaseCare: Sendable {
         of names: [String]?,
         olderThan days: Int,
         now: Int64,
+        trustsClock: Bool = false,
         report: (_ table: String, _ rows: Int) -> Void = { _, _ in }
     ) throws -> [(table: String, rows: Int)] {
         let lock = try ServerFile(path: path).lock(mayBeNew: false)
@@ -82,28 +85,88 @@ package struct DatabaseCare: Sendable {
             try database.transaction {
                 try SchemaChange(database: database, now: { now }).openWhole()
             }
-            let known = try RetentionPurge.tables(in: database)
-            if let missing = names?.first(where: { name in
-                !known.contains { $0.lowercased() == name.lowercased() }
-            }) {
-                throw DatabaseError(
-                    .missing,
-                    "'\(path)' has no table '\(missing)'. It has: \(known.joined(separator: ", "))."
-                )
-            }
-            let wanted = known.filter { table in
-                names?.contains { $0.lowercased() == table.lowercased() } ?? true
-            }
-            return try wanted.map { table in
+            let time = try removalTime(days, now, trustsClock, database)
+            return try tables(names, database).map { table in
                 let rows = try RetentionPurge.removeTombstones(
                     of: table,
-                    olderThan: days,
-                    now: now,
+                    receivedBefore: time,
                     database,
                     report: { report(table, $0) }
                 )
                 return (table, rows)
             }
+        }
+    }
+
+    /// The tables of these names, in any letter case; all without names.
+    private func tables(_ names: [String]?, _ database: Database) throws -> [String] {
+        let known = try RetentionPurge.tables(in: database)
+        if let missing = names?.first(where: { name in
+            !known.contains { $0.lowercased() == name.lowercased() }
+        }) {
+            throw DatabaseError(
+                .missing,
+                "'\(path)' has no table '\(missing)'. It has: \(known.joined(separator: ", "))."
+            )
+        }
+        return known.filter { table in
+            names?.contains { $0.lowercased() == table.lowercased() } ?? true
+        }
+    }
+
+    /// The time before which tombstones are received that are older than so many days; nil for all.
+    ///
+    /// - Throws: ``DatabaseError`` if the wall clock is far ahead of what the database remembers.
+    private func removalTime(
+        _ days: Int,
+        _ now: Int64,
+        _ trustsClock: Bool,
+        _ database: Database
+    ) throws -> Int64? {
+        guard days > 0 else { return nil }
+        let memory = try ReceiptTimes.memory(database)
+        let known = try memory?.time ?? ReceiptTimes.newest(database) ?? now
+        guard trustsClock || now - known <= TrustedTime.nearness else {
+            throw DatabaseError.doubtedClock(path, now: now, known: known)
+        }
+        let from = trustsClock ? 0 : memory?.agesFrom ?? 0
+        return RemovalTime(now: now, agesFrom: from).end(days: days) ?? 0
+    }
+
+    /// Sets clocks of tables that are ahead back to the time, gives their rows that are dated in the
+    /// future new versions, and gives the database a new epoch, so that clients pull again.
+    ///
+    /// - Parameters:
+    ///   - names: In any letter case; nil for all tables.
+    ///   - now: The time, in microseconds since 1970.
+    /// - Returns: The epoch, nil if no clock was ahead, and the tables with the counts of their rows.
+    /// - Throws: ``DatabaseError``
+    package func resetClocks(
+        of names: [String]?,
+        now: Int64
+    ) throws -> (epoch: String?, tables: [(table: String, rows: Int)]) {
+        try alone { database in
+            try SchemaChange(database: database, now: { now }).openWhole()
+            var reset: [(table: String, rows: Int)] = []
+            for table in try tables(names, database) {
+                let stamp = try database.integer(ServerSchema.readStamp, [.text(table)]) ?? 0
+                guard stamp > now else { continue }
+                let rows = try RowChange(database, table: table, report: { _, _ in })
+                    .resetClock(to: now)
+                reset.append((table, rows))
+            }
+            guard !reset.isEmpty else { return (nil, []) }
+            try FileIdentity.remove(database)
+            for sql in [
+                ServerSchema.resetLedger, ServerSchema.resetLedgerHorizon,
+                ServerSchema.lowerLedgerHorizons,
+            ] {
+                try database.prepare(sql).run([.integer(now)])
+            }
+            try database.execute(ServerSchema.renewEpoch)
+            let statement = try database.prepare(ServerSchema.readEpoch)
+            defer { statement.reset() }
+            return (try statement.step() ? statement.text(0) : "", reset)
         }
     }
 
@@ -113,7 +176,9 @@ package struct DatabaseCare: Sendable {
         defer { lock.release() }
         return try DatabaseError.naming(path) {
             let database = try Database(path: path)
-            return try database.transaction { try body(database) }
+            let result = try database.transaction { try body(database) }
+            if try FileIdentity.read(database) == nil { lock.note(nil) }
+            return result
         }
     }
 }

@@ -14,8 +14,12 @@ package struct DatabaseInspection {
     /// The most entries of the queue, and errors, that are listed.
     private static let listedMax = 100
 
-    package init(path: String) {
+    private let now: Int64
+
+    /// `now` is in microseconds since 1970, which clocks of tables are compared with.
+    package init(path: String, now: Int64 = ServerEnvironment.live.now()) {
         self.path = path
+        self.now = now
     }
 
     /// What is in the file.
@@ -97,6 +101,7 @@ package struct DatabaseInspection {
                     "changeLog": try Self.has(log, database)
                         ? count(log, "1", database) : .integer(0),
                     "lastWrite": .time($0.integer(1)),
+                    "clockAheadSeconds": .integer(ClockAhead.seconds($0.integer(1), now: now)),
                     "horizon": .time($0.integer(2)),
                 ])
             )

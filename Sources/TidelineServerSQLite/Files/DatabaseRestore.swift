@@ -70,6 +70,8 @@ package struct DatabaseRestore: Sendable {
         }
         keepOwner(of: target, on: copy)
         let former = try replace(by: copy, now, goesOn: wasCutShort)
+        // The epoch is new, so nothing is to be compared.
+        lock.note(nil)
         try DatabaseBackup.flushFolder(of: target)
         return Result(epoch: epoch, former: former)
     }

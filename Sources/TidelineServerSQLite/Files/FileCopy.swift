@@ -8,7 +8,8 @@ package import TidelineServerCore
 /// Belongs to the thread that made it.
 package final class FileCopy {
     private let path: String
-    private let lock: FileLock
+    /// Nil for a reader.
+    private let lock: FileLock?
     private let database: Database
 
     /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file.
@@ -24,12 +25,32 @@ package final class FileCopy {
                 return database
             }
         } catch {
-            lock.release()
+            lock?.release()
             throw error
         }
     }
 
-    deinit { lock.release() }
+    /// Reads one state of the file, which a server may have; nothing is written.
+    ///
+    /// - Throws: ``DatabaseError``
+    package init(reading path: String) throws {
+        self.path = path
+        lock = nil
+        database = try DatabaseInspection(path: path).open()
+        try naming {
+            for table in ["tideline_bases", "tideline_ledger", "tideline_audit"] {
+                guard try DatabaseInspection.has(table, database) else {
+                    throw DatabaseError(
+                        .unavailable,
+                        "'\(path)' is of an older version. Start its server once, then try again."
+                    )
+                }
+            }
+            try database.execute("BEGIN")
+        }
+    }
+
+    deinit { lock?.release() }
 
     private func naming<Result>(_ body: () throws -> Result) throws -> Result {
         try DatabaseError.naming(path, body)
@@ -99,7 +120,7 @@ extension FileCopy: CopySource {
             }
             return CopiedState(
                 epoch: try text(of: "epoch") ?? "",
-                ledgerHorizon: try text(of: "ledgerHorizon").flatMap { Int64($0) },
+                ledgerHorizon: try database.integer(ServerSchema.latestLedgerHorizon),
                 ledger: try cells(
                     """
                     SELECT count(*), ifnull(min("place"), 0), ifnull(max("place"), 0)
@@ -306,6 +327,7 @@ extension FileCopy: CopyTarget {
                 if let horizon = state.ledgerHorizon {
                     try put(String(horizon), as: "ledgerHorizon")
                 }
+                try Ledger.recount(database)
                 try put(state.epoch, as: "epoch")
                 try database.prepare("DELETE FROM \"tideline_state\" WHERE \"key\" = ?1")
                     .run([.text(CopyProgress.key)])

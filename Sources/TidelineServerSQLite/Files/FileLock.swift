@@ -2,7 +2,8 @@
 //
 // The lock is one of the system on a file beside the database, so it ends with the process, however
 // that ends. The database itself is not locked so: closing a second descriptor of it would take
-// away SQLite's own locks. The lock file stays: removing it could let two servers in at once.
+// away SQLite's own locks. The lock file stays: the server stops writing when it is removed.
+// It also says what the database is (FileRecord).
 
 import Foundation
 import Synchronization
@@ -11,6 +12,15 @@ import TidelineServerCore
 /// A lock that is held until `release`, or until it is forgotten.
 final class FileLock: Sendable {
     private let descriptor: Mutex<Int32>
+    private let holder = Mutex(InodeLock?.none)
+    /// The lock file.
+    let path: String
+    /// Which file it is that is locked.
+    let number: FileNumber?
+    /// The record of the database when it was locked; nil if the lock file cannot be written.
+    let record: FileRecord?
+    /// Whether the lock file can be written.
+    let isWritable: Bool
 
     /// How many links to a file that is not there are followed.
     private static let linksMax = 8
@@ -57,15 +67,59 @@ final class FileLock: Sendable {
             throw .inUse(database, by: process)
         }
         // File systems without locks have to be trusted.
-        let text = "\(getpid())\n"
-        if ftruncate(file, 0) == 0 { _ = write(file, text, text.utf8.count) }
+        self.path = path
+        number = FileNumber(of: file)
+        let lines = Self.text(in: file).split(separator: "\n", omittingEmptySubsequences: false)
+        let record = lines.count > 1 ? FileRecord(lines[1]) : nil
+        let isWritten = Self.put(record, in: file)
+        self.record = isWritten ? record : nil
+        isWritable = isWritten
         descriptor = Mutex(file)
+        try holdFile(database)
+    }
+
+    /// Locks the database file itself, if it is there: the lock file may have been removed under a server.
+    ///
+    /// - Throws: ``DatabaseError`` with code `inUse`.
+    func holdFile(_ database: String) throws(DatabaseError) {
+        guard holder.withLock({ $0 == nil }) else { return }
+        switch InodeLock.take(database) {
+        case .taken(let lock): holder.withLock { $0 = lock }
+        case .inUse:
+            release()
+            throw .inUse(database, by: "")
+        case .unknown: break
+        }
+    }
+
+    /// Writes the record of the database; nil removes it.
+    func note(_ record: FileRecord?) {
+        descriptor.withLock { descriptor in
+            guard descriptor >= 0 else { return }
+            _ = Self.put(record, in: descriptor)
+        }
+    }
+
+    private static func put(_ record: FileRecord?, in file: Int32) -> Bool {
+        let text = "\(getpid())\n" + (record.map { $0.text + "\n" } ?? "")
+        let count = text.utf8.count
+        return pwrite(file, text, count, 0) == count && ftruncate(file, off_t(count)) == 0
+    }
+
+    private static func text(in file: Int32) -> String {
+        var bytes = [UInt8](repeating: 0, count: 256)
+        let count = pread(file, &bytes, bytes.count, 0)
+        return String(decoding: bytes.prefix(max(count, 0)), as: UTF8.self)
     }
 
     deinit { release() }
 
     /// Lets others have the file; nothing when it was done before.
     func release() {
+        holder.withLock { holder in
+            holder?.release()
+            holder = nil
+        }
         descriptor.withLock { descriptor in
             guard descriptor >= 0 else { return }
             // A process that is just being started may have a copy of the descriptor for a moment.
@@ -77,13 +131,8 @@ final class FileLock: Sendable {
 
     /// ` (process 1234)`, or nothing when the file does not say.
     private static func process(in file: Int32) -> String {
-        var bytes = [UInt8](repeating: 0, count: 16)
-        let count = pread(file, &bytes, bytes.count, 0)
-        guard count > 0,
-            let number = Int(
-                String(decoding: bytes.prefix(count), as: UTF8.self)
-                    .trimmingCharacters(in: .whitespacesAndNewlines)
-            )
+        guard let line = text(in: file).split(separator: "\n").first,
+            let number = Int(line.trimmingCharacters(in: .whitespaces))
         else { return "" }
         return " (process \(number))"
     }

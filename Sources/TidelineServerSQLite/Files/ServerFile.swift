@@ -29,7 +29,19 @@ struct ServerFile {
         }
         // Behind the lock: the restore may be under way.
         if access(path, F_OK) != 0, wasBeingRestored { throw DatabaseError.halfRestored(path) }
-        return try lock ?? FileLock(database: path)
+        let held = try lock ?? FileLock(database: path)
+        if access(path, F_OK) != 0 {
+            makePrivate()
+            try held.holdFile(path)
+        }
+        return held
+    }
+
+    /// Makes an empty file that only its owner may read; SQLite gives its log the same permissions.
+    private func makePrivate() {
+        let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        // SQLite reports a failure when it opens the file.
+        if file >= 0 { close(file) }
     }
 
     /// Refuses what is there and is no database of a server; a server may have it open.

@@ -70,10 +70,19 @@ struct ListRead {
 
     /// The page, and the count where it is wanted.
     private func page(_ database: Database, offset: Int) throws -> ListPage {
-        guard request.wantsCount else { return try rows(database, offset: offset) }
-        // Counts and rows of one state of the table.
+        let window = request.rowsMax > 0 ? ListRenderer(request, table).window : nil
+        guard request.wantsCount || window != nil else {
+            return try rows(database, offset: offset)
+        }
+        // Counts, windows and rows of one state of the table.
         return try database.snapshot {
-            var page = try rows(database, offset: offset)
+            var page =
+                if let window {
+                    try rows(database, offset: offset, in: window)
+                } else {
+                    try rows(database, offset: offset)
+                }
+            guard request.wantsCount else { return page }
             let sql = ListRenderer(request, table).count
             page.count = try database.integer(sql.text(for: .sqlite), sql.bindings)
             return page
@@ -92,10 +101,59 @@ struct ListRead {
     }
 
     private func rows(_ database: Database, offset: Int) throws -> ListPage {
+        try page(statement ?? Self.statement(request, table), database, offset: offset).page
+    }
+
+    /// The rows in the order of the index; if they have microseconds, those of a window.
+    private func rows(
+        _ database: Database,
+        offset: Int,
+        in window: InstantWindow
+    ) throws -> ListPage {
+        let made = statement ?? Self.statement(request, table)
+        if made.window != nil {
+            let (page, ends) = try page(made, database, offset: offset)
+            if let ends, try !hasMicroseconds(window, ends, database) { return page }
+        }
+        return try page(statement(in: window, database), database, offset: offset).page
+    }
+
+    private func hasMicroseconds(
+        _ window: InstantWindow,
+        _ ends: [SQLValue],
+        _ database: Database
+    ) throws -> Bool {
+        guard let sql = ListRenderer(request, table).check(window, ends) else { return false }
+        return try database.integer(sql.text(for: .sqlite), sql.bindings) != nil
+    }
+
+    /// Reads the end of the window, and returns the statement of the page within it.
+    private func statement(
+        in window: InstantWindow,
+        _ database: Database
+    ) throws -> ListStatement {
+        let renderer = ListRenderer(request, table, avoidsIndex: true)
+        let sql = renderer.probe(window)
+        let probe = try database.prepare(sql.text(for: .sqlite))
+        defer { probe.reset() }
+        try probe.bind(sql.bindings)
+        return try probe.step() ? renderer.through(probe.value(0), window).page : renderer.page
+    }
+
+    /// Reads the page of a statement.
+    ///
+    /// - Returns: The page, and the first keys of its ends if it is read by the index; nil for these, and no
+    ///   page, if a row has microseconds then.
+    private func page(
+        _ made: ListStatement,
+        _ database: Database,
+        offset: Int
+    ) throws -> (page: ListPage, ends: [SQLValue]?) {
         var json = RowBytes(rowsMax: request.rowsMax)
         json.append(request.opening)
-        guard request.rowsMax > 0 else { return ListPage(bytes: json.bytes, rows: 0) }
-        let made = statement ?? Self.statement(request, table)
+        guard request.rowsMax > 0 else {
+            return (ListPage(bytes: json.bytes, rows: 0), [])
+        }
         let statement = try database.prepare(made.text)
         defer { statement.reset() }
         try statement.bind(
@@ -107,7 +165,15 @@ struct ListRead {
         var last: Int64?
         var hasMore = false
         var roomEnd = request.room?.begin() ?? .max
+        var ends: [SQLValue] = []
         while try statement.step() {
+            if made.window != nil {
+                let key = statement.value(made.keyPlaces[0])
+                if InstantWindow.hasMicroseconds(key) {
+                    return (ListPage(bytes: [], rows: 0), nil)
+                }
+                ends = [ends.first ?? key, key]
+            }
             if rows == request.rowsMax {
                 hasMore = true
                 break
@@ -132,12 +198,13 @@ struct ListRead {
                 version = made.versionPlace.map(statement.integer)
             }
         }
-        return ListPage(
+        let page = ListPage(
             bytes: json.bytes,
             rows: rows,
             next: hasMore ? next : nil,
             nextVersion: hasMore ? version : nil,
             lastUpdatedAt: last
         )
+        return (page, ends)
     }
 }

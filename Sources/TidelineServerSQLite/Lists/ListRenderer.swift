@@ -14,6 +14,8 @@ struct ListStatement: Sendable {
     let keyPlaces: [Int32]
     /// Where the version is, when a key may be too long for a link.
     let versionPlace: Int32?
+    /// The window of the page, if it is read by the index: then no row may have microseconds.
+    let window: InstantWindow?
     /// The condition of who asked, empty without one.
     let view: SQL
     /// Where the values of the view are among the bindings.
@@ -46,12 +48,30 @@ struct ListRenderer {
     private let request: ListRequest
     private let renderer: FilterRenderer
     private let keyset: KeysetRenderer
+    /// The renderer of the order and of where the page begins.
+    private let orderRenderer: FilterRenderer
+    /// The window of the page, for an order that an index has in microseconds only.
+    let window: InstantWindow?
+    /// Whether the page is read in the order of the index.
+    private let goesByIndex: Bool
+    /// The conditions on the rows of the window.
+    private var bounds: [QueryExpression] = []
 
-    init(_ request: ListRequest, _ table: SQLiteTable) {
+    /// `avoidsIndex` is for pages with microseconds.
+    init(_ request: ListRequest, _ table: SQLiteTable, avoidsIndex: Bool = false) {
         self.table = table
         self.request = request
         renderer = FilterRenderer(schema: table.table.definition.schema, dateUnit: .microseconds)
-        keyset = KeysetRenderer(renderer, order: request.order)
+        window = InstantWindow(
+            renderer,
+            order: request.order,
+            indexes: table.table.definition.indexes
+        )
+        let begin = Self.firstKey(request).map { Value($0, as: .dateTime) }
+        let byIndex = avoidsIndex ? nil : window?.indexRenderer(after: begin)
+        goesByIndex = byIndex != nil
+        orderRenderer = byIndex ?? renderer
+        keyset = KeysetRenderer(orderRenderer, order: request.order)
     }
 
     /// The page.
@@ -61,7 +81,7 @@ struct ListRenderer {
         let (columns, keyPlaces, versionPlace) = columns(cells)
         var sql: SQL = "SELECT \(columns) FROM \(Identifier(table.name))"
         sql.append(condition(pages: true))
-        sql.append(" ORDER BY \(renderer.orderBy(request.order))")
+        sql.append(" ORDER BY \(orderRenderer.orderBy(request.order))")
         sql.append(" LIMIT \(SQLValue.integer(Int64(request.rowsMax) + 1))")
         if request.offset > 0 {
             sql.append(" OFFSET \(SQLValue.integer(Int64(request.offset)))")
@@ -72,9 +92,46 @@ struct ListRenderer {
             form: form,
             keyPlaces: keyPlaces,
             versionPlace: versionPlace,
+            window: goesByIndex ? window : nil,
             view: view,
             viewPlace: columns.bindings.count
         )
+    }
+
+    /// The first key of the row that the page begins after.
+    private static func firstKey(_ request: ListRequest) -> SQLValue? {
+        request.after?.first ?? request.mark?.keys.first
+    }
+
+    /// Returns the statement that finds out whether rows at the ends of a page have microseconds.
+    func check(_ window: InstantWindow, _ ends: [SQLValue]) -> SQL? {
+        let ends = ([Self.firstKey(request)] + ends).map { $0.map { Value($0, as: .dateTime) } }
+        return window.check(Identifier(table.name), ends)
+    }
+
+    /// Returns the statement that reads the end of the window.
+    func probe(_ window: InstantWindow) -> SQL {
+        var renderer = self
+        renderer.bounds = startBounds(window)
+        let source = " FROM \(Identifier(table.name))" + renderer.condition(pages: true)
+        return window.probe(source, after: request.offset + request.rowsMax)
+    }
+
+    /// Returns the same list with a window that ends with the millisecond of this key.
+    func through(_ key: SQLValue, _ window: InstantWindow) -> ListRenderer {
+        let first = Self.firstKey(request)
+        var renderer = self
+        let end = window.through(
+            Value(key, as: .dateTime),
+            mayBeNull: first == nil || first == .null
+        )
+        renderer.bounds = startBounds(window) + [end].compactMap { $0 }
+        return renderer
+    }
+
+    private func startBounds(_ window: InstantWindow) -> [QueryExpression] {
+        let begin = Self.firstKey(request).map { Value($0, as: .dateTime) }
+        return [window.withInstants(after: begin)].compactMap { $0 }
     }
 
     /// How many rows the filter has, on all pages.
@@ -95,6 +152,7 @@ struct ListRenderer {
         // Before the filter: of two bounds on one column SQLite takes the first to seek by, and with
         // the filter's it would read again all that the pages before had.
         if pages, let begin { parts.append("(\(begin))") }
+        if pages { parts += bounds.map { "(\(renderer.condition($0)))" } }
         if let filter = request.filter {
             parts.append("(\(renderer.condition(VersionLiterals.replace(in: filter))))")
         }
@@ -114,13 +172,13 @@ struct ListRenderer {
         var sql = SQL(verbatim: names)
         var count = cells.count
         let keys = keyset.keys.map { key in
-            if case .field(let name) = key.expression.kind,
+            if case .field(let name) = key.expression.kind, !orderRenderer.isCut(key.expression),
                 let place = cells.firstIndex(where: { table.cells[$0].name == name })
             {
                 return Int32(place)
             }
             if count > 0 { sql.append(", ") }
-            sql.append(renderer.value(key.expression))
+            sql.append(orderRenderer.value(key.expression))
             count += 1
             return Int32(count - 1)
         }
@@ -173,7 +231,7 @@ struct ListRenderer {
         }
         // Before every id.
         values.append(.string(""))
-        return KeysetRenderer(renderer, order: keys).condition(after: values)
+        return KeysetRenderer(orderRenderer, order: keys).condition(after: values)
     }
 
     /// The least value after all that begin so; nil if there is none.

@@ -1,8 +1,9 @@
 // ReadThreads: the threads of reads that are too long for an event loop, a connection each.
 //
 // The first is kept for brief reads: what is not known to be long is tried as one, and what does
-// not end in time starts anew as a long read. The others take long reads first. In both lanes the
-// callers take turns. So many long lists, of one caller or of all, do not hold up the short ones.
+// not end in time starts over as a long read. The second is kept for long reads that were not interrupted
+// yet. A long read that has had its share while other callers wait is interrupted, and starts over at the
+// end of the line. So many long lists, of one caller or of all, do not delay the short ones.
 
 import Dispatch
 import Foundation
@@ -14,32 +15,24 @@ package final class ReadThreads: Sendable {
     /// False when a brief read did not end in time.
     typealias Job = @Sendable (Database, ReadLane) -> Bool
 
+    private typealias Turns = ReadTurns<Waiting>
+
     private struct Waiting {
         let caller: ReadCaller
         let job: Job
         /// Since when it waits, an uptime in nanoseconds.
         var since = QueryStart().nanoseconds
+        /// How often it has started over as a long read.
+        var restarts = 0
     }
 
     private struct State {
-        var brief = TurnQueue<ReadCaller, Waiting>()
-        var long = TurnQueue<ReadCaller, Waiting>()
-        /// Threads that wait for a signal.
-        var briefIdle = 0
-        var longIdle = 0
+        var turns: Turns
         var isStopped = false
-
-        /// What a thread does next, and as what.
-        mutating func take(keptForBrief: Bool) -> (Waiting, ReadLane)? {
-            // At the end all threads take all that is left, as others may have ended.
-            if !keptForBrief || isStopped, let next = long.take() { return (next, .long) }
-            return brief.take().map { ($0, .brief) }
-        }
     }
 
-    private let state = Mutex(State())
-    private let briefWake = DispatchSemaphore(value: 0)
-    private let longWake = DispatchSemaphore(value: 0)
+    private let state: Mutex<State>
+    private let wakes = Turns.Reader.allCases.map { ($0, DispatchSemaphore(value: 0)) }
     private let databases: [Database]
     private let metrics: StoreMetrics
 
@@ -48,66 +41,83 @@ package final class ReadThreads: Sendable {
         precondition(databases.count > 1, "one for brief reads, and one for long ones")
         self.databases = databases
         self.metrics = metrics
+        let kept = databases.count > 2 ? 2 : 1
+        state = Mutex(State(turns: Turns(readersOfAll: databases.count - kept)))
         for (number, database) in databases.enumerated() {
-            let thread = Thread { [self] in run(database, keptForBrief: number == 0) }
+            let reader: Turns.Reader = number == 0 ? .brief : number < kept ? .first : .all
+            let thread = Thread { [self] in run(database, as: reader) }
             thread.name = "tideline-reader"
             thread.stackSize = 1 << 20
             thread.start()
         }
     }
 
-    private func run(_ database: Database, keptForBrief: Bool) {
+    private func wake(of reader: Turns.Reader) -> DispatchSemaphore {
+        (wakes.first { $0.0 == reader } ?? wakes[0]).1
+    }
+
+    private func run(_ database: Database, as reader: Turns.Reader) {
         while true {
-            var isStopped = false
-            let next = state.withLock { state in
-                let next = state.take(keptForBrief: keptForBrief)
-                isStopped = state.isStopped
-                if next == nil, !isStopped {
-                    if keptForBrief { state.briefIdle += 1 } else { state.longIdle += 1 }
-                }
-                return next
+            let (next, isStopped) = state.withLock { state in
+                (state.turns.take(as: reader), state.isStopped)
             }
-            if case (var waiting, let lane)? = next {
-                let now = QueryStart().nanoseconds
-                metrics.readsWaiting.add(-1)
-                metrics.readWaits.add(from: waiting.since, to: now)
-                guard !waiting.job(database, lane) else { continue }
-                waiting.since = QueryStart().nanoseconds
-                _ = submit(waiting, .long, isNew: false)
+            if let (waiting, line) = next {
+                perform(waiting, line, database, reader)
             } else if isStopped {
                 return
             } else {
-                (keptForBrief ? briefWake : longWake).wait()
+                wake(of: reader).wait()
             }
+        }
+    }
+
+    private func perform(
+        _ read: Waiting,
+        _ line: Turns.Line,
+        _ database: Database,
+        _ reader: Turns.Reader
+    ) {
+        let now = QueryStart().nanoseconds
+        metrics.readsWaiting.add(-1)
+        metrics.readWaits.add(from: read.since, to: now)
+        let lane: ReadLane = line == .brief ? .brief : .long
+        var hasHadShare: (() -> Bool)?
+        if line != .brief, let share = ReadShare.nanoseconds(restarts: read.restarts) {
+            let end = now &+ share
+            hasHadShare = { [self] in
+                QueryStart().nanoseconds > end
+                    && state.withLock { $0.turns.othersWait(than: read.caller, for: reader) }
+            }
+        }
+        let isDone = database.share(until: hasHadShare) { read.job(database, lane) }
+        state.withLock { $0.turns.ended(of: read.caller, line) }
+        guard !isDone else { return }
+        var again = read
+        again.since = QueryStart().nanoseconds
+        if line == .brief {
+            _ = submit(again, .first, isNew: false)
+        } else {
+            again.restarts += 1
+            metrics.readRestarts.add()
+            _ = submit(again, .restarted, isNew: false)
         }
     }
 
     /// Queues a read; false when the threads end and nobody would take it.
-    private func submit(_ waiting: Waiting, _ lane: ReadLane, isNew: Bool) -> Bool {
-        var wake: DispatchSemaphore?
+    private func submit(_ waiting: Waiting, _ line: Turns.Line, isNew: Bool) -> Bool {
+        var reader: Turns.Reader?
         let isTaken = state.withLock { state in
-            // What starts anew has a thread that takes it: the one that tried it.
+            // A read that starts over has a thread that takes it: the one that tried it.
             if isNew, state.isStopped { return false }
             metrics.readsWaiting.add()
-            if lane == .long {
-                state.long.append(waiting, of: waiting.caller)
-            } else {
-                state.brief.append(waiting, of: waiting.caller)
-            }
-            if lane != .long, state.briefIdle > 0 {
-                state.briefIdle -= 1
-                wake = briefWake
-            } else if state.longIdle > 0 {
-                state.longIdle -= 1
-                wake = longWake
-            }
+            reader = state.turns.append(waiting, of: waiting.caller, line)
             return true
         }
-        wake?.signal()
+        if let reader { wake(of: reader).signal() }
         return isTaken
     }
 
-    /// Runs `body` on one of the threads; nil from it means that it has to start anew as a long read.
+    /// Runs `body` on one of the threads; nil from it means that it has to start over as a long read.
     package func run<Result: Sendable>(
         _ lane: ReadLane,
         of caller: ReadCaller,
@@ -123,7 +133,8 @@ package final class ReadThreads: Sendable {
                 }
                 return true
             }
-            if !submit(Waiting(caller: caller, job: job), lane, isNew: true) {
+            let line: Turns.Line = lane == .long ? .first : .brief
+            if !submit(Waiting(caller: caller, job: job), line, isNew: true) {
                 continuation.resume(throwing: ServerError.stopping)
             }
         }
@@ -136,10 +147,12 @@ package final class ReadThreads: Sendable {
 
     /// Ends the threads after what is queued already.
     package func stop() {
-        state.withLock { $0.isStopped = true }
+        state.withLock { state in
+            state.isStopped = true
+            state.turns.isEnding = true
+        }
         for _ in databases {
-            briefWake.signal()
-            longWake.signal()
+            for (_, wake) in wakes { wake.signal() }
         }
     }
 }

@@ -44,8 +44,11 @@ final class StoreReads: Sendable {
     private let writeAheadLog: WriteAheadLog?
     private let costs = Mutex(ReadCosts())
     private let stopped = Mutex(false)
+    /// Reads that are under way.
+    private let running: RunningReads
     private let queryTime: Duration
     private let log: ServerLog
+    private let file: FileWatch?
 
     /// Opens what is read by.
     ///
@@ -54,11 +57,15 @@ final class StoreReads: Sendable {
         of database: Database,
         path: String,
         writer: GroupWriter,
+        file: FileWatch?,
         options: SQLiteTableStore.Options
     ) throws {
         self.writer = writer
+        let running = RunningReads()
+        self.running = running
         queryTime = options.limits.queryTime
         log = options.log
+        self.file = file
         guard !options.inline else {
             readers = nil
             brief = nil
@@ -71,7 +78,8 @@ final class StoreReads: Sendable {
             _ = try database.integer("SELECT count(*) FROM sqlite_schema")
             return database
         }
-        let count = max(2, options.readers)
+        // One for brief reads, one for first tries of long ones, one for those that start over.
+        let count = max(3, options.readers)
         let (connections, ready, copier) = try DatabaseError.naming(path) {
             (
                 try (0..<count).map { _ in try open() },
@@ -91,9 +99,14 @@ final class StoreReads: Sendable {
                 of: database,
                 copiedBy: copier,
                 bytesMax: options.limits.logBytes,
+                file: file,
                 log: options.log,
-                metrics: options.metrics
-            ) { readers.interrupt() }
+                metrics: options.metrics,
+                hasOwnWork: { [running, writer] in
+                    running.count > 0 || writer.isWriting.load(ordering: .relaxed)
+                },
+                interruptReads: { readers.interrupt() }
+            )
         }
     }
 
@@ -140,7 +153,9 @@ final class StoreReads: Sendable {
                 }
             }
             let start = QueryStart()
-            let statement = begin.statement
+            let clock = ReadClock(start)
+            // The cost of a statement differs between callers: their values differ.
+            let statement = begin.statement.isEmpty ? "" : "\(begin.caller) \(begin.statement)"
             let lane = statement.isEmpty ? begin.lane : max(begin.lane, knownLane(statement, start))
             if lane == .loop, let result = try readBriefly(statement, onLoop ?? body) {
                 return result
@@ -148,11 +163,14 @@ final class StoreReads: Sendable {
             return try await untilCancelled { stop in
                 try await readers.run(max(lane, .brief), of: begin.caller) {
                     [self] database, lane in
-                    try read(database, lane, statement, start, stop, body)
+                    try read(database, lane, statement, clock, stop, body)
                 }
             }
         } catch let error as SQLiteError where error.isTooComplex {
             throw ServerError.queryTooComplex
+        } catch let error as SQLiteError where file?.met(error) != nil {
+            log.write(.error, "a read failed", ["cause": "\(error)"])
+            throw file?.check() ?? ServerError.failed
         } catch let error as SQLiteError where error.isCannotOpen {
             // Connections have taken all descriptors, and a sort wants a file.
             log.write(.error, "the database cannot open a file", ["cause": "\(error)"])
@@ -165,12 +183,14 @@ final class StoreReads: Sendable {
         _ database: Database,
         _ lane: ReadLane,
         _ statement: String,
-        _ start: QueryStart,
+        _ clock: ReadClock,
         _ stop: QueryStop,
         _ body: (Database) throws -> Result
     ) throws -> Result? {
         guard !isStopped else { throw ServerError.stopping }
         try stop.check()
+        running.add(1)
+        defer { running.add(-1) }
         if lane == .brief, queryTime > Self.briefTime {
             let read = try BriefRead(database, within: Self.briefTime, stop: stop) { database in
                 guard !isStopped else { throw ServerError.stopping }
@@ -184,6 +204,7 @@ final class StoreReads: Sendable {
             return nil
         }
         guard let writeAheadLog else { return nil }
+        let (start, begun) = (clock.start, QueryStart())
         do {
             let result = try writeAheadLog.longRead(before: start.adding(queryTime)) {
                 try stop.check()
@@ -194,6 +215,10 @@ final class StoreReads: Sendable {
             if let result { return result }
         } catch let error as SQLiteError where error.isInterrupt {
             try stop.check()
+            if database.hasYielded, !isStopped {
+                clock.give(QueryStart().nanoseconds &- begun.nanoseconds)
+                return nil
+            }
             throw isStopped ? ServerError.stopping : Self.refusal(database)
         }
         throw isStopped ? ServerError.stopping : ServerError.queryTooSlow
@@ -212,6 +237,8 @@ final class StoreReads: Sendable {
         guard let brief else { return nil }
         do {
             // The first look at the clock ends it, after about a millisecond.
+            running.add(1)
+            defer { running.add(-1) }
             return try brief.lend { database in
                 try database.limitTime(.zero) { try body(database) }
             }
@@ -233,4 +260,25 @@ final class StoreReads: Sendable {
         let now = QueryStart().nanoseconds
         costs.withLock { $0.exceeded(lane, statement, at: now) }
     }
+}
+
+/// Since when the time of a read counts.
+private final class ReadClock: Sendable {
+    private let nanoseconds: Atomic<UInt64>
+
+    init(_ start: QueryStart) { nanoseconds = Atomic(start.nanoseconds) }
+
+    var start: QueryStart { QueryStart(nanoseconds: nanoseconds.load(ordering: .relaxed)) }
+
+    /// Gives the time back that went into a try for nothing.
+    func give(_ lost: UInt64) { nanoseconds.wrappingAdd(lost, ordering: .relaxed) }
+}
+
+/// How many reads are under way.
+private final class RunningReads: Sendable {
+    private let value = Atomic(0)
+
+    var count: Int { value.load(ordering: .relaxed) }
+
+    func add(_ amount: Int) { value.wrappingAdd(amount, ordering: .relaxed) }
 }

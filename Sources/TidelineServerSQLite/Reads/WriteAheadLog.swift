@@ -31,7 +31,10 @@ final class WriteAheadLog: Sendable {
 
     private let state: Mutex<State>
     private let wake = DispatchSemaphore(value: 0)
+    private let file: FileWatch?
     private let interruptReads: @Sendable () -> Void
+    /// Whether this server itself reads or writes.
+    private let hasOwnWork: @Sendable () -> Bool
     private let log: ServerLog
     private let metrics: StoreMetrics
 
@@ -42,14 +45,18 @@ final class WriteAheadLog: Sendable {
         of writer: Database,
         copiedBy database: Database,
         bytesMax: Int,
+        file: FileWatch?,
         log: ServerLog,
         metrics: StoreMetrics,
+        hasOwnWork: @escaping @Sendable () -> Bool,
         interruptReads: @escaping @Sendable () -> Void
     ) throws {
+        self.hasOwnWork = hasOwnWork
         let pageBytes = try database.integer("PRAGMA page_size") ?? 4096
         let keeper = LogKeeper(bytesMax: bytesMax, pageBytes: Int(clamping: pageBytes))
         state = Mutex(State(keeper: keeper))
         self.log = log
+        self.file = file
         self.metrics = metrics
         self.interruptReads = interruptReads
         // Its file keeps the size that it once had, unless it is told to shrink.
@@ -61,6 +68,7 @@ final class WriteAheadLog: Sendable {
     }
 
     private func committed(pages: Int) {
+        file?.committed(pages: pages)
         change { $0.keeper.committed(pages: pages) }
     }
 
@@ -133,6 +141,7 @@ final class WriteAheadLog: Sendable {
             }
             switch step {
             case nil:
+                if file?.check() != nil { database.keepLog() }
                 let onEnd = state.withLock { state in
                     state.hasEnded = true
                     return state.onEnd
@@ -150,14 +159,21 @@ final class WriteAheadLog: Sendable {
     }
 
     private func restart(_ database: Database) {
+        var isOwn = hasOwnWork()
         let isDone = checkpoint(.restart, database)
+        isOwn = isOwn || hasOwnWork()
         var isHeld = false
         change { state in
             state.keeper.restarted(isDone)
             isHeld = state.keeper.isHeldByOthers
         }
         guard !isDone else { return }
-        if isHeld {
+        if isHeld, isOwn {
+            log.write(
+                .warning,
+                "the write-ahead log grows: writes and reads of this server leave it no pause"
+            )
+        } else if isHeld {
             log.write(
                 .warning,
                 "the write-ahead log grows: another program reads the database for long"
@@ -168,11 +184,15 @@ final class WriteAheadLog: Sendable {
 
     /// False when somebody is in the way.
     private func checkpoint(_ mode: CheckpointMode, _ database: Database) -> Bool {
+        // The pages are for a file that is not there any more.
+        guard file?.check() == nil else { return false }
         let start = QueryStart().nanoseconds
         defer { metrics.checkpoints.add(from: start, to: QueryStart().nanoseconds) }
         do {
-            return try database.checkpoint(mode) != nil
+            guard let file else { return try database.checkpoint(mode) != nil }
+            return try file.copying { try database.checkpoint(mode) }
         } catch {
+            file?.met(error)
             log.write(.warning, "the log was not copied to the database", ["cause": "\(error)"])
             return false
         }

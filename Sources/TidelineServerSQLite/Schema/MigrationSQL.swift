@@ -1,6 +1,10 @@
 // MigrationSQL: the SQL text that counts and changes the values of a column.
+//
+// Rows are named by their `id`: a table may have columns with the names that SQLite has for the number
+// of a row.
 
 import TidelineCore
+import TidelineServerCore
 
 extension ServerSchema {
     /// The name of a column while its values are converted; no declared column can have it.
@@ -24,13 +28,13 @@ extension ServerSchema {
 
     static func valuesByRow(_ column: String, in table: String) -> String {
         """
-        SELECT "rowid", \(quoted(column)) FROM \(quoted(table))
-        WHERE "rowid" > ?1 AND \(quoted(column)) IS NOT NULL ORDER BY "rowid" LIMIT ?2
+        SELECT "id", \(quoted(column)) FROM \(quoted(table))
+        WHERE "id" > ?1 AND \(quoted(column)) IS NOT NULL ORDER BY "id" LIMIT ?2
         """
     }
 
     static func set(_ column: String, in table: String) -> String {
-        "UPDATE \(quoted(table)) SET \(quoted(column)) = ?2 WHERE \"rowid\" = ?1"
+        "UPDATE \(quoted(table)) SET \(quoted(column)) = ?2 WHERE \"id\" = ?1"
     }
 
     static func addNewColumn(_ type: ColumnType, to table: String) -> String {
@@ -47,17 +51,69 @@ extension ServerSchema {
         "ALTER TABLE \(quoted(table)) DROP COLUMN \(quoted(column))"
     }
 
+    static func markFuture(_ table: String) -> String {
+        """
+        INSERT OR IGNORE INTO temp."tideline_changed"
+        SELECT "id" FROM \(quoted(table)) WHERE "version" > ?1 OR "updatedAt" > ?1
+        """
+    }
+
+    /// The last version that is not dated later than a time.
+    static func lastVersion(_ table: String) -> String {
+        "SELECT max(\"version\") FROM \(quoted(table)) WHERE \"version\" <= ?1"
+    }
+
+    /// A row was made before its last change.
+    static func dateCreation(_ table: String) -> String {
+        "UPDATE \(quoted(table)) SET \"createdAt\" = \"updatedAt\" WHERE \"createdAt\" > ?1"
+    }
+
+    static let dropFutureBases = """
+        DELETE FROM "tideline_bases" WHERE "table" = ?1 AND "version" > ?2
+        """
+
+    static let resetClock = """
+        UPDATE "tideline_tables" SET "stamp" = ?2, "horizon" = ?2 WHERE "name" = ?1
+        """
+
+    static let resetLedger = """
+        UPDATE "tideline_ledger" SET "received" = ?1 WHERE "received" > ?1
+        """
+
+    static let resetLedgerHorizon = """
+        UPDATE "tideline_state" SET "value" = ?1
+        WHERE "key" = 'ledgerHorizon' AND CAST("value" AS INTEGER) > ?1
+        """
+
+    /// Erases the values of tombstones from before the table kept none; nil for a table without columns.
+    static func eraseTombstones(of table: TableDefinition) -> String? {
+        let cells = table.schema.columns
+            .filter { $0.name.lowercased() != table.owner?.lowercased() }
+            .map { (name: quoted($0.name), value: literal($0.erasedValue)) }
+        guard !cells.isEmpty else { return nil }
+        let sets = cells.map { "\($0.name) = \($0.value)" }.joined(separator: ", ")
+        let tests = cells.map { "\($0.name) IS NOT \($0.value)" }.joined(separator: " OR ")
+        return "UPDATE \(quoted(table.name)) SET \(sets) WHERE \"deleted\" = 1 AND (\(tests))"
+    }
+
+    static func dropBasesOfDeleted(_ table: String) -> String {
+        """
+        DELETE FROM "tideline_bases" WHERE "table" = ?1
+        AND "id" IN (SELECT "id" FROM \(quoted(table)) WHERE "deleted" = 1)
+        """
+    }
+
     /// New stamps for the marked rows, in the order that they had.
     static func restamp(_ table: String) -> String {
         """
         UPDATE \(quoted(table)) SET "updatedAt" = ?1 + ?2 * "__number", "version" = ?1 + ?2 * "__number"
         FROM (
-            SELECT "rows"."rowid" AS "__row",
+            SELECT "rows"."id" AS "__row",
                 row_number() OVER (ORDER BY "rows"."updatedAt", "rows"."id") AS "__number"
             FROM \(quoted(table)) AS "rows"
-            JOIN temp."tideline_changed" AS "changed" ON "changed"."row" = "rows"."rowid"
+            JOIN temp."tideline_changed" AS "changed" ON "changed"."row" = "rows"."id"
         )
-        WHERE \(quoted(table))."rowid" = "__row"
+        WHERE \(quoted(table))."id" = "__row"
         """
     }
 }

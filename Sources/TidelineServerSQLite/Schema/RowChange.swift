@@ -38,6 +38,12 @@ struct RowChange {
         }
     }
 
+    /// Erases the values of tombstones that are there already; devices notice nothing.
+    func eraseTombstones(of table: TableDefinition) throws {
+        if let erase = ServerSchema.eraseTombstones(of: table) { try database.execute(erase) }
+        try database.prepare(ServerSchema.dropBasesOfDeleted(table.name)).run([.text(table.name)])
+    }
+
     /// Ends the change of the table.
     func giveNewVersions(now: () -> Int64) throws {
         let hasMarks = try database.integer(
@@ -57,6 +63,34 @@ struct RowChange {
             ])
         }
         try database.execute("DROP TABLE temp.\"tideline_changed\"")
+    }
+
+    /// Sets the clock of the table back to a time, and gives rows that are dated later new versions in
+    /// the order that they had.
+    ///
+    /// - Returns: How many rows.
+    func resetClock(to now: Int64) throws -> Int {
+        try makeMarks()
+        let future: [SQLValue] = [.integer(now)]
+        try database.prepare(ServerSchema.markFuture(table)).run(future)
+        let rows = try database.integer("SELECT count(*) FROM temp.\"tideline_changed\"") ?? 0
+        let last = try database.integer(ServerSchema.lastVersion(table), future) ?? 0
+        let first = max(last, now - rows * RowWrites.spacing)
+        try database.prepare(ServerSchema.restamp(table)).run([
+            .integer(first), .integer(RowWrites.spacing),
+        ])
+        try database.prepare(ServerSchema.dateCreation(table)).run(future)
+        try database.execute("DROP TABLE temp.\"tideline_changed\"")
+        // Links from before lead nowhere in the new epoch, and clocks start over.
+        let log = ServerSchema.logName(table)
+        if try database.integer(ServerSchema.hasTable, [.text(log)]) != 0 {
+            try database.execute("DELETE FROM \(ServerSchema.quoted(log))")
+        }
+        try database.prepare(ServerSchema.dropFutureBases).run([.text(table)] + future)
+        try database.prepare(ServerSchema.dropReceiptsOf).run([.text(table)])
+        let clock = max(now, first + rows * RowWrites.spacing)
+        try database.prepare(ServerSchema.resetClock).run([.text(table), .integer(clock)])
+        return Int(clamping: rows)
     }
 
     // MARK: - Columns
@@ -86,13 +120,13 @@ struct RowChange {
         if !isInPlace { try database.execute(ServerSchema.addNewColumn(new.type, to: table)) }
         try makeMarks()
         let conversion = ColumnConversion(old, to: new)
-        var last = Int64.min
+        var last = ""
         while true {
             let chunk = try values(of: old.name, after: last)
             for (row, value) in chunk {
                 let converted = conversion.convert(value)
                 try database.prepare(ServerSchema.set(target, in: table)).run([
-                    .integer(row), converted ?? .null,
+                    .text(row), converted ?? .null,
                 ])
                 if !conversion.isSame(value, converted) { try mark(row: row) }
             }
@@ -107,13 +141,13 @@ struct RowChange {
 
     private func values(
         of column: String,
-        after row: Int64
-    ) throws -> [(row: Int64, value: SQLValue)] {
+        after row: String
+    ) throws -> [(row: String, value: SQLValue)] {
         let statement = try database.prepare(ServerSchema.valuesByRow(column, in: table))
         defer { statement.reset() }
-        try statement.bind([.integer(row), .integer(Self.chunkRows)])
-        var values: [(row: Int64, value: SQLValue)] = []
-        while try statement.step() { values.append((statement.integer(0), statement.value(1))) }
+        try statement.bind([.text(row), .integer(Self.chunkRows)])
+        var values: [(row: String, value: SQLValue)] = []
+        while try statement.step() { values.append((statement.text(0), statement.value(1))) }
         return values
     }
 
@@ -121,7 +155,7 @@ struct RowChange {
 
     private func makeMarks() throws {
         try database.execute(
-            "CREATE TEMP TABLE IF NOT EXISTS \"tideline_changed\" (\"row\" INTEGER PRIMARY KEY)"
+            "CREATE TEMP TABLE IF NOT EXISTS \"tideline_changed\" (\"row\" TEXT PRIMARY KEY)"
         )
     }
 
@@ -131,16 +165,16 @@ struct RowChange {
         try database.execute(
             """
             INSERT OR IGNORE INTO temp."tideline_changed"
-            SELECT "rowid" FROM \(ServerSchema.quoted(table)) WHERE "deleted" = 0 AND (\(condition))
+            SELECT "id" FROM \(ServerSchema.quoted(table)) WHERE "deleted" = 0 AND (\(condition))
             """
         )
     }
 
-    private func mark(row: Int64) throws {
+    private func mark(row: String) throws {
         let sql = """
             INSERT OR IGNORE INTO temp."tideline_changed"
-            SELECT "rowid" FROM \(ServerSchema.quoted(table)) WHERE "rowid" = ?1 AND "deleted" = 0
+            SELECT "id" FROM \(ServerSchema.quoted(table)) WHERE "id" = ?1 AND "deleted" = 0
             """
-        try database.prepare(sql).run([.integer(row)])
+        try database.prepare(sql).run([.text(row)])
     }
 }

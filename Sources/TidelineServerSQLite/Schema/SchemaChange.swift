@@ -109,9 +109,10 @@ struct SchemaChange {
         }
         try database.execute(ServerSchema.state)
         try database.execute(ServerSchema.bases)
-        try database.execute(ServerSchema.ledger)
+        try Ledger.prepare(database)
         try database.execute(ServerSchema.audit)
         try database.execute(ServerSchema.auditIndex)
+        try database.execute(ServerSchema.receipts)
         try database.execute("PRAGMA application_id = \(ServerSchema.applicationID)")
         try database.execute("PRAGMA user_version = \(ServerSchema.formatVersion)")
     }
@@ -177,6 +178,7 @@ struct SchemaChange {
         try database.prepare(ServerSchema.putTable).run([
             .text(table.name), .text(ColumnsText.write(columns)),
         ])
+        if table.tombstones == .bare { try rows.eraseTombstones(of: table) }
         if table.conflict != .merge { try MergeBases.drop(table: table.name, database) }
         try rows.giveNewVersions(now: now)
         var merged = table
@@ -191,7 +193,7 @@ struct SchemaChange {
             wanted.append([owner, SystemColumn.updatedAt, SystemColumn.id])
         }
         var names = Set(wanted.map { ServerSchema.indexName(table.name, $0).lowercased() })
-        if table.tombstoneDays != nil {
+        if table.tombstoneDays != nil || table.tombstones == .bare {
             names.insert(ServerSchema.tombstoneIndexName(table.name).lowercased())
             try database.execute(ServerSchema.tombstoneIndex(table.name))
         }

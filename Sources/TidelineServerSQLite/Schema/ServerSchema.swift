@@ -9,7 +9,7 @@ import TidelineServerCore
 
 enum ServerSchema {
     /// Raised when the form of the server's own tables changes.
-    static let formatVersion: Int64 = 5
+    static let formatVersion: Int64 = 6
 
     /// Marks a file as the database of a server: "TDLS".
     static let applicationID: Int64 = 0x5444_4C53
@@ -57,8 +57,11 @@ enum ServerSchema {
         SELECT count(*) FROM "tideline_state" WHERE "key" = ?1
         """
 
+    /// With the latest commit: devices find out by it which of their rows the database has never had.
     static let renewEpoch = """
-        UPDATE "tideline_state" SET "value" = lower(hex(randomblob(8))) WHERE "key" = 'epoch'
+        UPDATE "tideline_state" SET "value" = lower(hex(randomblob(8))) || '.'
+            || printf('%x', (SELECT coalesce(max("stamp"), 0) FROM "tideline_tables"))
+        WHERE "key" = 'epoch'
         """
 
     static let readTables = """
@@ -80,6 +83,10 @@ enum ServerSchema {
 
     static let readStamp = """
         SELECT "stamp" FROM "tideline_tables" WHERE "name" = ?1
+        """
+
+    static let countTables = """
+        SELECT count(*) FROM "tideline_tables"
         """
 
     static let putStamp = """
@@ -123,14 +130,15 @@ enum ServerSchema {
     static func add(_ column: ColumnDefinition, to table: String) -> String {
         """
         ALTER TABLE \(quoted(table))
-        ADD COLUMN \(quoted(column.name)) \(affinity(column.type)) DEFAULT \(literal(column))
+        ADD COLUMN \(quoted(column.name)) \(affinity(column.type)) DEFAULT \(literal(column.storedDefault))
         """
     }
 
     /// Puts the column's default in the place of null.
     static func fillNulls(_ column: ColumnDefinition, in table: String) -> String {
         let name = quoted(column.name)
-        return "UPDATE \(quoted(table)) SET \(name) = \(literal(column)) WHERE \(name) IS NULL"
+        return
+            "UPDATE \(quoted(table)) SET \(name) = \(literal(column.storedDefault)) WHERE \(name) IS NULL"
     }
 
     /// The name of an index, made of what it holds, so that a changed one has another name.
@@ -159,10 +167,11 @@ enum ServerSchema {
         """
     }
 
+    /// By `id`: a table may have a column with the name that SQLite has for the number of a row.
     static func purgeTombstones(_ table: String) -> String {
         """
-        DELETE FROM \(quoted(table)) WHERE "rowid" IN (
-            SELECT "rowid" FROM \(quoted(table))
+        DELETE FROM \(quoted(table)) WHERE "id" IN (
+            SELECT "id" FROM \(quoted(table))
             WHERE "deleted" = 1 AND "updatedAt" < ?1
             ORDER BY "updatedAt" LIMIT ?2
         )
@@ -179,8 +188,8 @@ enum ServerSchema {
         }
     }
 
-    private static func literal(_ column: ColumnDefinition) -> String {
-        switch column.storedDefault {
+    static func literal(_ value: SQLValue) -> String {
+        switch value {
         case .null, .program: "NULL"
         case .integer(let value): String(value)
         case .real(let value): "\(value)"

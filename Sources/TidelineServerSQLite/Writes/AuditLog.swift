@@ -16,11 +16,25 @@ enum AuditLog {
     }
 
     /// Removes some entries that are too old; returns how many.
-    static func purge(before time: Int64, atMost count: Int, _ database: Database) throws -> Int {
+    ///
+    /// Entries up to `place` were received earlier, whatever their timestamps say.
+    static func purge(
+        before time: Int64,
+        upTo place: Int64?,
+        atMost count: Int,
+        _ database: Database
+    ) throws -> Int {
         try database.prepare(ServerSchema.purgeAudit).run([
             .integer(time), .integer(Int64(count)),
         ])
-        return database.changes
+        var removed = database.changes
+        if let place, removed < count {
+            try database.prepare(ServerSchema.purgeAuditPlaces).run([
+                .integer(place), .integer(Int64(count - removed)),
+            ])
+            removed += database.changes
+        }
+        return removed
     }
 
     /// The entries that a query finds, with their places.
@@ -100,6 +114,12 @@ extension ServerSchema {
             "stamp", "table", "id", "action", "user", "device", "dashboard", "columns"
         )
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+        """
+
+    static let purgeAuditPlaces = """
+        DELETE FROM "tideline_audit" WHERE "place" IN (
+            SELECT "place" FROM "tideline_audit" WHERE "place" <= ?1 ORDER BY "place" LIMIT ?2
+        )
         """
 
     static let purgeAudit = """

@@ -72,11 +72,12 @@ extension GroupWriter {
         }
     }
 
-    /// Whether it has to do with large rows, as far as a look at them tells.
+    /// Whether it has to do with large rows, as far as is known, or changes tables.
     ///
-    /// Only in tables that have some, so that others pay nothing for it.
+    /// Rows are looked at only in tables that have large ones, so that others pay nothing for it.
     private func isLarge(_ job: BatchJob, _ database: Database) -> Bool {
         var bytes = 0
+        if job.groups.joined().contains(where: { $0.table.table.needsGrowth }) { return true }
         for group in job.groups {
             for write in group where write.table.head.hasLargeRows.load(ordering: .relaxed) {
                 bytes += write.operation.bytes
@@ -93,13 +94,26 @@ extension GroupWriter {
 
     /// Commits and answers the first of the jobs, and returns how many.
     private func commitSome(of jobs: ArraySlice<BatchJob>, _ database: Database) -> Int {
+        if let refusal = file?.check() {
+            for job in jobs { job.answer.resume(throwing: refusal) }
+            return jobs.count
+        }
         var moved: [TableStamp] = []
         let start = QueryStart().nanoseconds
+        isWriting.store(true, ordering: .relaxed)
+        defer { isWriting.store(false, ordering: .relaxed) }
         let ended = Result { try outcomes(of: jobs, database, &moved) }
         metrics.commits.add(from: start, to: QueryStart().nanoseconds)
         for job in jobs { job.forEachTable { $0.head.ties.transactionEnded() } }
         do {
             let results = try ended.get()
+            file?.committed(moved)
+            // A file that was moved away meanwhile may have the commit, but no server will find it.
+            if let refusal = file?.check() {
+                metrics.failures.add()
+                for job in jobs { job.answer.resume(throwing: refusal) }
+                return jobs.count
+            }
             metrics.groups.add(jobs.prefix(results.count).reduce(0) { $0 + $1.batch.count })
             if !moved.isEmpty { listener.withLock { $0 }?.report(moved) }
             for (job, outcomes) in zip(jobs, results) { job.answer.resume(returning: outcomes) }
@@ -107,7 +121,8 @@ extension GroupWriter {
         } catch {
             metrics.failures.add()
             log.write(.error, "commit failed", ["cause": "\(error)"])
-            for job in jobs { job.answer.resume(throwing: ServerError.notCommitted) }
+            let refusal = file?.met(error) ?? ServerError.notCommitted
+            for job in jobs { job.answer.resume(throwing: refusal) }
             return jobs.count
         }
     }
@@ -133,7 +148,9 @@ extension GroupWriter {
                 guard database.isInTransaction else { throw ServerError.notCommitted }
                 switch result {
                 case .success(let outcome): return outcome
-                case .failure(let error): return .failed(at: nil, error)
+                case .failure(let error):
+                    if let refusal = file?.met(error) { throw refusal }
+                    return .failed(at: nil, SQLiteRefusal.ofWrite(error, database))
                 }
             }
         }
@@ -151,7 +168,9 @@ extension GroupWriter {
             var results: [[GroupOutcome]] = []
             results.reserveCapacity(jobs.count)
             var bytes = 0
-            for job in jobs where max(bytes, writes.bytes) < Self.groupBytesMax {
+            // A change of tables is a transaction of its own: the small writes have their turn after it.
+            for job in jobs where max(bytes, writes.bytes) < Self.groupBytesMax && !writes.hasGrown
+            {
                 var progress = BatchProgress(job.batch)
                 let bytesBefore = progress.budget.bytes
                 while let place = progress.next() {

@@ -33,9 +33,15 @@ final class GroupWriter: Sendable {
     private let wake = DispatchSemaphore(value: 0)
     let limits: ServerLimits
     private let purgeInterval: Duration
+    private let steady: @Sendable () -> Int64
+    private let time: Mutex<TimeKeeper>
     let now: @Sendable () -> Int64
     let log: ServerLog
     let metrics: StoreMetrics
+    /// Whether a transaction of writes is under way.
+    let isWriting = Atomic(false)
+    /// Nil in inline mode.
+    let file: FileWatch?
     let listener = Mutex<CommitListener?>(nil)
     /// How many writes were taken from the queue and wait behind small ones.
     private let largeWrites = Atomic(0)
@@ -45,13 +51,18 @@ final class GroupWriter: Sendable {
     init(
         _ database: Database,
         inline: Bool,
+        file: FileWatch?,
         limits: ServerLimits,
         purgeInterval: Duration,
         now: @escaping @Sendable () -> Int64,
+        steady: @escaping @Sendable () -> Int64,
         log: ServerLog,
         metrics: StoreMetrics
     ) {
         self.limits = limits
+        self.file = file
+        self.steady = steady
+        time = Mutex(TimeKeeper(log: log, metrics: metrics))
         self.purgeInterval = purgeInterval
         state = Mutex(State(purge: RetentionPurge(limits)))
         self.now = now
@@ -80,7 +91,7 @@ final class GroupWriter: Sendable {
                     answer: answer,
                     stop: ticket.stop
                 )
-                enqueue(.batch(job), count: batch.count, answer, ticket)
+                enqueue(.batch(job), count: batch.count, of: batch.caller, answer, ticket)
             }
         } onCancel: {
             drop(ticket)
@@ -109,6 +120,7 @@ final class GroupWriter: Sendable {
     private func enqueue<Result>(
         _ work: Work,
         count: Int,
+        of caller: String? = nil,
         _ answer: CheckedContinuation<Result, any Error>,
         _ ticket: WriteTicket? = nil
     ) {
@@ -132,9 +144,11 @@ final class GroupWriter: Sendable {
                 >= limits.writeQueue
             {
                 refusal = ServerError.tooManyWrites
+            } else if state.queue.exceedsShare(caller, of: limits.writeQueue) {
+                refusal = ServerError.tooManyOwnWrites
             } else {
                 isFirst = state.queue.isEmpty
-                let place = state.queue.append(work, count: count)
+                let place = state.queue.append(work, count: count, of: caller)
                 ticket?.place.store(place, ordering: .relaxed)
             }
         }
@@ -206,10 +220,42 @@ final class GroupWriter: Sendable {
     /// One step of each kind on each table.
     func purge(_ database: Database) throws {
         let purge = state.withLock { $0.purge }
-        for step in purge.round {
-            metrics.purged(step, try purge.run(step, database, now: now()))
-        }
+        for step in purge.round { _ = try run(step, purge, database) }
         try measureLedger(database)
+    }
+
+    /// Reads the clocks before this process wrote anything.
+    ///
+    /// `newest` is the newest commit timestamp that the database had.
+    func beginTime(_ newest: Int64?, _ database: Database) throws {
+        _ = try removalTime(newest, database)
+        ClockAhead.report(try ReceiptTimes.stamps(database), now: now(), to: log, metrics)
+    }
+
+    /// The time by which rows may be removed; nil while the wall clock is doubted.
+    private func removalTime(_ newest: Int64?, _ database: Database) throws -> RemovalTime? {
+        let reading = TrustedTime.Reading(wall: now(), steady: steady())
+        return try time.withLock { time in
+            try time.take(reading, memory: ReceiptTimes.memory(database), newest: newest) {
+                memory in
+                try database.transaction { try ReceiptTimes.store(memory, database) }
+            }
+        }
+    }
+
+    private func run(
+        _ step: PurgeStep,
+        _ purge: RetentionPurge,
+        _ database: Database
+    ) throws -> Int {
+        if step == .clocks {
+            let newest = try ReceiptTimes.newest(database) ?? 0
+            metrics.clockAhead.set(Int(clamping: ClockAhead.seconds(newest, now: now())))
+        }
+        guard let time = try removalTime(nil, database) else { return 0 }
+        let count = try purge.run(step, database, time: time)
+        metrics.purged(step, count)
+        return count
     }
 
     private func purge(
@@ -217,12 +263,13 @@ final class GroupWriter: Sendable {
         _ database: Database
     ) -> PurgeSchedule.Removed {
         do {
+            guard file?.check() == nil else { return .nothing }
             let purge = state.withLock { $0.purge }
-            let count = try purge.run(step, database, now: now())
-            metrics.purged(step, count)
+            let count = try run(step, purge, database)
             if step == .ledger { try measureLedger(database) }
             return PurgeSchedule.Removed(count)
         } catch {
+            file?.met(error)
             log.write(.warning, "what is too old could not be removed", ["cause": "\(error)"])
             return .nothing
         }

@@ -1,4 +1,4 @@
-// LargeJobs: the batches with large rows that wait for their turn behind small ones.
+// LargeJobs: the batches with large rows, or that change tables, that wait for their turn behind small ones.
 
 import TidelineSQLite
 import TidelineServerCore

@@ -1,7 +1,7 @@
 // Ledger: the writes that came with a name, and what became of them; in the transaction of the write.
 //
-// An entry's key is where it ends, in bytes since the ledger began: so the oldest lie first, and how
-// much is kept is the distance of the last to the first.
+// Each caller has an account of the bytes that its entries take. Where all of them are more than
+// `limits.ledgerBytes`, the caller with the most bytes loses entries first, those that came first.
 
 import Foundation
 import TidelineCore
@@ -10,11 +10,9 @@ import TidelineServerCore
 
 struct Ledger {
     /// What an entry has beside its row.
-    static let entryBytes = 200
+    static let entryBytes = LedgerRules.entryBytes
     /// Entries live longer than First-Sent may be old: a repeat on its way is known still.
     private static let margin: Int64 = 86_400_000_000
-    /// Younger entries are kept, however many there are: what is sent now was not dropped.
-    private static let youngest: Int64 = 60_000_000
 
     let database: Database
     let limits: ServerLimits
@@ -24,6 +22,8 @@ struct Ledger {
         case new
         /// It was done, and this came of it.
         case known(WriteOutcome)
+        /// It was done, and the row is too large for the ledger: it is read again.
+        case knownOfRow(WriteOutcome, RowState)
         /// Another request had the name.
         case other
         /// It may have been dropped.
@@ -38,30 +38,38 @@ struct Ledger {
         statement.bind(1, text: key.requestID)
         statement.bind(2, text: Self.caller(key))
         if try statement.step() {
-            return statement.blob(0) == key.digest ? .known(Self.outcome(statement)) : .other
+            guard statement.blob(0) == key.digest else { return .other }
+            let outcome = Self.outcome(statement)
+            guard outcome.row == nil, !statement.isNull(3) else { return .known(outcome) }
+            return .knownOfRow(outcome, Self.state(statement))
         }
         if key.isAhead(now: now) { return .ahead }
-        let horizon = try database.integer(ServerSchema.readLedgerHorizon)
+        let horizon = try database.integer(
+            ServerSchema.readLedgerHorizon,
+            [.text(Self.caller(key))]
+        )
         let isForgotten = key.mayBeForgotten(now: now, days: limits.ledgerDays, horizon: horizon)
         return isForgotten ? .forgotten : .new
     }
 
     /// Keeps what became of a write.
     ///
-    /// - Returns: How many bytes that are.
+    /// - Returns: The account that it is charged to, and how many bytes that are.
     func put(
         _ key: RepeatKey,
         _ operation: WriteOperation,
         _ outcome: WriteOutcome,
         now: Int64
-    ) throws -> Int {
+    ) throws -> (caller: String, bytes: Int) {
         // The answer to a delete has no row.
         let row = operation.kind == .delete ? nil : outcome.row
+        let kept = LedgerRules.kept(row, of: operation)
         let statement = try database.prepare(ServerSchema.putLedger)
-        let size = Self.entryBytes + (row?.json.count ?? 0)
+        let size = Self.entryBytes + (kept?.count ?? 0)
+        let caller = Self.caller(key)
         statement.bind(1, integer: Int64(size))
         statement.bind(2, text: key.requestID)
-        statement.bind(3, text: Self.caller(key))
+        statement.bind(3, text: caller)
         statement.bind(4, integer: max(now, key.firstSent))
         statement.bind(5, .blob(Data(key.digest)))
         statement.bind(6, text: Self.word(outcome))
@@ -70,55 +78,168 @@ struct Ledger {
             statement.bind(8, integer: row.state.version)
             statement.bind(9, integer: row.state.updatedAt)
             statement.bind(10, integer: row.state.isDeleted ? 1 : 0)
-            row.json.withUnsafeBufferPointer { statement.bind(11, utf8: $0) }
         } else {
-            for index in 8...11 { statement.bindNull(Int32(index)) }
+            for index in 8...10 { statement.bindNull(Int32(index)) }
+        }
+        if let kept {
+            kept.withUnsafeBufferPointer { statement.bind(11, utf8: $0) }
+        } else {
+            statement.bindNull(11)
         }
         try statement.run()
-        return size
+        return (caller, size)
     }
 
-    /// Drops some of the oldest entries that are too old or too many.
+    // MARK: - Accounts
+
+    /// Charges new entries to their callers, and drops entries while there are too many bytes.
+    func charge(_ puts: [String: Int], count: Int) throws {
+        for (caller, bytes) in puts.sorted(by: { $0.key < $1.key }) {
+            try database.prepare(ServerSchema.chargeLedger).run([
+                .text(caller), .integer(Int64(bytes)), .integer(0),
+            ])
+        }
+        let bytes = Int64(puts.values.reduce(0, +))
+        try database.prepare(ServerSchema.chargeLedger).run([
+            .text(LedgerRules.allCallers), .integer(bytes), .integer(0),
+        ])
+        _ = try trim(atMost: LedgerRules.drops(beside: count))
+    }
+
+    /// Drops entries of the callers with the most bytes while there are too many.
     ///
-    /// At most `count` entries, and where there are too many for the bound in size, so many `bytes`
-    /// beside: twice what came is enough to stay in bounds, however large the new entries are and
-    /// however small the old. Those of the last minute stay, though the ledger grows beyond its bound:
-    /// else what is sent now could be taken for forgotten.
+    /// - Returns: How many entries; when it is `count`, more may be left.
+    private func trim(atMost count: Int) throws -> Int {
+        var dropped = 0
+        while dropped < count, let (caller, wanted) = try excess() {
+            let (found, bytes, received) = try drop(of: caller, wanted, count - dropped)
+            guard found > 0 else {
+                // The account says more than the ledger has.
+                try Self.recount(database)
+                break
+            }
+            dropped += found
+            try database.prepare(ServerSchema.chargeLedger).run([
+                .text(caller), .integer(-bytes), .integer(received),
+            ])
+            try database.prepare(ServerSchema.chargeLedger).run([
+                .text(LedgerRules.allCallers), .integer(-bytes), .integer(0),
+            ])
+        }
+        return dropped
+    }
+
+    /// The caller with the most bytes, and how many of them are to go; nil within the bound.
+    private func excess() throws -> (caller: String, bytes: Int64)? {
+        let all = try bytes() - Int64(limits.ledgerBytes)
+        guard all > 0 else { return nil }
+        let statement = try database.prepare(ServerSchema.heaviestOfLedger)
+        defer { statement.reset() }
+        guard try statement.step() else { return nil }
+        let (caller, most) = (statement.text(0), statement.integer(1))
+        guard most > 0 else { return nil }
+        let next = try statement.step() ? statement.integer(1) : 0
+        return (caller, min(all, max(1, most - next)))
+    }
+
+    /// Drops entries of a caller, those first that were received first.
+    private func drop(
+        of caller: String,
+        _ wanted: Int64,
+        _ most: Int
+    ) throws -> (count: Int, bytes: Int64, received: Int64) {
+        let statement = try database.prepare(ServerSchema.oldestOfCaller)
+        defer { statement.reset() }
+        try statement.bind([.text(caller), .integer(Int64(most))])
+        var places: [Int64] = []
+        var bytes: Int64 = 0
+        var received: Int64 = 0
+        while bytes < wanted, try statement.step() {
+            places.append(statement.integer(0))
+            received = max(received, statement.integer(1))
+            bytes += statement.integer(2)
+        }
+        statement.reset()
+        for place in places {
+            try database.prepare(ServerSchema.dropEntry).run([.integer(place)])
+        }
+        return (places.count, bytes, received)
+    }
+
+    /// The bytes of all entries.
+    private func bytes() throws -> Int64 {
+        try Self.bytes(database)
+    }
+
+    private static func bytes(_ database: Database) throws -> Int64 {
+        try database.integer(ServerSchema.readAccount, [.text(LedgerRules.allCallers)]) ?? 0
+    }
+
+    /// Counts the bytes of all callers.
+    static func recount(_ database: Database) throws {
+        try database.execute(ServerSchema.clearAccounts)
+        try database.prepare(ServerSchema.countAccounts).run([])
+        try database.prepare(ServerSchema.countAllAccounts).run([.text(LedgerRules.allCallers)])
+    }
+
+    /// Makes the tables of the ledger, or upgrades them.
+    static func prepare(_ database: Database) throws {
+        try database.execute(ServerSchema.ledger)
+        if try database.integer(ServerSchema.hasLedgerBytes) == 0 {
+            try database.execute(ServerSchema.addLedgerBytes)
+            try database.prepare(ServerSchema.fillLedgerBytes).run([.integer(Int64(entryBytes))])
+            try database.execute("DROP TABLE IF EXISTS \"tideline_ledger_callers\"")
+        }
+        try database.execute(ServerSchema.ledgerAccounts)
+        let hasAll = try database.integer(
+            ServerSchema.hasAccount,
+            [.text(LedgerRules.allCallers)]
+        )
+        let isEmpty = try database.integer(ServerSchema.ledgerEnd) == nil
+        if hasAll == 0 || isEmpty { try recount(database) }
+    }
+
+    // MARK: - Age
+
+    /// Drops some of the oldest entries that are too old, or too many for the bound in bytes.
     ///
-    /// - Returns: How many entries went by `count`; when it is `count`, more may be left.
-    func purge(atMost count: Int, bytes: Int = 0, now: Int64) throws -> Int {
-        let oldest = now - Int64(limits.ledgerDays) * 86_400_000_000 - Self.margin
-        guard let end = try database.integer(ServerSchema.ledgerEnd) else { return 0 }
-        let boundary = end - Int64(limits.ledgerBytes)
-        let young = now - Self.youngest
+    /// - Returns: How many; when it is `count`, more may be left.
+    func purge(atMost count: Int, time: RemovalTime) throws -> Int {
+        // A horizon in the future would refuse every write until then.
+        if time.isProven {
+            for sql in [ServerSchema.lowerLedgerHorizon, ServerSchema.lowerLedgerHorizons] {
+                try database.prepare(sql).run([.integer(time.now + RepeatKey.aheadMax)])
+            }
+        }
+        let trimmed = try trim(atMost: count)
+        guard trimmed < count,
+            let oldest = time.end(days: limits.ledgerDays).map({ $0 - Self.margin })
+        else { return trimmed }
+        let place = try ReceiptTimes.place(ClockAhead.ledgerKey, oldest, database)
         let statement = try database.prepare(ServerSchema.oldestOfLedger)
         defer { statement.reset() }
-        try statement.bind([.integer(Int64(count))])
-        var first: Int64?
+        try statement.bind([.integer(Int64(count - trimmed))])
         var last: Int64?
         var found = 0
         while try statement.step() {
-            let place = statement.integer(0)
-            first = first ?? place
-            let time = statement.integer(1)
-            guard time < oldest || place <= boundary && time < young else { break }
-            last = place
+            let entry = statement.integer(0)
+            let isOld = statement.integer(1) < oldest || place.map { entry <= $0 } ?? false
+            guard isOld else { break }
+            last = entry
             found += 1
         }
         statement.reset()
-        if bytes > 0, let first, first < boundary {
-            let end = min(boundary, first + Int64(bytes))
-            let kept = try database.integer(
-                ServerSchema.firstOfLedger,
-                [.integer(end), .integer(young)]
-            )
-            // Places are in bytes: no entry ends between two that follow each other.
-            last = max(last ?? 0, kept.map { $0 - 1 } ?? end)
-        }
-        guard let last else { return 0 }
-        try database.prepare(ServerSchema.raiseLedgerHorizon).run([.integer(last)])
+        try database.prepare(ServerSchema.dropAccounts).run([.integer(oldest)])
+        guard let last else { return trimmed }
+        // Entries of a wrong clock seem to come later than they did.
+        let latest = SQLValue.integer(time.now + RepeatKey.aheadMax)
+        try database.prepare(ServerSchema.raiseLedgerHorizon).run([.integer(last), latest])
+        try database.prepare(ServerSchema.creditOld).run([.integer(last)])
+        try database.prepare(ServerSchema.creditAllOld).run([
+            .integer(last), .text(LedgerRules.allCallers),
+        ])
         try database.prepare(ServerSchema.dropLedger).run([.integer(last)])
-        return found
+        return trimmed + found
     }
 
     // MARK: - Size
@@ -126,23 +247,22 @@ struct Ledger {
     /// How many of the oldest and of the newest entries are looked at to tell how many there are.
     private static let sample: Int64 = 500
 
-    /// Its bytes, which are a subtraction, and its entries: counted where they are few, and else told
-    /// from the size of the oldest and the newest ones, as counting would hold up writes.
+    /// Its bytes, and its entries: counted where they are few, and else told from the size of the
+    /// oldest and the newest ones, as counting would delay writes.
     static func measure(_ database: Database) throws -> (bytes: Int64, entries: Int64) {
-        func look(_ sql: String) throws -> (count: Int64, first: Int64, last: Int64) {
+        func look(_ sql: String) throws -> (count: Int64, bytes: Int64) {
             let statement = try database.prepare(sql)
             defer { statement.reset() }
             try statement.bind([.integer(sample)])
-            guard try statement.step() else { return (0, 0, 0) }
-            return (statement.integer(0), statement.integer(1), statement.integer(2))
+            guard try statement.step() else { return (0, 0) }
+            return (statement.integer(0), statement.integer(1))
         }
         let old = try look(ServerSchema.sampleLedger("ASC"))
-        let young = try look(ServerSchema.sampleLedger("DESC"))
-        let bytes = young.last - old.first
+        let bytes = try bytes(database)
         guard old.count == sample else { return (bytes, old.count) }
-        let sampled = (old.last - old.first) + (young.last - young.first)
-        let pairs = 2 * (sample - 1)
-        return (bytes, Int64(Double(bytes) * Double(pairs) / Double(max(1, sampled))) + 1)
+        let young = try look(ServerSchema.sampleLedger("DESC"))
+        let sampled = max(1, old.bytes + young.bytes)
+        return (bytes, Int64(Double(bytes) * Double(2 * sample) / Double(sampled)))
     }
 
     // MARK: - Columns
@@ -158,17 +278,18 @@ struct Ledger {
         }
     }
 
+    private static func state(_ statement: Statement) -> RowState {
+        RowState(
+            version: statement.integer(3),
+            updatedAt: statement.integer(4),
+            isDeleted: statement.integer(5) != 0
+        )
+    }
+
     private static func outcome(_ statement: Statement) -> WriteOutcome {
         var row: StoredRow?
         if !statement.isNull(6) {
-            row = StoredRow(
-                json: Array(statement.utf8(6)),
-                state: RowState(
-                    version: statement.integer(3),
-                    updatedAt: statement.integer(4),
-                    isDeleted: statement.integer(5) != 0
-                )
-            )
+            row = StoredRow(json: Array(statement.utf8(6)), state: state(statement))
         }
         let word = statement.text(1)
         let decision: WriteDecision =
@@ -176,7 +297,7 @@ struct Ledger {
             case "insert": .insert
             case "remove": .remove
             case "keepStored": .keepStored
-            default: .update(deleted: row?.state.isDeleted ?? true)
+            default: .update(deleted: statement.isNull(5) || statement.integer(5) != 0)
             }
         var outcome = WriteOutcome(decision, row: row)
         outcome.isInPlaceOfDelete = word == "inPlaceOfDelete"
@@ -203,6 +324,7 @@ extension ServerSchema {
             "updatedAt" INTEGER,
             "deleted"   INTEGER,
             "row"       TEXT,
+            "bytes"     INTEGER NOT NULL DEFAULT 0,
             UNIQUE ("request", "caller")
         ) STRICT
         """
@@ -215,10 +337,10 @@ extension ServerSchema {
     static let putLedger = """
         INSERT INTO "tideline_ledger" (
             "place", "request", "caller", "received", "digest", "outcome", "id", "version",
-            "updatedAt", "deleted", "row"
+            "updatedAt", "deleted", "row", "bytes"
         ) VALUES (
             (SELECT ifnull(max("place"), 0) FROM "tideline_ledger") + ?1,
-            ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11
+            ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?1
         )
         """
 
@@ -226,11 +348,20 @@ extension ServerSchema {
         SELECT max("place") FROM "tideline_ledger"
         """
 
-    /// How many entries there are at an end of the ledger, and from where to where they go.
+    static let lowerLedgerHorizon = """
+        UPDATE "tideline_state" SET "value" = ?1
+        WHERE "key" = 'ledgerHorizon' AND CAST("value" AS INTEGER) > ?1
+        """
+
+    static let lowerLedgerHorizons = """
+        UPDATE "tideline_ledger_callers" SET "horizon" = ?1 WHERE "horizon" > ?1
+        """
+
+    /// How many entries there are at an end of the ledger, and their bytes.
     static func sampleLedger(_ order: StaticString) -> String {
         """
-        SELECT count(*), ifnull(min("place"), 0), ifnull(max("place"), 0) FROM (
-            SELECT "place" FROM "tideline_ledger" ORDER BY "place" \(order) LIMIT ?1
+        SELECT count(*), ifnull(sum("bytes"), 0) FROM (
+            SELECT "bytes" FROM "tideline_ledger" ORDER BY "place" \(order) LIMIT ?1
         )
         """
     }
@@ -239,26 +370,130 @@ extension ServerSchema {
         SELECT "place", "received" FROM "tideline_ledger" ORDER BY "place" LIMIT ?1
         """
 
-    /// The oldest entry up to a place that is not older than a time.
-    static let firstOfLedger = """
-        SELECT min("place") FROM "tideline_ledger" WHERE "place" <= ?1 AND "received" >= ?2
-        """
-
     static let dropLedger = """
         DELETE FROM "tideline_ledger" WHERE "place" <= ?1
         """
 
-    /// When the youngest entry that was dropped had come, or was first sent where that is later.
-    static let readLedgerHorizon = """
-        SELECT CAST("value" AS INTEGER) FROM "tideline_state" WHERE "key" = 'ledgerHorizon'
+    static let dropEntry = """
+        DELETE FROM "tideline_ledger" WHERE "place" = ?1
         """
 
-    /// Raises it for the entries up to a place.
+    /// When the youngest entry of a caller that was dropped had come, or was first sent where that is
+    /// later; null for none.
+    static let readLedgerHorizon = """
+        SELECT max("value") FROM (
+            SELECT CAST("value" AS INTEGER) AS "value" FROM "tideline_state"
+            WHERE "key" = 'ledgerHorizon'
+            UNION ALL
+            SELECT "horizon" FROM "tideline_ledger_callers" WHERE "caller" = ?1 AND "horizon" > 0
+        )
+        """
+
+    /// The latest of all callers, for a copy that has no accounts; null for none.
+    static let latestLedgerHorizon = """
+        SELECT max("value") FROM (
+            SELECT CAST("value" AS INTEGER) AS "value" FROM "tideline_state"
+            WHERE "key" = 'ledgerHorizon'
+            UNION ALL
+            SELECT "horizon" FROM "tideline_ledger_callers" WHERE "horizon" > 0
+        )
+        """
+
+    /// Raises that of all callers for the entries up to a place, to a time at most.
     static let raiseLedgerHorizon = """
         INSERT INTO "tideline_state" ("key", "value")
-        SELECT 'ledgerHorizon', max("received") FROM "tideline_ledger" WHERE "place" <= ?1
+        SELECT 'ledgerHorizon', min(max("received"), ?2) FROM "tideline_ledger" WHERE "place" <= ?1
         HAVING count(*) > 0
         ON CONFLICT ("key") DO UPDATE
         SET "value" = max(CAST("value" AS INTEGER), CAST(excluded."value" AS INTEGER))
+        """
+
+    // MARK: - Accounts of the ledger
+
+    static let hasLedgerBytes = """
+        SELECT count(*) FROM pragma_table_info('tideline_ledger') WHERE "name" = 'bytes'
+        """
+
+    static let addLedgerBytes = """
+        ALTER TABLE "tideline_ledger" ADD COLUMN "bytes" INTEGER NOT NULL DEFAULT 0
+        """
+
+    static let fillLedgerBytes = """
+        UPDATE "tideline_ledger" SET "bytes" = ?1 + ifnull(length(CAST("row" AS BLOB)), 0)
+        """
+
+    /// The bytes of each caller's entries, and the horizon of those that were dropped.
+    static let ledgerAccounts = """
+        CREATE TABLE IF NOT EXISTS "tideline_ledger_callers" (
+            "caller"  TEXT    NOT NULL PRIMARY KEY,
+            "bytes"   INTEGER NOT NULL,
+            "horizon" INTEGER NOT NULL DEFAULT 0
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS "tideline_ledger_callers_bytes"
+        ON "tideline_ledger_callers" ("bytes");
+        CREATE INDEX IF NOT EXISTS "tideline_ledger_caller"
+        ON "tideline_ledger" ("caller", "received", "place")
+        """
+
+    static let chargeLedger = """
+        INSERT INTO "tideline_ledger_callers" ("caller", "bytes", "horizon") VALUES (?1, ?2, ?3)
+        ON CONFLICT ("caller") DO UPDATE SET
+            "bytes" = max(0, "bytes" + excluded."bytes"),
+            "horizon" = max("horizon", excluded."horizon")
+        """
+
+    static let readAccount = """
+        SELECT "bytes" FROM "tideline_ledger_callers" WHERE "caller" = ?1
+        """
+
+    static let hasAccount = """
+        SELECT count(*) FROM "tideline_ledger_callers" WHERE "caller" = ?1
+        """
+
+    static let heaviestOfLedger = """
+        SELECT "caller", "bytes" FROM "tideline_ledger_callers"
+        WHERE "caller" <> '\(LedgerRules.allCallers)' ORDER BY "bytes" DESC LIMIT 2
+        """
+
+    static let oldestOfCaller = """
+        SELECT "place", "received", "bytes" FROM "tideline_ledger" WHERE "caller" = ?1
+        ORDER BY "received", "place" LIMIT ?2
+        """
+
+    static let clearAccounts = """
+        UPDATE "tideline_ledger_callers" SET "bytes" = 0
+        """
+
+    static let countAccounts = """
+        INSERT INTO "tideline_ledger_callers" ("caller", "bytes")
+        SELECT "caller", sum("bytes") FROM "tideline_ledger" WHERE true GROUP BY "caller"
+        ON CONFLICT ("caller") DO UPDATE SET "bytes" = excluded."bytes"
+        """
+
+    static let countAllAccounts = """
+        INSERT INTO "tideline_ledger_callers" ("caller", "bytes")
+        SELECT ?1, ifnull(sum("bytes"), 0) FROM "tideline_ledger" WHERE true
+        ON CONFLICT ("caller") DO UPDATE SET "bytes" = excluded."bytes"
+        """
+
+    static let creditOld = """
+        INSERT INTO "tideline_ledger_callers" ("caller", "bytes")
+        SELECT "caller", -sum("bytes") FROM "tideline_ledger" WHERE "place" <= ?1 GROUP BY "caller"
+        ON CONFLICT ("caller") DO UPDATE SET "bytes" = max(0, "bytes" + excluded."bytes")
+        """
+
+    static let creditAllOld = """
+        UPDATE "tideline_ledger_callers" SET "bytes" = max(0, "bytes" - (
+            SELECT ifnull(sum("bytes"), 0) FROM "tideline_ledger" WHERE "place" <= ?1
+        )) WHERE "caller" = ?2
+        """
+
+    /// Of callers without entries, whose names are too old by now.
+    static let dropAccounts = """
+        DELETE FROM "tideline_ledger_callers" WHERE "caller" IN (
+            SELECT "caller" FROM "tideline_ledger_callers"
+            WHERE "bytes" <= 0 AND "caller" <> '\(LedgerRules.allCallers)' AND "horizon" < ?1
+            LIMIT 200
+        )
         """
 }

@@ -26,7 +26,7 @@ package struct RetentionPurge: Sendable {
 
     /// From now on looks at these tables, too.
     mutating func watch(_ tables: [TableDefinition], heads: (String) -> TableHead) {
-        if steps.isEmpty { steps = [.ledger, .audit] }
+        if steps.isEmpty { steps = [.clocks, .ledger, .audit] }
         for table in tables where names.insert(table.name.lowercased()).inserted {
             self.heads[table.name] = heads(table.name)
             if table.conflict == .merge { merging.insert(table.name) }
@@ -44,20 +44,25 @@ package struct RetentionPurge: Sendable {
     /// Removes some.
     ///
     /// - Returns: How many rows; when it is `PurgeSchedule.rowsMax`, more may be left.
-    func run(_ step: PurgeStep, _ database: Database, now: Int64) throws -> Int {
+    func run(_ step: PurgeStep, _ database: Database, time: RemovalTime) throws -> Int {
         switch step {
+        case .clocks:
+            try database.transaction { try ReceiptTimes.note(now: time.now, database) }
+            return 0
         case .tombstones(let table, let days):
+            guard let time = time.end(days: days) else { return 0 }
             let count = try database.transaction {
-                try removeTombstones(table, upTo: Self.end(days, now), database)
+                let end = try ReceiptTimes.end(table, time, database)
+                return try removeTombstones(table, upTo: end, database)
             }
             heads[table]?.ties.transactionEnded()
             return count
         case .changes(let table, let days):
-            let end = Self.end(days, now)
+            guard let time = time.end(days: days) else { return 0 }
             return try database.transaction {
                 let (count, last) = try ChangeLog.forget(
                     table,
-                    upTo: end,
+                    upTo: ReceiptTimes.end(table, time, database),
                     rows: PurgeSchedule.rowsMax,
                     database
                 )
@@ -65,14 +70,20 @@ package struct RetentionPurge: Sendable {
                 return count
             }
         case .audit:
-            let end = Self.end(limits.auditDays, now)
+            guard let end = time.end(days: limits.auditDays) else { return 0 }
             return try database.transaction {
-                try AuditLog.purge(before: end, atMost: PurgeSchedule.rowsMax, database)
+                let place = try ReceiptTimes.place(ClockAhead.auditKey, end, database)
+                return try AuditLog.purge(
+                    before: end,
+                    upTo: place,
+                    atMost: PurgeSchedule.rowsMax,
+                    database
+                )
             }
         case .ledger:
             return try database.transaction {
                 try Ledger(database: database, limits: limits)
-                    .purge(atMost: PurgeSchedule.rowsMax, now: now)
+                    .purge(atMost: PurgeSchedule.rowsMax, time: time)
             }
         }
     }
@@ -86,13 +97,13 @@ package struct RetentionPurge: Sendable {
         return names
     }
 
-    /// Removes all tombstones of a table that are older, some in each transaction, and reports each.
+    /// Removes all tombstones of a table that were received before a time, some in each transaction, and
+    /// reports each; with nil all of them.
     ///
     /// - Returns: How many.
     static func removeTombstones(
         of table: String,
-        olderThan days: Int,
-        now: Int64,
+        receivedBefore time: Int64?,
         _ database: Database,
         report: (_ rows: Int) -> Void
     ) throws -> Int {
@@ -102,17 +113,13 @@ package struct RetentionPurge: Sendable {
         var total = 0
         while true {
             let count = try database.transaction {
-                try purge.removeTombstones(table, upTo: end(days, now), database)
+                let end = try time.map { try ReceiptTimes.end(table, $0, database) } ?? .max
+                return try purge.removeTombstones(table, upTo: end, database)
             }
             total += count
             report(count)
             if count < PurgeSchedule.rowsMax { return total }
         }
-    }
-
-    /// What is older is removed.
-    private static func end(_ days: Int, _ now: Int64) -> Int64 {
-        now - Int64(days) * 86_400_000_000
     }
 
     private func removeTombstones(

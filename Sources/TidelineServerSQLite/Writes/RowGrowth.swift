@@ -12,6 +12,16 @@ extension RowWrites {
         for operation: WriteOperation,
         in table: SQLiteTable
     ) throws -> WriteOutcome {
+        let definition = table.table.definition
+        let isNew = try database.integer(ServerSchema.readStamp, [.text(table.name)]) == nil
+        let refusal = ServerError.growth(
+            of: definition,
+            isNew: isNew,
+            tables: isNew ? Int(clamping: try database.integer(ServerSchema.countTables) ?? 0) : 0,
+            limits
+        )
+        if let refusal { return .refused(refusal) }
+        hasGrown = true
         do {
             return try database.savepoint {
                 let grown = try SchemaChange(database: database, now: now)
@@ -26,7 +36,7 @@ extension RowWrites {
         } catch let undone as Undone<WriteOutcome> {
             var outcome = undone.outcome
             // The columns that it was read with are gone.
-            if outcome.row != nil, let stored = table.table.storedForm {
+            if outcome.row != nil, operation.mayRead, let stored = table.table.storedForm {
                 let table = SQLiteTable(stored, head: table.head)
                 outcome.row = try Self.row(operation.id, table, database)
             }

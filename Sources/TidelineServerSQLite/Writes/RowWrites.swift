@@ -17,19 +17,18 @@ struct RowWrites {
     /// page of 50 share it: 25 microseconds leave room for 40.
     static let spacing: Int64 = 25
 
-    /// The least that is looked at beside new entries of the ledger.
-    private static let ledgerDropsMin = 16
-
     /// How far stamps may run ahead of the clock to set a counted millisecond apart.
     private static let aheadMax: Int64 = 1_000_000
 
     let database: Database
     let now: @Sendable () -> Int64
-    private let limits: ServerLimits
+    let limits: ServerLimits
+    /// Whether a table or column was made.
+    var hasGrown = false
     private let bases: MergeBases
     private let ledger: Ledger
-    /// The entries that were put into the ledger, and their bytes.
-    private var ledgerPuts = (count: 0, bytes: 0)
+    /// The entries that were put into the ledger, and their bytes by caller.
+    private var ledgerPuts = (count: 0, bytes: [String: Int]())
     private var stamps: [String: Int64] = [:]
     private var moved: Set<String> = []
     /// The tables that the group under way was the first to write to.
@@ -77,7 +76,7 @@ struct RowWrites {
     /// What was undone moves no table: nobody is told of it.
     ///
     /// Its stamps are not given again in this transaction.
-    private mutating func forgetGroup(_ putsBefore: (count: Int, bytes: Int)) {
+    private mutating func forgetGroup(_ putsBefore: (count: Int, bytes: [String: Int])) {
         ledgerPuts = putsBefore
         for table in movedByGroup {
             moved.remove(table.clock)
@@ -131,6 +130,10 @@ struct RowWrites {
         case .known(let outcome):
             count(outcome.row?.json.count ?? 0, write.table)
             return budget.hasRoom(for: outcome) ? outcome : .refused(.noRoomInBatch)
+        case .knownOfRow(let kept, let state):
+            let outcome = try replayed(kept, state, write)
+            count(outcome.row?.json.count ?? 0, write.table)
+            return budget.hasRoom(for: outcome) ? outcome : .refused(.noRoomInBatch)
         case .other: return .refused(.anotherRequest)
         case .forgotten: return .refused(.forgottenRequest)
         case .ahead: return .refused(.requestFromTheFuture)
@@ -139,10 +142,28 @@ struct RowWrites {
         }
         let outcome = try growAndPerform(write)
         if outcome.decision.isSuccess {
-            ledgerPuts.bytes += try ledger.put(key, write.operation, outcome, now: now)
+            let (caller, bytes) = try ledger.put(key, write.operation, outcome, now: now)
+            ledgerPuts.bytes[caller, default: 0] += bytes
             ledgerPuts.count += 1
         }
         return outcome
+    }
+
+    /// The outcome of a write that is replayed, with a row that the ledger did not keep.
+    private func replayed(
+        _ outcome: WriteOutcome,
+        _ state: RowState,
+        _ write: BatchJob.Write
+    ) throws -> WriteOutcome {
+        let table = write.table
+        var row: StoredRow?
+        if !table.table.needsGrowth, write.operation.mayRead, let id = outcome.repeatedID,
+            let image = try Self.image(id, table, database),
+            image.isVisible(in: write.operation.view, of: table.table)
+        {
+            row = image.stored(in: table.table)
+        }
+        return LedgerRules.outcome(outcome, state, row: row)
     }
 
     /// Does one write, in a table that the database has.
@@ -251,7 +272,13 @@ struct RowWrites {
             take(stamp, table)
         case .update(let image, let columns, let old):
             table.head.ties.rowLeaves(old.updatedAt)
-            if table.keepsBases { try bases.keep(old, of: table) }
+            if table.keepsBases {
+                if image.isDeleted, table.table.definition.tombstones == .bare {
+                    try MergeBases.drop(old.id, of: table.name, database)
+                } else {
+                    try bases.keep(old, of: table)
+                }
+            }
             if table.log.isNeeded(for: old, image) {
                 try table.log.keep(
                     old.id,
@@ -339,11 +366,7 @@ struct RowWrites {
     /// - Returns: Those tables, with their clocks.
     func finish() throws -> [TableStamp] {
         if ledgerPuts.count > 0 {
-            _ = try ledger.purge(
-                atMost: max(2 * ledgerPuts.count, Self.ledgerDropsMin),
-                bytes: 2 * ledgerPuts.bytes,
-                now: now()
-            )
+            try ledger.charge(ledgerPuts.bytes, count: ledgerPuts.count)
         }
         return try moved.sorted().map { name in
             let stamp = stamps[name] ?? 0

@@ -27,6 +27,11 @@ final class ServerRecorder: Sendable {
         /// Groups that were done as one, and the first that was not.
         var groups = 0
         var torn: String?
+        /// The rows of the backup, and the number of restores.
+        var backup: (items: [String: RecordedCall.Item], gone: [String: [UInt8]]) = ([:], [:])
+        var restores = 0
+        /// Rows that were changed since the last restore.
+        var changedSince: Set<String> = []
         var history: UInt64 = 14_695_981_039_346_656_037
     }
 
@@ -43,9 +48,31 @@ final class ServerRecorder: Sendable {
         var index: Int
         /// Whether a conflict ends with the server's row, so that nobody's values are put back.
         var yields: Bool
+        /// Whether its user never stores an older text over a newer one of its own.
+        var ordersOwnTexts = false
+        /// Its index, and that of the device whose file it began with.
+        var lineage: [Int] = []
 
-        func wrote(_ text: String) -> Bool { text.hasPrefix(name + "-") }
-        func wrote(_ rank: Int) -> Bool { rank % WorldDevice.rankStep == index }
+        func wrote(_ text: String) -> Bool { number(of: text) != nil }
+        func wrote(_ rank: Int) -> Bool { lineage.contains(rank % WorldDevice.rankStep) }
+
+        /// The number of one of its own texts.
+        func number(of text: String) -> Int? {
+            for index in lineage {
+                let prefix = "d\(index)-"
+                if text.hasPrefix(prefix) { return Int(text.dropFirst(prefix.count)) }
+            }
+            return nil
+        }
+
+        /// Whether a text is an older one of the same user than another.
+        func isOlder(_ text: String, than other: String) -> Bool {
+            guard ordersOwnTexts,
+                text.prefix(while: { $0 != "-" }) == other.prefix(while: { $0 != "-" }),
+                let first = number(of: text), let second = number(of: other)
+            else { return false }
+            return first < second
+        }
     }
 
     /// The server as one device reaches it.
@@ -108,10 +135,16 @@ final class ServerRecorder: Sendable {
         if let gone = state.gone[after.id], !gone.isOlder(than: after.version) { return }
         state.items[after.id] = after
         let insists = state.insisted[author.name]?.remove(after.id) != nil
-        guard author.yields, !insists, let before, state.putBack == nil else { return }
+        // A device that sends a lost row again puts back what others wrote.
+        guard state.restores == 0, author.yields, !insists, let before, state.putBack == nil else {
+            return
+        }
         let ownsText = before.text.map(author.wrote) ?? false
         if before.text != after.text, !ownsText, let text = after.text, !author.wrote(text) {
             state.putBack = "\(author.name) put the text \(text) of \(after.id) back"
+        }
+        if let new = after.text, let old = before.text, author.isOlder(new, than: old) {
+            state.putBack = "\(author.name) stored its older text \(new) of \(after.id) over \(old)"
         }
         // A row that is inserted over a deleted one has another text and no rank.
         let mayBeNew = before.text != after.text && after.text.map(author.wrote) == true
@@ -137,10 +170,12 @@ final class ServerRecorder: Sendable {
             state.deleted.insert(call.itemID)
         }
         guard call.isChange else { return }
+        state.changedSince.insert(call.item?.id ?? call.itemID)
         // The original servers know no repeats: nothing but a condition keeps one from taking effect
         // again, and an insert that comes late, after a delete, has none.
         if server.isOurs || call.ifMatch != nil {
-            state.effects[key, default: []].insert(call.tag ?? "")
+            // A restored database may lack the first effect.
+            state.effects["\(key) \(state.restores)", default: []].insert(call.tag ?? "")
         }
         if let item = call.item, let text = item.text {
             state.texts[item.id, default: []].insert(text)
@@ -152,6 +187,26 @@ final class ServerRecorder: Sendable {
     private static func mix(_ hash: inout UInt64, _ text: String) {
         for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 1_099_511_628_211 }
     }
+
+    /// The database was copied.
+    func noteBackup() { state.withLock { $0.backup = ($0.items, $0.gone) } }
+
+    /// The database was restored from the copy.
+    ///
+    /// - Returns: The last version of each row in it.
+    func noteRestore() -> [String: [UInt8]] {
+        state.withLock { state in
+            (state.items, state.gone) = state.backup
+            state.restores += 1
+            state.changedSince = []
+            return state.gone.merging(state.items.mapValues(\.version)) { gone, there in
+                there.isOlder(than: gone) ? gone : there
+            }
+        }
+    }
+
+    /// The rows that were changed since the database was restored.
+    var changedSinceRestore: Set<String> { state.withLock { $0.changedSince } }
 
     /// Whether a row had this text on the server at some time.
     func had(_ text: String, _ id: String) -> Bool {

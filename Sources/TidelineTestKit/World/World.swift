@@ -33,6 +33,7 @@ public struct World: Sendable {
     package init(_ plan: WorldPlan, store: @escaping Store) {
         var plan = plan
         plan.server = .tideline
+        plan.restores = false
         self.plan = plan
         self.store = store
     }
@@ -71,7 +72,12 @@ public struct World: Sendable {
         _ store: Store?
     ) async throws -> WorldReport {
         let ids = (0..<plan.rows).map { "row-\($0)" }
-        let server = try await WorldServer(plan.server, time, store)
+        let server = try await WorldServer(
+            plan.server,
+            time,
+            store,
+            isRestorable: plan.restores
+        )
         let recorder = ServerRecorder(server)
         var devices: [WorldDevice] = []
         var networks: [LossyNetwork] = []
@@ -81,7 +87,9 @@ public struct World: Sendable {
             let author = ServerRecorder.Author(
                 name: name,
                 index: index,
-                yields: plan.policies[index].yields
+                yields: plan.policies[index].yields,
+                ordersOwnTexts: plan.copies == nil,
+                lineage: plan.sharesCopy && index == plan.devices - 1 ? [0, index] : [index]
             )
             let port = ServerRecorder.Port(recorder: recorder, author: author)
             let network = LossyNetwork(port, time: time, seed: seed, faults: plan.faults)
@@ -90,14 +98,17 @@ public struct World: Sendable {
                 WorldDevice(
                     name: name,
                     policy: plan.policies[index],
-                    pullsPart: plan.pullsPart[index],
+                    pullsPart: plan.pullsPart(ofDevice: index),
                     syncsItself: plan.syncsItself[index],
                     disk: try WorldDisk(plan.disks[index]),
                     copies: plan.copies,
                     nests: plan.nests,
                     transacts: plan.transacts,
-                    network: story.map { ToldTransport(inner: network, who: name, story: $0) }
-                        ?? network,
+                    rejections: plan.rejections,
+                    lostRows: plan.lostRows.indices.contains(index) ? plan.lostRows[index] : .ask,
+                    signIn: plan.expires ? WorldSignIn(time, seed: seed) : nil,
+                    // Also without a story, so that tasks take the same turns in both cases.
+                    network: ToldTransport(inner: network, who: name, story: story),
                     insists: { recorder.insists(name, on: $0) },
                     transactions: recorder.transactions,
                     environment: environment(time, seed),
@@ -107,8 +118,22 @@ public struct World: Sendable {
                 )
             )
         }
-        for device in devices { try await device.start() }
+        for device in devices where !plan.startsLater(device.name) { try await device.start() }
+        if plan.poisons { server.faults.poison(ids[0]) }
+        let deploy = time.start { try await badDeploy(server.faults, plan, time) }
+        let outages = devices.map { device in
+            time.start {
+                try await lock(device, plan, time)
+                try await failTokens(device, plan, time)
+            }
+        }
+        let restoring = time.start { [devices] in
+            try await restore(server, recorder, devices, plan, time, story)
+        }
         try await work(devices, ids, plan, time)
+        try await deploy.value
+        try await restoring.value
+        for task in outages { try await task.value }
         // A slow link stays one.
         var faults = NetworkFaults()
         faults.bytesMax = plan.faults.bytesMax
@@ -123,6 +148,7 @@ public struct World: Sendable {
             server: server,
             time: time
         )
+        try await judge.checkPoisoned()
         try await judge.settle()
         let report = try await judge.judge()
         for device in devices { try await device.stop() }
@@ -139,6 +165,92 @@ public struct World: Sendable {
         )
     }
 
+    /// A deploy that lacks something rejects every write for a while.
+    private static func badDeploy(
+        _ faults: ServerFaults,
+        _ plan: WorldPlan,
+        _ time: VirtualTime
+    ) async throws {
+        guard plan.rejects else { return }
+        var generator = SeededGenerator(seed: plan.seed ^ 0x6465_706C)
+        let rejections: [ServerFaults.Rejection] = [.missingTable, .missingRight, .failure]
+        try await time.sleep(.seconds(Int.random(in: 1...20, using: &generator)))
+        faults.reject(rejections.randomElement(using: &generator))
+        try await time.sleep(.seconds(Int.random(in: 2...40, using: &generator)))
+        faults.reject(nil)
+    }
+
+    /// Restores a backup of the server's database that is some time old.
+    private static func restore(
+        _ server: WorldServer,
+        _ recorder: ServerRecorder,
+        _ devices: [WorldDevice],
+        _ plan: WorldPlan,
+        _ time: VirtualTime,
+        _ story: WorldStory?
+    ) async throws {
+        guard let database = server.database else { return }
+        var generator = SeededGenerator(seed: plan.seed ^ 0x7265_7374)
+        try await time.sleep(.seconds(Int.random(in: 1...20, using: &generator)))
+        try database.backUp()
+        recorder.noteBackup()
+        story?.tell("the server", "is backed up")
+        try await time.sleep(.seconds(Int.random(in: 2...30, using: &generator)))
+        try await database.restore()
+        let versions = recorder.noteRestore()
+        story?.tell("the server", "is restored")
+        for device in devices where device.isStarted { try await device.noteRestore(versions) }
+    }
+
+    /// Locks a phone now and then.
+    private static func lock(
+        _ device: WorldDevice,
+        _ plan: WorldPlan,
+        _ time: VirtualTime
+    ) async throws {
+        guard plan.locks else { return }
+        for _ in 0..<plan.steps / 4 {
+            try await time.sleep(
+                .milliseconds(device.draw { Int.random(in: 1...12_000, using: &$0) })
+            )
+            device.setLocked(true)
+            try await time.sleep(
+                .milliseconds(device.draw { Int.random(in: 1...9000, using: &$0) })
+            )
+            device.setLocked(false)
+        }
+    }
+
+    /// Keeps the server of the tokens from being reached now and then.
+    private static func failTokens(
+        _ device: WorldDevice,
+        _ plan: WorldPlan,
+        _ time: VirtualTime
+    ) async throws {
+        guard let signIn = device.signIn else { return }
+        for _ in 0..<plan.steps / 4 {
+            try await time.sleep(
+                .milliseconds(device.draw { Int.random(in: 1...15_000, using: &$0) })
+            )
+            signIn.setFailing(true)
+            try await time.sleep(
+                .milliseconds(device.draw { Int.random(in: 1...15_000, using: &$0) })
+            )
+            signIn.setFailing(false)
+        }
+    }
+
+    /// Waits until the first device was killed, and starts the last one with a copy of its file; a device
+    /// that is never killed gives none.
+    private static func startFromCopy(
+        _ device: WorldDevice,
+        of first: WorldDevice,
+        _ time: VirtualTime
+    ) async throws {
+        for _ in 0..<2000 where !first.wasCopied { try await time.sleep(.milliseconds(100)) }
+        try await device.start()
+    }
+
     /// Users edit while their devices sync; now and then an app is killed and started again.
     private static func work(
         _ devices: [WorldDevice],
@@ -150,6 +262,7 @@ public struct World: Sendable {
         for device in devices {
             tasks.append(
                 time.start {
+                    while !device.isStarted { try await time.sleep(.milliseconds(100)) }
                     for _ in 0..<plan.steps {
                         try await time.sleep(
                             .milliseconds(device.draw { Int.random(in: 1...3000, using: &$0) })
@@ -160,9 +273,15 @@ public struct World: Sendable {
             )
             tasks.append(
                 time.start {
+                    if plan.startsLater(device.name) {
+                        try await startFromCopy(device, of: devices[0], time)
+                    }
+                    let heir =
+                        device.name == "d0" && plan.startsLater(devices.last?.name ?? "")
+                        ? devices.last : nil
                     device.syncsItself
-                        ? try await watchLoop(device, plan, time)
-                        : try await syncLoop(device, plan, time)
+                        ? try await watchLoop(device, heir, plan, time)
+                        : try await syncLoop(device, heir, plan, time)
                 }
             )
         }
@@ -171,15 +290,17 @@ public struct World: Sendable {
 
     private static func syncLoop(
         _ device: WorldDevice,
+        _ heir: WorldDevice?,
         _ plan: WorldPlan,
         _ time: VirtualTime
     ) async throws {
-        for _ in 0..<plan.steps / 2 {
+        for step in 0..<plan.steps / 2 {
             try await time.sleep(
                 .milliseconds(device.draw { Int.random(in: 1...5000, using: &$0) })
             )
             let sync = time.start { try await device.sync() }
-            guard device.draw({ $0.chance(15) }) else {
+            let isKilled = device.draw { $0.chance(15) }
+            guard isKilled || heir != nil && step == plan.steps / 4 else {
                 try await sync.value
                 continue
             }
@@ -190,7 +311,7 @@ public struct World: Sendable {
             try await device.kill()
             sync.cancel()
             _ = try? await sync.value
-            try await restart(device, plan)
+            try await restart(device, heir, plan)
         }
     }
 
@@ -198,16 +319,17 @@ public struct World: Sendable {
     /// then.
     private static func watchLoop(
         _ device: WorldDevice,
+        _ heir: WorldDevice?,
         _ plan: WorldPlan,
         _ time: VirtualTime
     ) async throws {
-        for _ in 0..<plan.steps / 2 {
+        for step in 0..<plan.steps / 2 {
             try await time.sleep(
                 .milliseconds(device.draw { Int.random(in: 1...5000, using: &$0) })
             )
             let dice = device.draw { Int.random(in: 0..<100, using: &$0) }
-            if dice < 15 {
-                try await restart(device, plan)
+            if dice < 15 || heir != nil && step == plan.steps / 4 {
+                try await restart(device, heir, plan)
             } else if dice < 45 {
                 try await device.settleErrors()
             }
@@ -215,7 +337,14 @@ public struct World: Sendable {
     }
 
     /// Starts an app again that was killed: what it had stored fits together (guarantee 8).
-    private static func restart(_ device: WorldDevice, _ plan: WorldPlan) async throws {
+    private static func restart(
+        _ device: WorldDevice,
+        _ heir: WorldDevice?,
+        _ plan: WorldPlan
+    ) async throws {
+        try await device.kill()
+        if let heir, !device.wasCopied { try device.give(to: heir) }
+        if plan.putsBack { try device.putBackOrKeep() }
         try await device.start()
         let torn = try await device.tornRows()
         guard torn.isEmpty else {

@@ -9,15 +9,34 @@ extension WorldDevice {
     func sync() async throws {
         do {
             try await client().syncContext.push()
-        } catch is PushError {
+        } catch let error as PushError where error.status == .storeFailure {
+            // The phone is locked.
+        } catch let error as PushError {
+            if error.status == .unauthorized { noteParked("A push asks for a sign-in.") }
             try await settleErrors()
         }
         do {
             try await pull()
-        } catch is SyncError {
+        } catch let error as SyncError {
             // Offline: the next round pulls.
+            if error.code == .unauthorized { noteParked("A pull asks for a sign-in.") }
         } catch is PushError {
             // The push inside the pull met the network or a rejection: the next round settles it.
+        }
+    }
+
+    /// What keeps a pull from succeeding; nil if it succeeds.
+    func pullFailure() async throws -> String? {
+        do {
+            _ = try await client().syncContext.push()
+        } catch is PushError {
+            // The row that cannot be sent.
+        }
+        do {
+            try await pull()
+            return nil
+        } catch {
+            return "\(error)"
         }
     }
 
@@ -40,9 +59,46 @@ extension WorldDevice {
         return row["complete"] == false
     }
 
-    /// What an app does about rejected operations: sometimes mine, sometimes theirs.
+    /// Settles rejected operations and lost rows: some become the device's, some the server's.
     func settleErrors() async throws {
+        if try client().currentSyncStatus == .blocked(by: .signIn) {
+            noteParked("Automatic sync asks for a sign-in.")
+        }
+        do {
+            try await settleRejected()
+            try await settleLostRows()
+        } catch let error as SyncError where error.code == .storeUnavailable {
+            // The phone is locked.
+        }
+    }
+
+    private func settleLostRows() async throws {
+        for row in try await client().syncContext.lostRows() {
+            touch([row.itemID])
+            do {
+                if draw({ $0.chance(60) }) {
+                    story?.tell(name, "sends the lost row \(row.itemID) again")
+                    insists(row.itemID)
+                    try await row.sendAgain()
+                } else {
+                    story?.tell(name, "discards the lost row \(row.itemID)")
+                    try await row.discard()
+                    forget(row.itemID)
+                }
+            } catch let failure as SyncError where failure.code == .notFound {
+                // The server has it again, or it was edited.
+            }
+        }
+    }
+
+    private func settleRejected() async throws {
         for error in try await client().syncContext.operationErrors() {
+            // A conflict with a row that was read has the status of whatever was unclear before.
+            let isConflict = error.serverItem != nil || error.serverCopy == .deleted
+            if let status = error.statusCode, !isConflict, !rejections.contains(status) {
+                noteParked("\(error.itemID) is parked with status \(status): \(error.message)")
+            }
+            touch([error.itemID])
             do {
                 if draw({ $0.chance(50) }), let mine = error.item {
                     story?.tell(name, "retries \(error.itemID)")
@@ -79,10 +135,9 @@ extension WorldDevice {
         try await pull()
     }
 
-    /// Operations that neither were rejected nor wait for one of the same row that was.
+    /// The rows of operations that neither were rejected nor depend on one that was.
     func heldUp() async throws -> [String] {
         let operations = try await client().syncContext.pendingOperations()
-        let parked = Set(operations.filter(\.isParked).map(\.itemID))
-        return operations.map(\.itemID).filter { !parked.contains($0) }
+        return WorldQueue.heldUp(operations).map(\.itemID)
     }
 }

@@ -1,6 +1,7 @@
 // WorldDevice: a device of a world: a disk, a client that may be killed and started again, and a user
 // who edits.
 
+import Foundation
 import Synchronization
 import Tideline
 import TidelineCore
@@ -29,6 +30,12 @@ final class WorldDevice: Sendable {
         var line: WorldLine?
         /// How often the app was started.
         var starts = 0
+        /// An operation that was parked although the server did not reject it.
+        var wronglyParked: String?
+        /// Whether another device has got a copy of its file.
+        var wasCopied = false
+        /// Rows of the file that the restored server lost, and that its user did nothing about since.
+        var lost: Set<String> = []
     }
 
     let name: String
@@ -36,10 +43,15 @@ final class WorldDevice: Sendable {
     let pullsPart: Bool
     /// Whether it syncs without being asked.
     let syncsItself: Bool
-    private let disk: WorldDisk
+    let disk: WorldDisk
     private let copies: WorldPlan.Copies?
     private let nests: Bool
     let transacts: Bool
+    /// The statuses with which the server of this simulation rejects operations.
+    let rejections: Set<Int>
+    /// The policy for rows that a restored server lost.
+    let lostRows: LostRowPolicy
+    let signIn: WorldSignIn?
     private let network: any Transport
     /// Is told of each row that the app sends whole, as it has it, over the server's.
     let insists: @Sendable (_ id: String) -> Void
@@ -58,6 +70,9 @@ final class WorldDevice: Sendable {
         copies: WorldPlan.Copies?,
         nests: Bool,
         transacts: Bool,
+        rejections: Set<Int>,
+        lostRows: LostRowPolicy,
+        signIn: WorldSignIn?,
         network: any Transport,
         insists: @escaping @Sendable (_ id: String) -> Void,
         transactions: WorldTransactions,
@@ -74,6 +89,9 @@ final class WorldDevice: Sendable {
         self.copies = copies
         self.nests = nests
         self.transacts = transacts
+        self.rejections = rejections
+        self.lostRows = lostRows
+        self.signIn = signIn
         self.network = network
         self.insists = insists
         self.transactions = transactions
@@ -96,6 +114,11 @@ final class WorldDevice: Sendable {
     var lastEdits: [String: LastEdit] { state.withLock { $0.lastEdits } }
     var lastRanks: [String: Int] { state.withLock { $0.lastRanks } }
     var inFlight: Set<String> { state.withLock { $0.inFlight } }
+    var isStarted: Bool { state.withLock { $0.client != nil } }
+    var wasCopied: Bool { state.withLock { $0.wasCopied } }
+    var wronglyParked: String? { state.withLock { $0.wronglyParked } }
+    /// Rows that the restored server lost, and that its user did nothing about since.
+    var lost: Set<String> { state.withLock { $0.lost } }
 
     /// Starts the app anew, a client on the same disk; one that ran is killed.
     func start() async throws {
@@ -111,14 +134,19 @@ final class WorldDevice: Sendable {
         let client = SyncClient(
             endpoint: World.endpoint,
             transport: line,
+            authentication: signIn,
             limits: limits,
             environment: environment
         )
-        try await client.syncContext.initialize(
-            store: try disk.store(),
-            tables: [model],
-            conflicts: policy
-        )
+        let store = try disk.store()
+        try await whileUnlocked {
+            try await client.syncContext.initialize(
+                store: store,
+                tables: [self.model],
+                conflicts: self.policy,
+                lostRows: self.lostRows
+            )
+        }
         state.withLock { state in
             state.client = client
             state.line = line
@@ -129,6 +157,23 @@ final class WorldDevice: Sendable {
         let policy = try Self.policy(pullsPart: pullsPart)
         let running = time.start { try await client.runSyncing(policy) }
         state.withLock { $0.running = running }
+    }
+
+    /// Does something as soon as the phone is not locked.
+    private func whileUnlocked(_ body: () async throws -> Void) async throws {
+        while true {
+            do {
+                return try await body()
+            } catch let error as SyncError where error.code == .storeUnavailable {
+                try await time.sleep(.milliseconds(500))
+            }
+        }
+    }
+
+    /// Locks the phone: its store cannot be used until it is unlocked.
+    func setLocked(_ isLocked: Bool) {
+        story?.tell(name, isLocked ? "is locked" : "is unlocked")
+        disk.setLocked(isLocked)
     }
 
     private var model: any WorldRecord.Type {
@@ -177,6 +222,7 @@ final class WorldDevice: Sendable {
         let id = ids[draw { Int.random(in: 0..<ids.count, using: &$0) }]
         let starts = state.withLock { $0.starts }
         var edited = [id]
+        defer { touch(edited) }
         do {
             if transacts, let others = othersToEdit(with: id, among: ids) {
                 edited += others
@@ -190,6 +236,8 @@ final class WorldDevice: Sendable {
             // A pull came between the look at the row and the change.
         } catch let error as SyncError where error.code == .storeNotInitialized {
             // The app was killed.
+        } catch let error as SyncError where error.code == .storeUnavailable {
+            // The phone is locked, so the app shows an error.
         }
         // An app that was killed meanwhile may have stored the edit or not.
         guard state.withLock({ $0.starts != starts || $0.client == nil }) else { return }
@@ -332,21 +380,78 @@ final class WorldDevice: Sendable {
         noteRank(id, nil)
     }
 
+    /// The file was replaced by an older one, and with it everything that the user did since.
+    func forgetAll() {
+        transactions.giveUpAll(by: name)
+        state.withLock { state in
+            state.lastEdits = [:]
+            state.lastRanks = [:]
+            state.copies = [:]
+            state.lost = []
+        }
+    }
+
+    /// The user decided about rows, so they need not be as the server had them.
+    func touch(_ ids: [String]) {
+        state.withLock { $0.lost.subtract(ids) }
+    }
+
+    /// Notes which rows of the file a restored server lost; `versions` are those that it has.
+    func noteRestore(_ versions: [String: [UInt8]]) async throws {
+        guard lostRows != .discard else { return }
+        let operations = try await disk.plainStore().read { reader in
+            try reader.rows(TableQuery(), in: "MS_TableOperations").compactMap {
+                $0["itemId"]?.text
+            }
+        }
+        let lost = try await rows().filter { row in
+            let version = row.version.flatMap { Data(base64Encoded: $0) }.map(Array.init) ?? []
+            guard !version.isEmpty, !operations.contains(row.id) else { return false }
+            return versions[row.id].map { $0.isOlder(than: version) } ?? true
+        }
+        state.withLock { $0.lost = Set(lost.map(\.id)) }
+    }
+
+    /// Notes an operation that is parked with a status that the server never sends here.
+    func noteParked(_ text: String) {
+        state.withLock { $0.wronglyParked = $0.wronglyParked ?? text }
+    }
+
     // MARK: - The disk
+
+    /// Gives another device a copy of the killed app's file.
+    func give(to other: WorldDevice) throws {
+        // One that has waited too long goes on with a file of its own.
+        guard try disk.give(to: other.disk) else { return }
+        story?.tell(name, "gives a copy of its file to \(other.name)")
+        state.withLock { $0.wasCopied = true }
+    }
+
+    /// Backs up the killed app's file, or puts the last backup back.
+    func putBackOrKeep() throws {
+        guard disk.isFile else { return }
+        if draw({ $0.chance(40) }), try disk.putBack() {
+            story?.tell(name, "is put back to its last backup")
+            forgetAll()
+        } else if draw({ $0.chance(60) }) {
+            try disk.keepBackup()
+        }
+    }
 
     func rows() async throws -> [Row] {
         var query = TableQuery()
         query.order = [SortKey(column: "id")]
         let wanted = query
-        return try await disk.store().read { try $0.rows(wanted, in: WorldItem.tableName) }
+        return try await disk.plainStore().read { try $0.rows(wanted, in: WorldItem.tableName) }
     }
+
     /// Rows whose entry in the queue does not fit them: a deleted one that is there, or another
     /// one that is not.
     func tornRows() async throws -> [String] {
         var query = TableQuery()
         query.order = [SortKey(column: "id")]
         let ordered = query
-        return try await disk.store().read { reader in
+        return try await disk.plainStore().read { reader in
             var kinds: [String: Int64] = [:]
             for entry in try reader.rows(ordered, in: "MS_TableOperations") {
                 guard let id = entry["itemId"]?.text, case .integer(let kind) = entry["kind"]

@@ -9,6 +9,7 @@ final class WorldDisk: Sendable {
     private struct State {
         var store: (any LocalStore)?
         var copies = 0
+        var isLocked = false
     }
 
     private let directory: URL?
@@ -23,18 +24,20 @@ final class WorldDisk: Sendable {
             directory = nil
             state = Mutex(State(store: try SQLiteStore(path: ":memory:", inline: true)))
         case .file:
-            let directory = Self.place.appending(path: "tideline-world-" + UUID().uuidString)
-            try FileManager.default.createDirectory(
-                at: directory,
-                withIntermediateDirectories: true
-            )
-            self.directory = directory
+            directory = try Self.makeDirectory()
             state = Mutex(State())
         }
     }
 
     deinit {
         if let directory { try? FileManager.default.removeItem(at: directory) }
+    }
+
+    /// Makes a directory with a name of its own.
+    static func makeDirectory() throws -> URL {
+        let directory = place.appending(path: "tideline-world-" + UUID().uuidString)
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        return directory
     }
 
     /// Memory, where the machine has a directory in it: each commit waits for the disk.
@@ -46,8 +49,18 @@ final class WorldDisk: Sendable {
 
     var isFile: Bool { directory != nil }
 
-    /// The store; that of a file is opened when it is asked for first.
+    /// The store as an app has it, which cannot be used while the phone is locked.
     func store() throws -> any LocalStore {
+        LockedStore(try plainStore()) { [weak self] in
+            self?.state.withLock { $0.isLocked } ?? false
+        }
+    }
+
+    /// Whether the store cannot be used.
+    func setLocked(_ isLocked: Bool) { state.withLock { $0.isLocked = isLocked } }
+
+    /// The store; that of a file is opened when it is asked for first.
+    func plainStore() throws -> any LocalStore {
         try state.withLock { state in
             if let store = state.store { return store }
             let store = try SQLiteStore(path: path(state.copies), inline: true)
@@ -69,6 +82,51 @@ final class WorldDisk: Sendable {
             }
             state.copies += 1
             state.store = nil
+        }
+    }
+
+    /// Keeps a copy of the closed file, as a backup of the phone does.
+    func keepBackup() throws { try copyFile(named: "backup") }
+
+    /// From now on the store is the file of the last backup.
+    ///
+    /// - Returns: Whether there was a backup.
+    func putBack() throws -> Bool {
+        try state.withLock { state in
+            guard let directory else { return false }
+            let backup = directory.appending(path: "backup.sqlite").path()
+            guard FileManager.default.fileExists(atPath: backup) else { return false }
+            state.copies += 1
+            state.store = nil
+            try Self.copy(backup, to: path(state.copies))
+            return true
+        }
+    }
+
+    /// Makes a copy of the closed file the store of another disk, unless that has one already.
+    ///
+    /// - Returns: Whether it did.
+    func give(to other: WorldDisk) throws -> Bool {
+        guard other.state.withLock({ $0.store == nil && $0.copies == 0 }) else { return false }
+        try state.withLock { state in
+            try Self.copy(path(state.copies), to: other.path(0))
+        }
+        return true
+    }
+
+    private func copyFile(named name: String) throws {
+        try state.withLock { state in
+            guard let directory else { return }
+            let target = directory.appending(path: name + ".sqlite").path()
+            try Self.copy(path(state.copies), to: target)
+        }
+    }
+
+    private static func copy(_ source: String, to target: String) throws {
+        for suffix in ["", "-wal"] {
+            try? FileManager.default.removeItem(atPath: target + suffix)
+            guard FileManager.default.fileExists(atPath: source + suffix) else { continue }
+            try FileManager.default.copyItem(atPath: source + suffix, toPath: target + suffix)
         }
     }
 

@@ -17,6 +17,23 @@ struct WorldJudge {
         WorldViolation(seed: plan.seed, guarantee: guarantee, detail: detail)
     }
 
+    /// With a row that the server cannot process and no other fault, every pull succeeds.
+    func checkPoisoned() async throws {
+        guard plan.poisons else { return }
+        defer { server.faults.poison(nil) }
+        for _ in 0..<2 {
+            for device in devices where !device.syncsItself {
+                try await device.start()
+                guard let failure = try await device.pullFailure() else { continue }
+                throw violation(
+                    "a poisoned operation delays only what depends on it",
+                    "\(device.name) cannot pull beside a row that the server cannot process: "
+                        + failure
+                )
+            }
+        }
+    }
+
     /// Syncs all devices until nothing is pending (guarantee 4); who syncs by itself gets time.
     func settle() async throws {
         for _ in 0..<Self.roundsMax {
@@ -30,7 +47,9 @@ struct WorldJudge {
             try await waitForOthers()
             var pending = 0
             for device in devices {
-                pending += try await device.client().syncContext.pendingOperationCount
+                let context = try device.client().syncContext
+                pending += try await context.pendingOperationCount
+                pending += try await context.lostRowCount
             }
             if pending == 0 { return try await fetchLast() }
         }
@@ -53,6 +72,10 @@ struct WorldJudge {
 
     /// Guarantee 9: without faults, what a push leaves was rejected, or is of a row that was.
     private func checkHeldUp(_ device: WorldDevice) async throws {
+        if plan.restores {
+            // The pull may have queued lost rows, which are sent by the next push.
+            _ = try? await device.client().syncContext.push()
+        }
         let heldUp = try await device.heldUp()
         guard !heldUp.isEmpty else { return }
         throw violation(
@@ -68,6 +91,18 @@ struct WorldJudge {
         for device in devices {
             try await checkConvergence(device, rows)
             try checkLoss(device)
+            // Guarantee 13: nobody loses a row in silence because the server was restored.
+            let lost = device.lost.subtracting(recorder.changedSinceRestore)
+            guard lost.isEmpty else {
+                throw violation(
+                    "lost rows are kept",
+                    "\(device.name) had \(lost.sorted()), which the restored server lost, and neither "
+                        + "the server nor the user heard of it"
+                )
+            }
+            if let parked = device.wronglyParked {
+                throw violation("only the server rejects", "\(device.name): \(parked)")
+            }
         }
         if let putBack = recorder.putBack {
             throw violation("no acknowledged write is lost", putBack)

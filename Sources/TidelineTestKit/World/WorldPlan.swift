@@ -62,6 +62,24 @@ public struct WorldPlan: Sendable, Hashable {
     /// Whether users change several rows in one transaction.
     public var transacts = false
 
+    /// Whether the server cannot process one of the rows, until the end.
+    public var poisons = false
+    /// Whether a deploy rejects every write for a while.
+    public var rejects = false
+    /// Whether devices with a file are put back to an older copy of it, as from a backup of a phone.
+    public var putsBack = false
+    /// Whether the last device begins with a copy of the first one's file, and both go on.
+    public var sharesCopy = false
+
+    /// Whether the server is restored from an older backup while the devices work.
+    public var restores = false
+    /// What the app of each device does about rows that a restored server lost.
+    public var lostRows: [LostRowPolicy] = []
+    /// Whether the stores cannot be used now and then, as on a locked phone.
+    public var locks = false
+    /// Whether requests have tokens, which expire, and which cannot be renewed now and then.
+    public var expires = false
+
     /// Draws a plan.
     public init(seed: UInt64) {
         var generator = SeededGenerator(seed: seed ^ 0x7469_6465_6C69_6E65)
@@ -85,6 +103,61 @@ public struct WorldPlan: Sendable, Hashable {
         for device in policies.indices where joins.chance(25) {
             policies[device] = joins.chance(50) ? .merge : .joining
         }
+        drawRealFaults()
+        drawOutages()
+    }
+
+    /// Whether a device begins with a copy of another one's file, once there is one.
+    package func startsLater(_ name: String) -> Bool {
+        sharesCopy && devices > 1 && name == "d\(devices - 1)" && disks.first == .file
+            && disks.last == .file
+    }
+
+    /// Returns whether a device pulls a part of the rows only.
+    ///
+    /// A copy of a file is of the same app: a query that the app no longer pulls keeps its rows until it is
+    /// purged.
+    package func pullsPart(ofDevice index: Int) -> Bool {
+        pullsPart[startsLater("d\(index)") ? 0 : index]
+    }
+
+    /// The statuses with which the server rejects operations in this simulation.
+    var rejections: Set<Int> {
+        var result: Set<Int> = [404, 409, 410, 412, 424]
+        if poisons || rejects { result.insert(500) }
+        if rejects { result.insert(403) }
+        // The server takes a document of 63 levels.
+        if nests { result.insert(400) }
+        return result
+    }
+
+    /// Faults that users of such systems have reported: gateways, deploys, backups.
+    private mutating func drawRealFaults() {
+        var kinds = SeededGenerator(seed: seed ^ 0x7265_616C)
+        if faults.cut > 0, kinds.chance(50) { faults.page = 6 }
+        faults.allowsEmptySuccess = server == .tideline
+        if server == .tideline, kinds.chance(20) { poisons = true }
+        if server == .tideline, kinds.chance(15) { rejects = true }
+        if kinds.chance(25) {
+            putsBack = true
+            for device in disks.indices where kinds.chance(60) { disks[device] = .file }
+        }
+        if kinds.chance(15), copies == nil {
+            sharesCopy = true
+            disks[0] = .file
+            disks[disks.count - 1] = .file
+        }
+    }
+
+    /// Faults of whole machines: a server that was restored, a phone that is locked.
+    private mutating func drawOutages() {
+        var kinds = SeededGenerator(seed: seed ^ 0x6F75_7461)
+        if server == .tideline, kinds.chance(15) { restores = true }
+        lostRows = (0..<devices).map { _ in
+            LostRowPolicy.allCases.randomElement(using: &kinds) ?? .ask
+        }
+        if kinds.chance(15) { locks = true }
+        if server == .tideline, kinds.chance(15) { expires = true }
     }
 
     /// What worlds have learned since; most have little of it.
@@ -143,7 +216,13 @@ public struct WorldViolation: Error, Sendable, CustomStringConvertible {
             text +=
                 "syncing by themselves \(plan.syncsItself), disks \(plan.disks.map(\.rawValue)), "
             text += "copies \(plan.copies?.rawValue ?? "none"), nests \(plan.nests), "
-            text += "transacts \(plan.transacts), \(plan.faults)"
+            text +=
+                "transacts \(plan.transacts), poisons \(plan.poisons), rejects \(plan.rejects), "
+            text += "puts back \(plan.putsBack), shares a copy \(plan.sharesCopy), "
+            text +=
+                "restores \(plan.restores), lost rows \(plan.lostRows), locks \(plan.locks), expires \(plan.expires), "
+            text += "policies \(plan.policies.map(\.kind)), pulls a part \(plan.pullsPart), "
+            text += "\(plan.faults)"
         }
         return text + "\n  " + story.joined(separator: "\n  ")
     }

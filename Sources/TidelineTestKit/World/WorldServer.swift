@@ -7,28 +7,52 @@ import TidelineServerCore
 struct WorldServer: Sendable {
     let kind: WorldPlan.Server
     let transport: any Transport
+    /// Faults of the server itself.
+    let faults: ServerFaults
+    /// The database, if it can be restored from a backup.
+    let database: WorldDatabase?
 
     /// Whether it has what the original servers lack: repeats, changes, events.
     var isOurs: Bool { kind == .tideline }
 
-    init(_ kind: WorldPlan.Server, _ time: VirtualTime, _ store: World.Store?) async throws {
+    init(
+        _ kind: WorldPlan.Server,
+        _ time: VirtualTime,
+        _ store: World.Store?,
+        isRestorable: Bool = false
+    ) async throws {
         self.kind = kind
         let now: @Sendable () -> Int64 = { time.now }
+        let transport: any Transport
+        var database: WorldDatabase?
         switch kind {
-        case .tideline:
-            transport = try await InProcessServer(
-                tables: [
-                    TableDefinition(
-                        WorldItem.tableName,
-                        columns: try RecordSchema.of(WorldItem.self).table.columns
-                    )
-                ],
-                environment: ServerEnvironment(now: now, makeID: { "server-made" }),
-                store: try store?(now)
-            ).transport
+        case .tideline where isRestorable:
+            let restorable = try await WorldDatabase(time) { try await Self.ours(now, $0) }
+            database = restorable
+            transport = restorable
+        case .tideline: transport = try await Self.ours(now, try store?(now)).transport
         case .node: transport = Self.original(.node, time)
         case .dotNet: transport = Self.original(.dotNet, time)
         }
+        self.database = database
+        faults = ServerFaults(transport, now: now)
+        self.transport = faults
+    }
+
+    private static func ours(
+        _ now: @escaping @Sendable () -> Int64,
+        _ store: (any TableStore)?
+    ) async throws -> InProcessServer {
+        try await InProcessServer(
+            tables: [
+                TableDefinition(
+                    WorldItem.tableName,
+                    columns: try RecordSchema.of(WorldItem.self).table.columns
+                )
+            ],
+            environment: ServerEnvironment(now: now, makeID: { "server-made" }),
+            store: store
+        )
     }
 
     private static func original(

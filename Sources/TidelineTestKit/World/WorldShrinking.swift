@@ -1,5 +1,7 @@
 // WorldShrinking: the smallest world that still breaks what a large one broke.
 
+import Tideline
+
 extension World {
     /// How many worlds are tried on the way to the smallest.
     private static let shrinkRunsMax = 400
@@ -10,18 +12,23 @@ extension World {
     public func runShrinking() throws -> WorldReport {
         do {
             return try run()
-        } catch is WorldViolation {
+        } catch let first as WorldViolation {
+            var last = first
             let (smallest, _) = Self.shrunk(plan) { smaller in
                 do {
                     _ = try World(smaller).run()
                     return false
-                } catch is WorldViolation {
+                } catch let violation as WorldViolation {
+                    last = violation
                     return true
                 } catch {
                     return false
                 }
             }
-            return try World(smallest).run(telling: true)
+            _ = try World(smallest).run(telling: true)
+            last.guarantee = "determinism"
+            last.detail += ", and did not when the same world was run once more"
+            throw last
         }
     }
 
@@ -67,6 +74,7 @@ extension WorldPlan {
                 $0.pullsPart.removeLast()
                 $0.syncsItself.removeLast()
                 $0.disks.removeLast()
+                if !$0.lostRows.isEmpty { $0.lostRows.removeLast() }
             }
         }
         if rows > 1 { add { $0.rows -= 1 } }
@@ -77,6 +85,15 @@ extension WorldPlan {
         add { $0.copies = nil }
         add { $0.nests = false }
         add { $0.transacts = false }
+        add { $0.poisons = false }
+        add { $0.rejects = false }
+        add { $0.putsBack = false }
+        add { $0.sharesCopy = false }
+        add { $0.restores = false }
+        for device in lostRows.indices { add { $0.lostRows[device] = .ask } }
+        add { $0.locks = false }
+        add { $0.expires = false }
+        add { $0.faults.page = 0 }
         add { $0.faults.bytesMax = nil }
         add { $0.faults.refuseOne = 0 }
         add { $0.faults.emptyOne = 0 }

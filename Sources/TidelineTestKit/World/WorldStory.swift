@@ -29,26 +29,31 @@ final class WorldStory: Sendable {
 struct ToldTransport: Transport {
     let inner: any Transport
     let who: String
-    let story: WorldStory
+    let story: WorldStory?
 
     func send(_ request: TransportRequest) async throws -> TransportResponse {
+        tell(request)
+        do {
+            let response = try await inner.send(request)
+            story?.tell(who, "gets \(response.status) " + Self.text(response.body))
+            return response
+        } catch {
+            story?.tell(who, "gets no answer")
+            throw error
+        }
+    }
+
+    private func tell(_ request: TransportRequest) {
+        guard let story else { return }
         var what = "\(request.method) \(request.url.path())"
         if let query = request.url.query(percentEncoded: false) { what += "?\(query)" }
         if let match = request.headers["If-Match"] { what += " If-Match: \(match)" }
         if let body = request.body { what += " " + Self.text(body) }
         story.tell(who, "sends " + what)
-        do {
-            let response = try await inner.send(request)
-            story.tell(who, "gets \(response.status) " + Self.text(response.body))
-            return response
-        } catch {
-            story.tell(who, "gets no answer")
-            throw error
-        }
     }
 
     func stream(_ request: TransportRequest) async throws -> TransportStream {
-        story.tell(who, "listens to events")
+        story?.tell(who, "listens to events")
         return try await inner.stream(request)
     }
 

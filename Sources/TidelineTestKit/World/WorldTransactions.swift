@@ -31,6 +31,13 @@ package final class WorldTransactions: Sendable {
         }
     }
 
+    /// The device was put back to an older file, so all its texts may come again in another way.
+    package func giveUpAll(by device: String) {
+        entries.withLock { entries in
+            for (text, entry) in entries where entry.device == device { entries[text]?.rows = [] }
+        }
+    }
+
     package func shown(_ text: String, of id: String, request: Int) {
         entries.withLock { entries in
             guard entries[text]?.rows.contains(id) == true, entries[text]?.shown[id] == nil else {

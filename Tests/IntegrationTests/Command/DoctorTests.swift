@@ -3,6 +3,8 @@
 import Foundation
 import Testing
 import Tideline
+import TidelinePostgres
+import TidelineTestKit
 
 extension ProcessTests {
     struct DoctorTests {
@@ -99,6 +101,95 @@ extension ProcessTests {
                     workspace.path("store.db")
                 )
                 #expect(store.code == 1 && store.states["table TodoItem"] == "fault")
+            }
+        }
+
+        /// A proxy that drops `If-Match` is found with a row and without one.
+        @Test func aProxyThatDropsConditionsIsFound() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                var manners = SlowProxy.Manners()
+                manners.piece = 16_384...16_384
+                manners.replaced = ("If-Match", "No-Match")
+                let proxy = try SlowProxy(to: server.port, manners)
+                defer { proxy.stop() }
+                let file = workspace.path("phone.db")
+                let device = try await Device(server.url, CurlTransport(), SQLiteStore(path: file))
+                try await device.notes.pull(queryID: "all")
+                for hasRow in [false, true] {
+                    if hasRow {
+                        let row = #"{"id":"a","text":"x"}"#
+                        let made = try await server.wire.send("POST", "/tables/TodoItem", row)
+                        #expect(made.status == 201)
+                    }
+                    let dropped = try await Self.doctor(
+                        workspace,
+                        "\(proxy.url)",
+                        "--store",
+                        file
+                    )
+                    #expect(dropped.code == 1 && dropped.states["conditions"] == "fault")
+                    let well = try await Self.doctor(
+                        workspace,
+                        "\(server.url)",
+                        "--store",
+                        file
+                    )
+                    #expect(well.code == 0)
+                    #expect(well.states["conditions"] == (hasRow ? "fine" : nil))
+                }
+            }
+        }
+
+        @Test("a file that the server cannot watch is named, with the reason")
+        func aWatchThatIsOff() async throws {
+            try await withWorkspace { workspace in
+                let memory = try await ServerProcess.start(
+                    ["--database", "sqlite::memory:"],
+                    listen: "127.0.0.1:0",
+                    in: workspace
+                )
+                let ended = try await workspace.run(
+                    .tideline,
+                    ["doctor", "--server", "\(memory.url)"]
+                )
+                #expect(ended.code == 0 && ended.output.contains("in memory"), "\(ended.output)")
+            }
+        }
+
+        @Test(
+            "a role that may not read the timeline is named, with PostgreSQL's reason",
+            .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed")
+        )
+        func aTimelineThatCannotBeRead() async throws {
+            try await withWorkspace { workspace in
+                let url = try PostgresCluster.shared().database()
+                let psql = try PostgresConnection(PostgresAddress(url))
+                let functions = "pg_walfile_name(pg_lsn), pg_current_wal_insert_lsn()"
+                let name = try psql.run("SELECT current_database()").text(0, 0)
+                try psql.execute(
+                    """
+                    CREATE ROLE "blind_\(name)" LOGIN;
+                    GRANT ALL ON DATABASE "\(name)" TO "blind_\(name)";
+                    GRANT ALL ON SCHEMA public TO "blind_\(name)";
+                    REVOKE EXECUTE ON FUNCTION \(functions), pg_control_checkpoint() FROM PUBLIC
+                    """
+                )
+                let user = try psql.run("SELECT current_user").text(0, 0)
+                let blind = url.replacing("//\(user)@", with: "//blind_\(name)@")
+                let server = try await ServerProcess.start(
+                    in: workspace,
+                    database: blind,
+                    configuration: #"{"tables":{"T":{"columns":{"text":"string"}}}}"#
+                )
+                let ended = try await workspace.run(
+                    .tideline,
+                    ["doctor", "--server", "\(server.url)"]
+                )
+                #expect(ended.code == 0, "\(ended.output)")
+                #expect(ended.output.contains("permission denied for function"), "\(ended.output)")
+                #expect(ended.output.contains("GRANT EXECUTE"))
+                _ = try await server.stop()
             }
         }
 

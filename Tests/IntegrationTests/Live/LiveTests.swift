@@ -57,6 +57,41 @@ import TidelineServer
         try await blocking { Listener(try EventReader(port, target, headers)) }
     }
 
+    @Test("at the limit of listeners the caller with the most streams loses its first")
+    func listenersMakeRoom() async throws {
+        var configuration = try Self.configuration()
+        configuration.http.listenersMax = 4
+        configuration.loops = 1
+        configuration.proxies.trusted = ["127.0.0.1"]
+        try await Self.withServer(configuration) { server in
+            func listen(_ address: String) async throws -> Listener {
+                try await Self.listen(
+                    server.port,
+                    "/$events?tables=a",
+                    "X-Forwarded-For: \(address)\r\n"
+                )
+            }
+            var many: [Listener] = []
+            for _ in 0..<4 { many.append(try await listen("10.0.0.1")) }
+            #expect(many.allSatisfy { $0.reader.status == 200 })
+            // The caller itself displaces none of its streams.
+            #expect(try await listen("10.0.0.1").reader.status == 503)
+            let first = try await listen("10.0.0.2")
+            #expect(first.reader.status == 200)
+            #expect(try await many[0].change() == nil, "the first one has ended")
+            let second = try await listen("10.0.0.2")
+            #expect(second.reader.status == 200)
+            #expect(try await many[1].change() == nil)
+            // Both callers have two.
+            #expect(try await listen("10.0.0.2").reader.status == 503)
+            let third = try await listen("10.0.0.3")
+            #expect(third.reader.status == 200)
+            // The streams that stayed report changes.
+            try await server.write("a")
+            #expect(try await third.change() == "a")
+        }
+    }
+
     @Test func changesAreTold() async throws {
         try await Self.withServer(try Self.configuration()) { server in
             let listener = try await Self.listen(server.port, "/%24events?tables=A,b&tables=third")
@@ -248,6 +283,24 @@ import TidelineServer
             try await server.write("a")
             #expect(try await first.change() == "a")
             #expect(try await second.change() == "a")
+        }
+    }
+
+    @Test func aCallerHasAShareOfTheListeners() async throws {
+        var configuration = try Self.configuration()
+        configuration.http.callerListenersMax = 2
+        try await Self.withServer(configuration) { server in
+            let first = try await Self.listen(server.port)
+            var second: Listener? = try await Self.listen(server.port)
+            #expect(first.reader.status == 200 && second?.reader.status == 200)
+            #expect(try await Self.listen(server.port).reader.status == 429)
+            second = nil
+            // The server has to see that it is gone.
+            try await eventually("room for another one") {
+                try await Self.listen(server.port).reader.status == 200 ? () : nil
+            }
+            try await server.write("a")
+            #expect(try await first.change() == "a")
         }
     }
 

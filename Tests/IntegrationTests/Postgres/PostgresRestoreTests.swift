@@ -101,6 +101,13 @@ extension ProcessTests {
                     #expect(renewed != epoch && restored.output.contains(renewed))
                 }
                 try await device.sync()
+                // Nothing that the copy lacks left the device: it decides to let the copy count.
+                let context = device.context
+                let lost = (0..<30).map { "late-\($0)" } + ["first-1"]
+                #expect(try await context.lostRows().map(\.itemID) == lost.sorted())
+                #expect(try await device.text("first-1") == "late")
+                #expect(try await context.discardLostRows() == lost.count)
+                try await device.sync()
                 try await expectAgreement(device)
                 let rows = try await device.notes.read()
                 #expect(rows.count == 60 - 1 + 10)

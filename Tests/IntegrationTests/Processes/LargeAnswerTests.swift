@@ -68,7 +68,7 @@ extension ProcessTests {
                 var after = 0
                 try await eventually("\(before >> 20) MiB before, \(after >> 20) MiB after") {
                     after = try Self.memory(of: server.process)
-                    return after < before + (40 << 20) ? () : nil
+                    return after < before + (24 << 20) ? () : nil
                 }
                 #expect(callers.connections.isEmpty)
                 #expect(try await server.stop() == .exit(0))

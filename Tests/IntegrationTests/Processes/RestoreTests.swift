@@ -84,6 +84,46 @@ extension ProcessTests {
             try manager.copyItem(atPath: file, toPath: path)
         }
 
+        @Test("a device keeps what a restore lost, and sends it again")
+        func devicesKeepWhatTheRestoreLost() async throws {
+            try await withWorkspace { workspace in
+                let server = try await ServerProcess.start(in: workspace)
+                let client = SyncClient(endpoint: server.url)
+                let schema = TableSchema(
+                    name: "Note",
+                    columns: [ColumnDefinition("text", .string)]
+                )
+                try await client.syncContext.initialize(
+                    store: try SQLiteStore(path: workspace.path("device.sqlite")),
+                    tables: [],
+                    schemas: [schema]
+                )
+                let notes = try client.syncTable(named: "Note")
+                try await notes.insert(["id": "early", "text": "before"])
+                try await client.syncContext.push()
+                let file = workspace.path("backup.db")
+                #expect(try await Self.tideline(workspace, "backup", file).code == 0)
+                try await notes.insert(["id": "late", "text": "late"])
+                try await notes.update(id: "early") { $0["text"] = "after" }
+                try await notes.pull(queryID: "all")
+                _ = try await server.stop()
+                let restored = try await Self.tideline(workspace, "restore", file)
+                #expect(restored.code == 0, "\(restored.error)")
+                let again = try await server.restart(samePort: true)
+
+                #expect(again.url == server.url)
+                #expect(try await notes.pull(queryID: "all").lost == 2)
+                #expect(try await notes.read(id: "late")?["text"] == "late")
+                #expect(try await notes.read(id: "early")?["text"] == "after")
+                #expect(try await client.syncContext.sendLostRowsAgain() == 2)
+                try await client.syncContext.push()
+                let there = try await again.wire.allRows("Note").compactMap {
+                    $0["text"] as? String
+                }
+                #expect(Set(there) == ["after", "late"])
+            }
+        }
+
         @Test func theLogOfTheLostDatabaseIsNoticed() async throws {
             try await withWorkspace { workspace in
                 let server = try await ServerProcess.start(in: workspace)

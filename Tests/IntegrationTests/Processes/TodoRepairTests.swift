@@ -15,7 +15,7 @@ extension ProcessTests {
             _ text: String,
             sourceLocation: SourceLocation = #_sourceLocation
         ) {
-            for call in ["()", "with:)", "tables:", "misfits"] {
+            for call in ["()", "with:)", "tables:", "onDecodingFailure"] {
                 #expect(!text.contains(call), "\(text)", sourceLocation: sourceLocation)
             }
         }

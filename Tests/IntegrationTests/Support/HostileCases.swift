@@ -178,7 +178,7 @@ extension HostileCase {
         option("$filter", many("not%20", 2500) + "done", 400),
         option("$filter", many("(", 90) + "done" + many(")", 90), 400),
         option("$filter", many("done%20or%20", 1200) + "done", 200),
-        option("$filter", "rank%20in%20(" + many("1,", 5000) + "1)", 400),
+        option("$filter", "rank%20in%20(" + many("1,", 15000) + "1)", 400),
         option("$filter", "text%20eq%20'%00'", 200, 400),
         option("$filter", "text%20eq%20'%FF'", 400),
         option("$filter", "rank%20eq%20" + many("9", 10_000), 400),

@@ -14,6 +14,8 @@ final class SlowProxy: Sendable {
         var piece = 1...16_384
         /// A direction is cut off after so many bytes; nil for never.
         var cut: ClosedRange<Int>?
+        /// A word that is written in another way of the same length, if one piece has all of it.
+        var replaced: (word: String, by: String)?
     }
 
     let port: Int
@@ -91,6 +93,12 @@ final class SlowProxy: Sendable {
             guard count > 0 else { break }
             let delay = Int.random(in: manners.delay)
             if delay > 0 { usleep(UInt32(delay) * 1000) }
+            if let (word, other) = manners.replaced {
+                let text = Data(buffer[..<count])
+                if let range = text.firstRange(of: Data(word.utf8)) {
+                    buffer.replaceSubrange(range, with: Array(other.utf8))
+                }
+            }
             guard send(to, buffer, count, Int32(MSG_NOSIGNAL)) == count else { break }
             passed(count)
             budget -= count

@@ -17,9 +17,10 @@ struct PostgresAgreementTests {
             dialect: .v4,
             unit: .microseconds
         )
-        let rows = (10..<34).map { storable(generator.row($0)) }
-        let sqlite = try TestTable(FilterGenerator.schema, rows, unit: .microseconds)
-        let postgres = try PostgresTestTable(FilterGenerator.schema, rows)
+        let stored = (10..<34).map { storable(generator.row($0)) }
+        let sqlite = try TestTable(FilterGenerator.schema, stored, unit: .microseconds)
+        let postgres = try PostgresTestTable(FilterGenerator.schema, stored)
+        let rows = stored.map(\.onWire)
         let split = FilterSplit(schema: FilterGenerator.schema)
         let checker = FilterChecker(schema: FilterGenerator.schema, now: AgreementTests.now)
         var wholly = 0
@@ -44,8 +45,10 @@ struct PostgresAgreementTests {
             dialect: .v4,
             unit: .microseconds
         )
-        let rows = (10..<34).map { storable(generator.row($0)) }.shuffled(using: &generator.random)
-        let table = try PostgresTestTable(FilterGenerator.schema, rows)
+        let stored = (10..<34).map { storable(generator.row($0)) }
+            .shuffled(using: &generator.random)
+        let table = try PostgresTestTable(FilterGenerator.schema, stored)
+        let rows = stored.map(\.onWire)
         let checker = FilterChecker(schema: FilterGenerator.schema, now: AgreementTests.now)
         let split = FilterSplit(schema: FilterGenerator.schema)
         var tried = 0

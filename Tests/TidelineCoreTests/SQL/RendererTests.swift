@@ -114,4 +114,69 @@ import TidelineSQLite
         let plan = try table.plan(keyset.condition(after: [1, "x"]))
         #expect(plan.contains("SEARCH t USING COVERING INDEX byYear"), "\(plan)")
     }
+
+    /// Instants of a server compare by milliseconds; `updatedAt` is exact with literals.
+    @Test(arguments: [
+        ("t eq 2026-01-02T03:04:05.123Z", #"("t" >= ? AND "t" < ?)"#),
+        ("t gt 2026-01-02T03:04:05.123Z", #""t" >= ?"#),
+        ("t lt 2026-01-02T03:04:05.123Z", #""t" < ?"#),
+        ("t eq 2026-01-02T03:04:05.123456Z", "0"),
+        ("t eq null", #""t" IS NULL"#),
+        ("updatedAt gt 2026-01-02T03:04:05.123Z", #""updatedAt" > ?"#),
+        (
+            "t in (2026-01-02T03:04:05.123Z,2026-01-03T03:04:05.123Z)",
+            #"(("t" >= ? AND "t" < ?) AND ("t" - ("t" % 1000 + 1000) % 1000) IN (?, ?))"#
+        ),
+    ])
+    func rendersInstantsOfAServer(_ text: String, _ expected: String) throws {
+        let schema = TableSchema(name: "t", columns: [ColumnDefinition("t", .dateTime)])
+        let parsed = try ODataParser.filter(text, dialect: .v4)
+        let filter = try FilterChecker(schema: schema).filter(parsed)
+        let renderer = FilterRenderer(schema: schema, dateUnit: .microseconds)
+        #expect(renderer.condition(filter).text(for: .sqlite) == expected)
+    }
+
+    /// Neither statement of a page reads more of the table than the page and its last millisecond.
+    @Test(arguments: [true, false])
+    func windowsUseTheIndex(isAscending: Bool) throws {
+        let schema = TableSchema(
+            name: "t",
+            columns: [
+                ColumnDefinition("due", .dateTime),
+                ColumnDefinition("made", .dateTime, nullable: false),
+            ]
+        )
+        let table = try TestTable(
+            schema,
+            [],
+            unit: .microseconds,
+            indexes: ["CREATE INDEX byDue ON t (due)", "CREATE INDEX byMade ON t (made)"]
+        )
+        for column in ["due", "made"] {
+            let order = [SortKey(column: column, ascending: isAscending)]
+            let window = try #require(
+                InstantWindow(table.renderer, order: order, indexes: [["due"], ["Made", "id"]])
+            )
+            let keyset = KeysetRenderer(table.renderer, order: order)
+            let time = Value.date(Date(timeIntervalSince1970: 1_800_000_000))
+            let begin = keyset.condition(after: [time, "x"])
+            let probe = window.probe(" FROM t WHERE (\(begin))", after: 10)
+            let index = column == "due" ? "byDue" : "byMade"
+            let first = try table.query("EXPLAIN QUERY PLAN " + probe, column: 3)
+            // Keysets of descending orders with nulls are three ranges of an index.
+            if isAscending || column == "made" {
+                #expect(!first.joined().contains("TEMP B-TREE"), "\(first)")
+            }
+            #expect(first.joined().contains("INDEX \(index)"), "\(first)")
+            for mayBeNull in isAscending ? [false, true] : [true] {
+                let bound = try #require(window.through(time, mayBeNull: mayBeNull))
+                let plan = try table.plan(table.renderer.condition(bound))
+                #expect(plan.contains("INDEX \(index)"), "\(plan)")
+            }
+        }
+        let other = [SortKey(column: "due")]
+        #expect(InstantWindow(table.renderer, order: other, indexes: [["made"]]) == nil)
+        let updates = [SortKey(column: "updatedAt")]
+        #expect(InstantWindow(table.renderer, order: updates, indexes: [["updatedAt"]]) == nil)
+    }
 }

@@ -238,6 +238,18 @@ struct FilterGenerator {
     }
 }
 
+extension Row {
+    /// The row as a device has it: a server keeps microseconds, and the wire has milliseconds.
+    var onWire: Row {
+        var row = self
+        for (name, value) in self where name != SystemColumn.updatedAt {
+            guard case .date(let date) = value else { continue }
+            row[name] = .date(Timestamp(date).cutToMilliseconds.date)
+        }
+        return row
+    }
+}
+
 /// A decimal value, for tables of cases.
 func decimal(_ text: String) -> Value {
     DecimalText.parse(text).map { .decimal($0) } ?? .null

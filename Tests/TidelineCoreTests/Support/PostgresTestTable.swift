@@ -80,7 +80,7 @@ final class PostgresTestTable {
         }
         return try query("SELECT \"id\" FROM t WHERE \(condition) ORDER BY \"id\"").filter { id in
             guard let rest, let row = rows[id] else { return true }
-            return Filter(rest).matches(row)
+            return Filter(rest).matches(row.onWire)
         }
     }
 

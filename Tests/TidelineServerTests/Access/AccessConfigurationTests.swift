@@ -71,6 +71,19 @@ import TidelineServerCore
 
     @Test(arguments: [
         (#"{"authentication":{}}"#, "authentication: a key is needed: one of secretFile, keyFile"),
+        (
+            #"{"authentication":{"jwksURL":"http://id.example/k"}}"#,
+            "authentication.jwksURL: an https URL"
+        ),
+        (
+            #"{"authentication":{"jwksURL":"https://u:p@id.example/k"}}"#,
+            "jwksURL: a URL without user"
+        ),
+        (#"{"authentication":{"issuer":"id.example"}}"#, "authentication: a key is needed"),
+        (
+            #"{"authentication":{"secretFile":"jwt.key","user":"exp"}}"#,
+            "authentication.user: the name of a claim"
+        ),
         (#"{"authentication":[]}"#, "authentication: an object is expected"),
         (#"{"authentication":{"secret":"x"}}"#, "authentication.secret: this key is unknown"),
         (#"{"authentication":{"secretFile":5}}"#, "authentication.secretFile: a string"),
@@ -102,7 +115,7 @@ import TidelineServerCore
         ),
         (
             #"{"authentication":{"secretFile":"jwt.key","algorithms":["RS256"]}}"#,
-            "authentication.algorithms: No allowed algorithm fits a key"
+            "No allowed algorithm fits a key; the keys are for HS256."
         ),
         (
             #"{"authentication":{"secretFile":"jwt.key","leewaySeconds":601}}"#,
@@ -147,7 +160,7 @@ import TidelineServerCore
             #expect(description.contains(expected), "\(description)")
             #expect(error?.faults.count == 1, "\(description)")
             // Never what is in a file.
-            #expect(!description.contains("password"))
+            #expect(!description.contains("password") || expected.hasPrefix("jwksURL"))
         }
     }
 

@@ -90,8 +90,8 @@ import TidelineTokens
             (try Tokens.make("anna", audience: "other"), "audience"),
             (try Tokens.make("anna", expires: -61), "expired"),
             (try Tokens.make("anna", notBefore: 120), "not valid yet"),
-            (try Tokens.make("an\u{1}na"), "sub"),
-            (try Tokens.make(String(repeating: "a", count: 1025)), "sub"),
+            (try Tokens.make("an\u{1}na"), "user of the token"),
+            (try Tokens.make(String(repeating: "a", count: 1025)), "user of the token"),
         ]
         let lines = Mutex("")
         let log = ServerLog(

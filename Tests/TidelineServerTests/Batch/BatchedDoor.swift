@@ -80,7 +80,8 @@ extension ServerResponse {
         for field in headers where !Self.shared.contains(field.name) {
             if field.name.lowercased() == "x-request-id" { continue }
             // The epoch is that of the door's own database.
-            let others = ["cache-control", "vary", "tideline-epoch"]
+            // The schema stands on the whole answer only.
+            let others = ["cache-control", "vary", "tideline-epoch", "tideline-schema"]
             if others.contains(field.name.lowercased()) { continue }
             result[field.name.lowercased()] = field.value
         }

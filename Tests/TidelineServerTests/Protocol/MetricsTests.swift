@@ -135,6 +135,76 @@ import TidelineTestKit
         #expect(!unknown.contains("tideline_certificate") && !unknown.contains("tideline_backup"))
     }
 
+    @Test("metrics of the process, its disk and its limits")
+    func useAndLimits() {
+        var use = ProcessUse()
+        func text(_ use: ProcessUse) -> String {
+            var bounds = ServerMetrics.Bounds()
+            bounds.connections = 11
+            bounds.listeners = 12
+            bounds.ledgerBytes = 13
+            let now = ServerMetrics.Now(
+                writeQueue: 0,
+                logBytes: 0,
+                certificateEnd: nil,
+                lastBackup: nil,
+                use: use,
+                bounds: bounds
+            )
+            let bytes = ServerMetrics().text(now, traffic: ServerTraffic())
+            return String(decoding: bytes, as: UTF8.self)
+        }
+        #expect(!text(use).contains("\nprocess_") && !text(use).contains("\ntideline_disk_"))
+        use.memoryBytes = 1
+        use.processorSeconds = 2.5
+        use.descriptors = 3
+        use.descriptorsMax = 4
+        use.diskFreeBytes = 5
+        use.diskBytes = 6
+        let told = text(use)
+        for line in [
+            "process_resident_memory_bytes 1", "process_cpu_seconds_total 2.5",
+            "process_open_fds 3", "process_max_fds 4", "tideline_disk_free_bytes 5",
+            "tideline_disk_bytes 6", "tideline_connections_max 11", "tideline_listeners_max 12",
+            "tideline_ledger_bytes_max 13",
+        ] {
+            #expect(told.contains("\n\(line)\n"), "\(line)")
+        }
+        let now = ProcessUse.now(disk: "/")
+        #expect((now.memoryBytes ?? 0) > 1 << 20 && (now.descriptors ?? 0) > 2)
+        #expect((now.diskBytes ?? 0) >= (now.diskFreeBytes ?? 0) && (now.diskBytes ?? 0) > 0)
+        #expect(ProcessUse.now(disk: nil).diskBytes == nil)
+    }
+
+    @Test("metrics of connections, restarts of reads and wrong clocks")
+    func limitsAndClocks() async throws {
+        let traffic = ServerTraffic()
+        let clock = TestClock()
+        let door = try await Door(clock: clock, traffic: traffic)
+        for series in [
+            "tideline_connections_evicted_total", "tideline_connections_limited_total",
+            "tideline_caller_connections_max", "tideline_read_restarts_total",
+            "tideline_table_clock_ahead_seconds", "tideline_wall_clock_doubted",
+            "tideline_callers_limited_total", "tideline_slow_readers_total",
+        ] {
+            #expect(await value(series, of: door) == "0", "\(series)")
+        }
+        traffic.connectionsEvicted.add()
+        traffic.connectionsLimited.add()
+        for _ in 0..<3 { traffic.callerConnections.begin("10.0.0.1") }
+        traffic.callerConnections.begin("10.0.0.2")
+        #expect(await value("tideline_connections_evicted_total", of: door) == "1")
+        #expect(await value("tideline_connections_limited_total", of: door) == "1")
+        #expect(await value("tideline_caller_connections_max", of: door) == "3")
+        // A write while the wall clock is ten days ahead.
+        clock.move(by: 10 * 86_400_000_000)
+        #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
+        clock.move(by: -10 * 86_400_000_000)
+        try await door.purge()
+        let ahead = Double(await value("tideline_table_clock_ahead_seconds", of: door) ?? "") ?? 0
+        #expect(ahead > 9 * 86_400, "\(ahead)")
+    }
+
     @Test func eachMetricHasItsHelp() async throws {
         let door = try await Door()
         _ = await door.send("GET", "/tables/TodoItem")

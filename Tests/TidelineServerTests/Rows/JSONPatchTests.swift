@@ -3,6 +3,7 @@
 import Foundation
 import Testing
 import TidelineCore
+import TidelineSQLite
 import TidelineServerCore
 
 @Suite struct JSONPatchTests {
@@ -293,16 +294,21 @@ import TidelineServerCore
             "TodoItem",
             columns: [ColumnDefinition("due", .dateTime), ColumnDefinition("other", .dateTime)]
         )
-        let door = try await Door([table], hooks: ["TodoItem": hooks])
-        let made = await door.send(
-            "POST",
-            "/tables/TodoItem",
-            #"{"id":"a","due":"2026-11-20T20:32:22.404999Z"}"#
-        )
-        #expect(made.status == 201)
-        let copy = #"[{"op":"copy","from":"/due","path":"/other"}]"#
-        #expect(await patch(door, copy).status == 200)
-        let list = "/tables/TodoItem?$filter=other eq due and other gt 2026-11-20T20:32:22.404Z"
-        #expect(await door.send("GET", list).ids == ["a"])
+        try await withTemporaryDirectory { directory in
+            let path = directory + "/a.db"
+            let door = try await Door([table], path: path, hooks: ["TodoItem": hooks])
+            let made = await door.send(
+                "POST",
+                "/tables/TodoItem",
+                #"{"id":"a","due":"2026-11-20T20:32:22.404999Z"}"#
+            )
+            #expect(made.status == 201)
+            let copy = #"[{"op":"copy","from":"/due","path":"/other"}]"#
+            #expect(await patch(door, copy).status == 200)
+            let stored = try Database(path: path, mode: .existing)
+                .integer("SELECT \"other\" FROM \"TodoItem\"")
+            #expect(stored.map { $0 % 1000 } == 999)
+            await door.store.stop()
+        }
     }
 }

@@ -206,7 +206,7 @@ import TidelineServerSQLite
             let tag = made.headers["ETag"] ?? ""
             #expect(await Self.patch(door, #"{"rank":1}"#, tag).status == 200)
             let format = try Database(path: path, mode: .readOnly).integer("PRAGMA user_version")
-            #expect(format == 5)
+            #expect(format == 6)
             var configuration = ServerConfiguration()
             configuration.database = .sqlite(path: path)
             try ServerDatabase(configuration).backup(to: directory + "/b.db")

@@ -26,6 +26,9 @@ final class TestClock: Sendable {
         }
     }
 
+    /// The time, which stays.
+    var current: Int64 { time.withLock { $0 } }
+
     func move(by microseconds: Int64) { time.withLock { $0 += microseconds } }
 }
 
@@ -99,6 +102,8 @@ struct Door: Sendable {
         var own = PostgresTableStore.Options()
         own.limits = options.limits
         own.now = options.now
+        own.steady = options.steady
+        own.log = options.log
         own.metrics = options.metrics
         own.readers = 2
         if let heldLock { own.times.heldLock = heldLock }
@@ -132,11 +137,13 @@ struct Door: Sendable {
         heldLock: Int? = nil,
         dynamic: Bool = false,
         clock: TestClock = TestClock(),
+        steady: TestClock? = nil,
         limits: ServerLimits = ServerLimits(),
         readers: Int? = nil,
         purgeInterval: Duration? = nil,
         makeID: (@Sendable () -> String)? = nil,
         log: ServerLog = .silent,
+        storeLog: ServerLog = .silent,
         exposesMetrics: Bool = true,
         operators: [String]? = nil,
         scrapeKey: String? = nil,
@@ -152,7 +159,10 @@ struct Door: Sendable {
         options.inline = path == nil
         options.limits = limits
         options.now = { clock.now() }
+        // Time passes on both clocks, unless a test sets one of them alone.
+        options.steady = { (steady ?? clock).current }
         options.metrics = traffic.store
+        options.log = storeLog
         if let readers { options.readers = readers }
         if let purgeInterval { options.purgeInterval = purgeInterval }
         let place = onPostgres && path == nil ? await DatabasePlaces.shared.take() : nil

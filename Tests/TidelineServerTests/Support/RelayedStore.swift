@@ -8,6 +8,10 @@ final class RelayedStore: TableStore {
     private let store: any TableStore
     private let clockNow = Mutex<TableClock?>(nil)
     private let clocks = Mutex(0)
+    private let readers = Mutex<[ReadCaller]>([])
+
+    /// The callers of the lists.
+    var callers: [ReadCaller] { readers.withLock { $0 } }
 
     init(_ store: any TableStore) {
         self.store = store
@@ -24,6 +28,7 @@ final class RelayedStore: TableStore {
     var clocksAsked: Int { clocks.withLock { $0 } }
 
     func list(_ request: ListRequest, in table: Table) async throws -> ListPage {
+        readers.withLock { $0.append(request.caller) }
         var page = try await store.list(request, in: table)
         page.clock = clock
         return page

@@ -39,7 +39,7 @@ import TidelineTestKit
         func send(_ request: TransportRequest) async throws -> TransportResponse {
             guard let token = request.headers["Authorization"]?.dropFirst("Bearer ".count),
                 let account = token.split(separator: "-").first, !chance(10)
-            else { return TransportResponse(status: 401) }
+            else { return TransportResponse(status: 401, headers: ["WWW-Authenticate": "Bearer"]) }
             let body = String(decoding: request.body ?? [], as: UTF8.self)
             for part in body.split(separator: "\"") where part.hasPrefix("by-") {
                 guard !part.hasPrefix("by-\(account)-") else { continue }

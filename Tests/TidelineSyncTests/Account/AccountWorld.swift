@@ -136,7 +136,9 @@ final class AccountGate: Transport {
             state.requests += 1
             return state.isFaulty && state.generator.chance(5)
         }
-        guard !isExpired else { return TransportResponse(status: 401) }
+        guard !isExpired else {
+            return TransportResponse(status: 401, headers: ["WWW-Authenticate": "Bearer"])
+        }
         let response = try await inner.send(request)
         look(String(decoding: response.body, as: UTF8.self), account)
         return response

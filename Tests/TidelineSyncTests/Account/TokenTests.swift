@@ -113,10 +113,10 @@ import TidelineTestKit
         try await device.todos().insert(Todo(id: "a", text: "mine"))
         signIn.fail()
         let error = try #require(try await device.push())
-        #expect(error.status == .unauthorized)
+        #expect(error.status == .networkFailure)
         #expect(error.description.contains("NoToken"))
         #expect(!error.description.contains("secret"))
-        #expect(((error.cause as? SyncError)?.cause as? SignIn.NoToken) != nil)
+        #expect(((error.cause as? TransportError)?.cause as? SignIn.NoToken) != nil)
         #expect(transport.sent.isEmpty)
         #expect(await code { try await device.todos().pull(queryID: nil) } == nil)
     }

@@ -45,28 +45,42 @@ import TidelineTestKit
         var page: URL
     }
 
-    /// What is missing in the rows of before and has no empty value: the error says what to do.
-    @Test func aPropertyWithoutAnEmptyValueSaysSo() async throws {
+    private struct Unknown: SyncRecord {
+        static let tableName = "Todo"
+        var id = ""
+        var text: String
+        var complete = true
+    }
+
+    @Test("a new property whose default is not known keeps the store from opening")
+    func defaultsThatAreNotKnown() async throws {
         try await withTemporaryFile { path in
             let server = try await makeServer()
             try await before(server, path)
-            func reads<Record: SyncRecord>(_ type: Record.Type, _ column: String) async throws {
-                let later = try await Device(
-                    server.transport,
-                    store: SQLiteStore(path: path),
-                    tables: [type]
-                )
+            func refuses(_ type: any SyncRecord.Type, _ property: String) async throws {
                 let error = await #expect(throws: SyncError.self) {
-                    try await later.client.syncTable(type).read()
+                    _ = try await Device(
+                        server.transport,
+                        store: SQLiteStore(path: path),
+                        tables: [type]
+                    )
                 }
-                #expect(error?.code == .rowDoesNotFit)
-                #expect(error?.message.contains("'\(column)'") == true)
-                #expect(error?.message.contains("make the property optional") == true)
-                #expect(error?.message.contains("declare a default") == true)
+                #expect(error?.code == .defaultRequired)
+                #expect(error?.message.contains("'\(property)'") == true)
+                #expect(error?.message.contains("static let defaults = \(type)(") == true)
             }
-            try await reads(Weighed.self, "weight")
-            try await reads(Linked.self, "place")
-            try await reads(Paged.self, "page")
+            try await refuses(Unknown.self, "complete")
+            try await refuses(Linked.self, "place")
+            try await refuses(Paged.self, "page")
+            // It stays so, and nothing has happened to the store.
+            try await refuses(Unknown.self, "complete")
+            let later = try await Device(
+                server.transport,
+                store: SQLiteStore(path: path),
+                tables: [Weighed.self]
+            )
+            let weights = try later.client.syncTable(Weighed.self)
+            #expect(try await weights.read().map(\.weight) == [.light])
         }
     }
 

@@ -103,7 +103,7 @@ import TidelineTestKit
         try await device.todos().update(id: "b") { $0.text = "mine" }
         transport.add(
             .status(403),
-            .status(410),
+            .json(410, #"{"error":"Gone."}"#),
             Self.changes([serverRow("c", 5)], next: "$deltatoken=l2"),
             Self.changes([serverRow("d", 1)], delta: "$deltatoken=d2")
         )
@@ -124,7 +124,7 @@ import TidelineTestKit
         transport.add(
             Self.changes([serverRow("a", 1)], next: "$deltatoken=l1"),
             .status(401),
-            .status(410),
+            .json(410, #"{"error":"Gone."}"#),
             Self.changes([serverRow("b", 2)], delta: "$deltatoken=d1")
         )
         #expect(await code { try await device.todos().pull(queryID: "all") } == .unauthorized)
@@ -211,7 +211,7 @@ import TidelineTestKit
         transport.add(
             Self.changes([serverRow("a", 1), serverRow("b", 1)], delta: "$deltatoken=one"),
             Self.changes([serverRow("b", 1), serverRow("c", 1)], delta: "$deltatoken=two"),
-            .status(410),
+            .json(410, #"{"error":"Gone."}"#),
             Self.changes([serverRow("c", 1)], delta: "$deltatoken=one2")
         )
         try await device.todos().pull(queryID: "one")

@@ -196,7 +196,8 @@ import TidelineCore
     }
 
     static let refusedCases: [(Int, String, SyncError.Code)] = [
-        (401, "", .unauthorized), (403, "", .forbidden), (404, "", .notFound),
+        (401, #"{"error":"No."}"#, .unauthorized), (403, #"{"error":"No."}"#, .forbidden),
+        (404, "", .notFound),
         (200, "<html></html>", .badResponse), (200, "", .badResponse), (204, "", .badResponse),
         (200, #"{"items":[{"id":"a"}]"#, .badResponse), (503, "", .serverError),
     ]

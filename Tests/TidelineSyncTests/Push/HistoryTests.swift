@@ -60,7 +60,7 @@ import TidelineTestKit
         transport.add(
             .run { _ in
                 try await device.todos().update(id: "a") { $0.text = "newer" }
-                return .status(410)
+                return .json(410, #"{"error":"Gone."}"#)
             },
             .run { _ in
                 try await device.todos().update(id: "a") {
@@ -171,11 +171,17 @@ import TidelineTestKit
         try await device.seed([localRow("a", 1), localRow("b", 1)])
         try await device.todos().delete(id: "a")
         try await device.todos().update(id: "b") { $0.text = "edited" }
-        transport.add(.response(status, ["Content-Type": "text/html"], "<html>nginx</html>"))
-        transport.add(.status(204), .response(status, [:], "<html>nginx</html>"))
-        transport.add(.json(200, serverRow("b", 2, text: "edited")))
-        #expect(try await device.push() == nil)
-        #expect(transport.sent.count == 4)
+        let page = ScriptedTransport.Answer.response(
+            status,
+            ["Content-Type": "text/html"],
+            "<html>nginx</html>"
+        )
+        let answer = ScriptedTransport.Answer.run {
+            $0.method == "DELETE" ? .status(204) : .json(200, serverRow("b", 2, text: "edited"))
+        }
+        transport.add(page, page, answer, answer, answer, answer)
+        for _ in 0..<2 { _ = try await device.push() }
+        #expect(try await device.queue().isEmpty)
         #expect(try await device.rows().map { $0["text"] } == ["edited"])
     }
 

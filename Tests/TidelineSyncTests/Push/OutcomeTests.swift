@@ -13,6 +13,17 @@ import TidelineTestKit
         try await Device(transport, conflicts: policy)
     }
 
+    @Test("an insert that arrived, and that another device deleted since, is done")
+    func anInsertThatWasDeletedSinceIsDone() async throws {
+        let device = try await device()
+        try await device.todos().insert(Todo(id: "a", text: "mine"))
+        transport.add(.lost, .json(409, serverRow("a", 2, text: "mine", deleted: true)))
+        _ = try await device.push()
+        #expect(try await device.push() == nil)
+        #expect(try await device.rows().isEmpty)
+        #expect(try await device.queue().isEmpty)
+    }
+
     /// A's insert arrived, its answer was lost, B deleted the row, A edits: under `.fail` only the
     /// app brings it back.
     @Test func anEditDoesNotBringADeletedRowBack() async throws {
@@ -22,18 +33,18 @@ import TidelineTestKit
             409,
             serverRow("a", 2, text: "mine", deleted: true)
         )
-        transport.add(.lost, tombstone)
+        transport.add(.lost)
         _ = try await device.push()
-        #expect(try await device.push()?.status == .operationErrors)
         for text in ["edited", "again"] {
             try await device.todos().update(id: "a") { $0.text = text }
-            transport.add(tombstone)
+            // The insert is done, as deleted; the edit meets the tombstone.
+            if text == "edited" { transport.add(tombstone) }
+            transport.add(.json(410, #"{"error":"Deleted."}"#))
             #expect(try await device.push()?.status == .operationErrors)
         }
-        #expect(transport.sent.map(\.method) == ["POST", "POST", "POST", "POST"])
         let error = try #require(try await device.context.operationErrors().first)
         try await error.updateOperationAndRetry(with: Todo(id: "a", text: "back"))
-        transport.add(.json(200, serverRow("a", 3, text: "back")))
+        transport.add(tombstone, .json(200, serverRow("a", 3, text: "back")))
         #expect(try await device.push() == nil)
         #expect(transport.sent.last?.method == "PUT")
     }
@@ -256,5 +267,34 @@ import TidelineTestKit
         #expect(error.errors.count == 40)
         #expect(error.description.count < 1500)
         #expect(error.description.contains("37 more"))
+    }
+
+    /// Found by the simulation, seed 1361.
+    @Test(
+        "an insert that was edited since a lost attempt is not done because that was deleted",
+        arguments: [ConflictPolicy.fail, .merge, .clientWins]
+    )
+    func editedSinceTheAttempt(policy: ConflictPolicy) async throws {
+        let transport = ScriptedTransport()
+        let device = try await Device(transport, conflicts: policy)
+        try await device.todos().insert(Todo(id: "a", text: "first"))
+        // It arrives, and its answer is lost; a proxy then refuses the same.
+        transport.add(.lost)
+        _ = try await device.push()
+        transport.add(.json(403, #"{"title":"Forbidden","status":403}"#))
+        #expect(try await device.push()?.errors.map(\.itemID) == ["a"])
+        try await device.todos().update(id: "a") { $0.text = "second" }
+        transport.add(
+            .json(409, serverRow("a", 3, text: "first", deleted: true)),
+            .json(200, serverRow("a", 4, text: "second"))
+        )
+        let error = try await device.push()
+        #expect(try await device.todos().read(id: "a")?.text == "second")
+        if policy == .clientWins {
+            #expect(error == nil)
+            #expect(transport.sent.last?.method == "PUT")
+        } else {
+            #expect(error?.errors.map(\.serverCopy) == [.deleted])
+        }
     }
 }

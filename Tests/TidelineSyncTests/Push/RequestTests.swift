@@ -117,7 +117,7 @@ import TidelineCore
             case .delete: try await todos.delete(id: "a")
             }
         }
-        transport.add(.run { .json(200, $0.method == "DELETE" ? "" : serverRow("a", 2)) })
+        transport.add(.run { $0.method == "DELETE" ? .status(200) : .json(200, serverRow("a", 2)) })
         #expect(try await device.push() == nil)
         #expect(transport.sent.map(\.method) == methods)
         #expect(transport.sent.allSatisfy { $0.method == "POST" || $0.ifMatch == "\"v1\"" })

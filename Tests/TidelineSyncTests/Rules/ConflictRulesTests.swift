@@ -1,5 +1,6 @@
 // ConflictRules: operation x server's state x policy -> outcome; what is sent on top of a conflict.
 
+import Foundation
 import Testing
 import Tideline
 import TidelineCore
@@ -81,10 +82,34 @@ import TidelineCore
         }
         #expect(outcome(one, Self.tombstone, .fail, isFirst: false) == .park)
         let own = ServerState.deleted(version: "v3", row: Self.mine)
-        #expect(outcome(one, own, .fail, isFirst: false) == .park)
+        for isFirst in [true, false] {
+            #expect(outcome(one, own, .fail, isFirst: isFirst) == .alreadyApplied(own))
+        }
         let taken = outcome(one, Self.tombstone, .serverWins, isFirst: false)
         #expect(taken == .takeServer(Self.tombstone))
         #expect(outcome(one, Self.gone, .fail) == .park)
+    }
+
+    @Test("an insert of a row that the device knew brings an equal tombstone back")
+    func anInsertOfAKnownRowIsARevival() {
+        var one = Self.operation(.insert)
+        var tombstone = Self.mine
+        tombstone["createdAt"] = .date(Date(timeIntervalSince1970: 5))
+        let own = ServerState.deleted(version: "v3", row: tombstone)
+        one.knownUntil = 4_999
+        #expect(outcome(one, own, .fail) == .alreadyApplied(own))
+        one.knownUntil = 5_000
+        #expect(outcome(one, own, .fail) == .sendAgain(ConflictRules.onTop(one, own)))
+    }
+
+    @Test("an operation of a copied store does not win by policy")
+    func anInheritedOperationNeverWins() {
+        for kind in OperationKind.allCases {
+            var one = Self.operation(kind)
+            one.isInherited = true
+            #expect(outcome(one, Self.theirs, .clientWins) == .park)
+            #expect(outcome(one, Self.theirs, .serverWins) == .takeServer(Self.theirs))
+        }
     }
 
     /// What an earlier form of the operation sent is on the server: that is no other's change.

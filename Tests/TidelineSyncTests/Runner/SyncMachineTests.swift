@@ -112,10 +112,40 @@ struct SyncMachineTests {
             fraction: 0.5
         )
         #expect(try #require(Self.timer(actions)).1 == .milliseconds(1125))
-        // A server without events is asked on schedule only.
+        // A server that never gave events is not asked by itself.
         #expect(
             Self.timer(machine.handle(.listenEnded(isSupported: false), at: Self.start)) == nil
         )
+    }
+
+    /// A portal may have answered the request for the events, and is gone now.
+    @Test(arguments: [true, false])
+    func listensAgainOnEachOccasion(isSupported: Bool) throws {
+        var machine = Self.machine { $0.isLive = true }
+        _ = machine.handle(.started, at: Self.start)
+        let rest = machine.handle(.finished(.done), at: Self.start)
+        #expect(!rest.contains(.listen), "it is being opened")
+        let (interval, _) = try #require(Self.timer(rest))
+        func end() { _ = machine.handle(.listenEnded(isSupported: isSupported), at: Self.start) }
+        end()
+        #expect(machine.handle(.network(isUp: true), at: Self.start).contains(.listen))
+        end()
+        #expect(machine.handle(.token, at: Self.start).contains(.listen))
+        #expect(!machine.handle(.token, at: Self.start).contains(.listen), "it is being opened")
+        end()
+        _ = machine.handle(.timer(interval), at: Self.start)
+        #expect(machine.handle(.finished(.done), at: Self.start).contains(.listen))
+        // Events that break at once are not opened by the sync that they caused.
+        _ = machine.handle(.listening, at: Self.start)
+        end()
+        #expect(!machine.handle(.finished(.done), at: Self.start).contains(.listen))
+    }
+
+    @Test func withoutLiveSyncNothingListens() {
+        var machine = Self.machine { $0.isLive = false }
+        for event in [SyncMachine.Event.started, .network(isUp: true), .token, .finished(.done)] {
+            #expect(!machine.handle(event, at: Self.start).contains(.listen))
+        }
     }
 
     @Test func showsHowLongItHasBeenOffline() throws {

@@ -167,7 +167,7 @@ import TidelineTestKit
             )
             let numbers = try device.client.syncTable(Number.self)
             #expect(try await numbers.read(where: { $0.value == 7 }).map(\.id) == ["a"])
-            #expect(try await numbers.read(misfits: .skip).map(\.id) == ["a"])
+            #expect(try await numbers.read(onDecodingFailure: .skip).map(\.id) == ["a"])
             transport.add(.json(500, ""))
             _ = try await device.push()
             let bodies = transport.sent.compactMap(\.body)
@@ -194,12 +194,15 @@ import TidelineTestKit
             )
             let table = try device.client.syncTable(Whole.self)
             _ = try await table.insert(Whole(id: "c", value: -5))
-            let all = try await table.read(sortedBy: [.ascending(\.value)], misfits: .skip)
+            let all = try await table.read(
+                sortedBy: [.ascending(\.value)],
+                onDecodingFailure: .skip
+            )
             #expect(all.map(\.id) == ["c", "b"])
             let some = try await table.read(
                 sortedBy: [.ascending(\.value)],
                 limit: 2,
-                misfits: .skip
+                onDecodingFailure: .skip
             )
             #expect(some.first?.id == "c")
         }
@@ -226,7 +229,7 @@ import TidelineTestKit
                 #expect(row?.value == 42)
             }
             try await open(Tags.self) { table in
-                let rows = try await table.read(misfits: .skip)
+                let rows = try await table.read(onDecodingFailure: .skip)
                 #expect(rows.isEmpty)
             }
             try await open(Text.self) { table in

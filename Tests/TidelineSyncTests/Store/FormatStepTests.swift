@@ -57,12 +57,39 @@ import TidelineSQLite
             // A request that went out before keeps its id.
             #expect(transport.sent[0].requestID == "538e1f70-cf74-48cc-8bc1-07b036f334fe")
             let file = try Database(path: path, mode: .readOnly)
-            #expect(try file.integer("PRAGMA user_version") == 2)
+            #expect(try file.integer("PRAGMA user_version") == 3)
             let bases = "SELECT count(*) FROM sqlite_master WHERE name = 'MS_TableBases'"
             #expect(try file.integer(bases) == 0)
             #expect(try file.integer("SELECT seq FROM sqlite_sequence") == 11)
             let sent = "SELECT count(*) FROM MS_TableOperations WHERE firstSent = ?1"
             #expect(try file.integer(sent, [.text("Fri, 15 Jan 2027 08:00:00 GMT")]) == 3)
+        }
+    }
+
+    /// Format 2 had one operation for each row; an older program would send only a part of format 3.
+    @Test(
+        "the queue of a file of format 2 goes on, and older programs refuse the file from then on"
+    )
+    func aQueueOfFormatTwoGoesOn() async throws {
+        try await withTemporaryFile { path in
+            let store = try SQLiteStore(path: path)
+            let before = try await Device(ScriptedTransport(), store: store)
+            try await before.todos().insert(Todo(id: "a", text: "mine"))
+            try await store.close()
+            try Database(path: path).execute(
+                """
+                ALTER TABLE MS_TableOperations DROP COLUMN "edit";
+                ALTER TABLE MS_TableOperations DROP COLUMN "before";
+                PRAGMA user_version = 2
+                """
+            )
+            let transport = ScriptedTransport([.json(201, serverRow("a", 1, text: "mine"))])
+            let device = try await Device(transport, store: SQLiteStore(path: path))
+            #expect(try await device.queue() == ["insert a"])
+            #expect(try await device.push() == nil)
+            #expect(try await device.todos().read(id: "a")?.text == "mine")
+            let file = try Database(path: path, mode: .readOnly)
+            #expect(try file.integer("PRAGMA user_version") == 3)
         }
     }
 

@@ -32,6 +32,21 @@ struct FullDiskTests {
         return most
     }
 
+    /// Fills the disk with a file, but for some bytes.
+    private func leave(_ bytes: Int, by path: String) throws {
+        let file = open(path, O_WRONLY | O_CREAT, 0o600)
+        try #require(file >= 0)
+        defer { close(file) }
+        let chunk = [UInt8](repeating: 0, count: 16 << 10)
+        var size = 0
+        while true {
+            let count = write(file, chunk, chunk.count)
+            guard count > 0 else { break }
+            size += count
+        }
+        try #require(ftruncate(file, max(0, size - bytes)) == 0)
+    }
+
     @Test(arguments: [false, true])
     func whatIsFreedHelps(afterRestart: Bool) async throws {
         try await SmallDisk.with { folder in
@@ -65,11 +80,13 @@ struct FullDiskTests {
             )
             let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
             let before = try await fill(device, "a")
-            #expect(truncate(ballast, 1 << 20) == 0)
+            let rest = folder + "/rest"
+            try leave(128 << 10, by: rest)
             await #expect(throws: SyncError.self) {
                 try await device.todos().purge(where: { !$0.complete }, force: true)
             }
             #expect(try await device.todos().count() == before)
+            for file in [rest, ballast] { try FileManager.default.removeItem(atPath: file) }
             let after = try await fill(device, "b", most: 300)
             #expect(after == 300)
             #expect(try await device.context.pendingOperationCount == before + after)
@@ -171,7 +188,7 @@ struct FullDiskTests {
     }
 
     /// A slice is no larger than the disk has room for, however large the changes are.
-    @Test(arguments: [1, 2, 5], [false, true])
+    @Test(arguments: [2, 5], [false, true])
     func aPushTakesWhatThereIsRoomFor(freed: Int, afterRestart: Bool) async throws {
         try await SmallDisk.with(size: "\(3 + freed)m") { folder in
             let (path, ballast) = (folder + "/store.sqlite", folder + "/ballast")
@@ -189,7 +206,8 @@ struct FullDiskTests {
                 try await device.store.close()
                 device = try await Device(server.transport, store: SQLiteStore(path: path))
             }
-            #expect(try await device.push() == nil)
+            let left = try await device.push()
+            #expect(left == nil, "\(String(describing: left)) \(String(describing: left?.cause))")
             #expect(try await device.context.pendingOperationCount == 0)
             #expect(try await device.client.table(Todo.self).count() == count)
             try await device.store.close()

@@ -108,7 +108,7 @@ import TidelineTestKit
                 let ranked = try await odd.read(
                     where: { $0.rank >= 7 },
                     sortedBy: [.descending(\.rank)],
-                    misfits: .skip
+                    onDecodingFailure: .skip
                 )
                 #expect(ranked.map(\.id) == ["b", "a"])
                 let rows = try second.client.syncTable(named: "Odd")

@@ -209,7 +209,7 @@ import TidelineTestKit
             #expect(Array(head.suffix(2)) == [2, 2])
             let database = try Database(path: path)
             #expect(try database.integer("PRAGMA synchronous") == 2)
-            #expect(try database.integer("PRAGMA user_version") == 2)
+            #expect(try database.integer("PRAGMA user_version") == 3)
         }
     }
 

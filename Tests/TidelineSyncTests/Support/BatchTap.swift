@@ -63,7 +63,13 @@ final class BatchTap: Transport {
         case .dropAnswer:
             _ = try await inner.send(request)
             throw Self.lost
-        case .answer(let status): return TransportResponse(status: status)
+        case .answer(let status):
+            // Of the server itself, but for what a proxy says while the server is away.
+            guard (400..<500).contains(status), ![404, 405, 408, 429].contains(status) else {
+                return TransportResponse(status: status)
+            }
+            let problem = #"{"title":"Refused","status":\#(status)}"#
+            return TransportResponse(status: status, body: Array(problem.utf8))
         case .first(let body):
             try await body()
             return try await delivered(request)

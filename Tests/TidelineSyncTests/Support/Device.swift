@@ -51,7 +51,8 @@ struct Device: Sendable {
         schemas: [TableSchema] = [],
         authentication: (any Authentication)? = nil,
         generation: ServerGeneration = .automatic,
-        environment: SyncEnvironment? = nil
+        environment: SyncEnvironment? = nil,
+        lostRows: LostRowPolicy = .ask
     ) async throws {
         let waits = Waits()
         self.waits = waits
@@ -68,7 +69,8 @@ struct Device: Sendable {
             store: store,
             tables: tables,
             schemas: schemas,
-            conflicts: conflicts
+            conflicts: conflicts,
+            lostRows: lostRows
         )
     }
 

@@ -17,12 +17,25 @@ final class ScriptedTransport: Transport {
         /// What a closure says, after it has done what it likes.
         case run(@Sendable (Recorded) async throws -> Answer)
 
+        /// JSON; an error of the server's gets the members of a problem body.
         static func json(_ status: Int, _ body: String, _ headers: HTTPFields = [:]) -> Answer {
-            .response(status, headers, body)
+            guard (400..<500).contains(status), body.hasPrefix(#"{"error""#) else {
+                return .response(status, headers, body)
+            }
+            let members = #"{"title":"Refused","status":\#(status),"#
+            return .response(status, headers, members + body.dropFirst())
         }
 
+        /// An answer without a row; an empty success names the request, and a refusal is the server's, with its problem body, unless a gateway
+        /// often answers with that status.
         static func status(_ status: Int, _ headers: HTTPFields = [:]) -> Answer {
-            .response(status, headers, "")
+            if [200, 204].contains(status), headers == [:] {
+                return .response(status, ["Repeatability-Result": "accepted"], "")
+            }
+            guard (400..<500).contains(status), ![404, 408, 410, 429].contains(status) else {
+                return .response(status, headers, "")
+            }
+            return .json(status, #"{"error":"Refused."}"#, headers)
         }
     }
 

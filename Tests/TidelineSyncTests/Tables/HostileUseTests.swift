@@ -58,11 +58,11 @@ import TidelineTestKit
         let device = try await misfit()
         let error = await #expect(throws: SyncError.self) { try await device.todos().read() }
         #expect(error?.code == .rowDoesNotFit)
-        for word in ["'Todo'", "'b'", "'complete'", "misfits: .skip"] {
+        for word in ["'Todo'", "'b'", "'complete'", "onDecodingFailure: .skip"] {
             #expect(error?.message.contains(word) == true)
         }
         #expect(error?.message.contains("perhaps") == false)
-        #expect(try await device.todos().read(misfits: .skip).map(\.id) == ["a", "c"])
+        #expect(try await device.todos().read(onDecodingFailure: .skip).map(\.id) == ["a", "c"])
         try await device.todos().delete(id: "b")
         #expect(try await device.todos().read().map(\.id) == ["a", "c"])
     }
@@ -70,14 +70,15 @@ import TidelineTestKit
     @Test func observeHasTheSameChoice() async throws {
         let device = try await misfit()
         let todos = try device.todos()
-        var strict = todos.observe().makeAsyncIterator()
+        var strict = todos.observe(onDecodingFailure: .throw).makeAsyncIterator()
         let error = await #expect(throws: SyncError.self) { try await strict.next() }
         #expect(error?.code == .rowDoesNotFit)
-        var lenient = todos.observe(misfits: .skip).makeAsyncIterator()
+        var lenient = todos.observe().makeAsyncIterator()
         #expect(try await lenient.next()?.map(\.id) == ["a", "c"])
         try await todos.delete(id: "a")
         #expect(try await lenient.next()?.map(\.id) == ["c"])
-        var open = todos.observe(where: { $0.text != "x" }, misfits: .skip).makeAsyncIterator()
+        var open = todos.observe(where: { $0.text != "x" }, onDecodingFailure: .skip)
+            .makeAsyncIterator()
         #expect(try await open.next()?.map(\.id) == ["c"])
     }
 
@@ -89,7 +90,7 @@ import TidelineTestKit
         let todos = try device.todos()
         let query = Query<Todo>().limited(to: limit, offset: offset)
         let error = await #expect(throws: SyncError.self) {
-            try await todos.read(limit: limit, offset: offset, misfits: .skip)
+            try await todos.read(limit: limit, offset: offset, onDecodingFailure: .skip)
         }
         #expect(error?.code == .unsupportedQuery)
         #expect(error?.message.contains(limit < 0 ? "limit" : "offset") == true)
@@ -282,7 +283,7 @@ import TidelineTestKit
         for id in ["b", "c"] { try await device.todos().update(id: id) { $0.text = "mine" } }
         transport.add(
             .json(413, #"{"error":"too long"}"#),
-            .json(403, ""),
+            .json(403, #"{"error":"no"}"#),
             .json(412, serverRow("c", 3, deleted: true))
         )
         let errors = try #require(try await device.push()).errors

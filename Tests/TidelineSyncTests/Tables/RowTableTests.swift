@@ -46,11 +46,12 @@ import TidelineTestKit
             try todos.update(id: "e") { $0["rank"] = 8 }
             try todos.update([["id": "f", "rank": 12]])
             try todos.delete(ids: ["g"])
-            let high = try todos.read(where: { $0["rank"] > 7 }, limit: 5, misfits: .skip)
+            let high = try todos.read(where: { $0["rank"] > 7 }, limit: 5, onDecodingFailure: .skip)
             #expect(high.map(\.id) == ["e", "f"])
             #expect(try todos.count(where: { $0["rank"] > 7 }) == 2)
             #expect(
-                try todos.read(Query(odata: "$filter=rank gt 7"), misfits: .skip).items.count == 2
+                try todos.read(Query(odata: "$filter=rank gt 7"), onDecodingFailure: .skip).items
+                    .count == 2
             )
         }
     }
@@ -97,18 +98,20 @@ import TidelineTestKit
         try await todos.insert((1...4).map { row("\($0)", Int64($0)) })
         let order = [SortTerm<Row>.descending("rank")]
         #expect(
-            try await todos.read(sortedBy: order, limit: 2, misfits: .skip).map(\.id) == ["4", "3"]
+            try await todos.read(sortedBy: order, limit: 2, onDecodingFailure: .skip).map(\.id) == [
+                "4", "3",
+            ]
         )
         let some = try await todos.read(
             where: { $0["rank"] > 1 && $0["text", as: String.self].hasPrefix("t") },
             sortedBy: order,
             limit: 2,
             offset: 1,
-            misfits: .skip
+            onDecodingFailure: .skip
         )
         #expect(some.map(\.id) == ["3", "2"])
         let query = try Query<Row>(odata: "$filter=rank lt 3&$count=true")
-        let page = try await todos.read(query, misfits: .skip)
+        let page = try await todos.read(query, onDecodingFailure: .skip)
         #expect(page.items.map(\.id) == ["1", "2"] && page.totalCount == 2)
         #expect(try await todos.count(where: { $0["rank"] > 1 }) == 3)
         #expect(try await todos.count(query) == 2)
@@ -121,10 +124,15 @@ import TidelineTestKit
     @Test func rowsAreWatchedInEveryForm() async throws {
         let (_, todos) = try await device(ScriptedTransport())
         let order = [SortTerm<Row>.descending("rank")]
-        var all = todos.observe(sortedBy: order, limit: 3, misfits: .skip).makeAsyncIterator()
-        var some = todos.observe(where: { $0["rank"] > 1 }, sortedBy: order, misfits: .skip)
+        var all = todos.observe(sortedBy: order, limit: 3, onDecodingFailure: .skip)
             .makeAsyncIterator()
-        var query = try todos.observe(Query(odata: "$filter=rank gt 1"), misfits: .skip)
+        var some = todos.observe(
+            where: { $0["rank"] > 1 },
+            sortedBy: order,
+            onDecodingFailure: .skip
+        )
+        .makeAsyncIterator()
+        var query = try todos.observe(Query(odata: "$filter=rank gt 1"), onDecodingFailure: .skip)
             .makeAsyncIterator()
         var one = todos.observe(id: "2").makeAsyncIterator()
         var number = todos.observeCount(where: { $0["rank"] > 1 }).makeAsyncIterator()
@@ -172,9 +180,13 @@ import TidelineTestKit
         #expect(try await remote.update(changed)["rank"] == 2)
         #expect(try await remote.update(id: "a") { $0["rank"] = 3 }["rank"] == 3)
         #expect(
-            try await remote.read(where: { $0["rank"] == 3 }, misfits: .skip).map(\.id) == ["a"]
+            try await remote.read(where: { $0["rank"] == 3 }, onDecodingFailure: .skip).map(\.id)
+                == ["a"]
         )
-        #expect(try await remote.read(sortedBy: [.ascending("rank")], misfits: .skip).count == 1)
+        #expect(
+            try await remote.read(sortedBy: [.ascending("rank")], onDecodingFailure: .skip).count
+                == 1
+        )
         #expect(try await remote.count(where: { $0["rank"] == 3 }) == 1)
         try await remote.delete(id: "a")
         #expect(try await remote.read(id: "a") == nil)

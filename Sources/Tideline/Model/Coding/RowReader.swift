@@ -122,7 +122,7 @@ final class RowReader: Decoder {
     /// Reads a type that has no column type of its own: from its scalar, or from a document.
     func decode<T: Decodable>(_ type: T.Type, _ value: Value, at index: Int) throws -> T {
         do {
-            if isDocument(value, at: index) { return try document(type, value) }
+            if isDocument(value, at: index) { return try document(type, value, at: index) }
             return try T(from: ScalarDecoder(value: value))
         } catch  where value.isNull {
             throw Misfit.missing(type)
@@ -136,14 +136,37 @@ final class RowReader: Decoder {
         return index >= 0 && schema.columns[index].type == .json
     }
 
-    private func document<T: Decodable>(_ type: T.Type, _ value: Value) throws -> T {
+    private func document<T: Decodable>(_ type: T.Type, _ value: Value, at index: Int) throws -> T {
         let json = value.asJSON()
-        guard json.text == "null" else { return try json.decode(type) }
+        guard json.text == "null" else {
+            guard index >= 0, case .json(let known) = defaults[index] else {
+                return try json.decode(type)
+            }
+            return try decodeDocument(type, json, known)
+        }
         for empty in ["null", "[]", "{}"] {
             if let value = try? JSON(checked: empty).decode(type) { return value }
         }
         throw Misfit(expected: "of the type \(type)")
     }
+}
+
+/// Decodes a document; a member that it lacks and its type requires is that of the default.
+private func decodeDocument<T: Decodable>(_ type: T.Type, _ json: JSON, _ known: JSON) throws -> T {
+    var json = json
+    for _ in 0..<JSONDocument.missingMembersMax {
+        do {
+            return try json.decode(type)
+        } catch DecodingError.keyNotFound(let key, let context) {
+            let path = (context.codingPath + [key]).map { Array($0.stringValue.utf8) }
+            guard context.codingPath.allSatisfy({ $0.intValue == nil }),
+                let member = JSONDocument(known)?.value(at: path),
+                let filled = JSONDocument(json)?.adding(member, at: path)
+            else { throw Misfit(expected: "of the type \(type)") }
+            json = filled.json
+        }
+    }
+    return try json.decode(type)
 }
 
 extension RecordSchema {

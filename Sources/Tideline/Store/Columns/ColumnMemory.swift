@@ -66,6 +66,21 @@ struct ColumnMemory {
         try database.prepare(insert).run([.text(memory.id), .text(text)])
     }
 
+    /// Remembers the columns of a file that an older version of the client made, as if its model had required
+    /// them: see RequiredDefaults.
+    static func keepRequired(_ table: SQLiteTable, in database: Database) throws {
+        guard table.hasExtra, try canBeKept(in: database) else { return }
+        let id = RequiredDefaults.id(table.schema.name)
+        let statement = try database.prepare(select)
+        defer { statement.reset() }
+        try statement.bind([.text(id)])
+        guard try !statement.step() else { return }
+        let known = try ColumnMoves.columns(of: table, in: database)
+        guard !known.isEmpty else { return }
+        let names = RequiredDefaults.text(known.keys.sorted())
+        try database.prepare(insertRequired).run([.text(id), .text(names)])
+    }
+
     /// A store that is not of a client has no configuration.
     private static func canBeKept(in database: Database) throws -> Bool {
         let sql = "SELECT count(*) FROM sqlite_master WHERE name = '\(SystemTables.config)'"
@@ -78,8 +93,16 @@ struct ColumnMemory {
         VALUES (?1, '', \(keyType), '', ?2)
         """
 
+    private static let insertRequired = """
+        INSERT OR REPLACE INTO "\(SystemTables.config)" ("id", "key", "keyType", "table", "value")
+        VALUES (?1, '', \(requiredKeyType), '', ?2)
+        """
+
     /// Behind those of the pull.
     private static let keyType = 13
+
+    /// The key type of the rows of RequiredDefaults.
+    static let requiredKeyType = 14
 }
 
 extension CellForm {

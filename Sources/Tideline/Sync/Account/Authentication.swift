@@ -1,5 +1,7 @@
 // Authentication: who is signed in, and the token that tells the server so.
 
+import Foundation
+
 /// Tells a client who is signed in.
 ///
 /// ```swift
@@ -9,7 +11,7 @@
 ///
 ///     func token(refreshing: Bool) async throws -> String {
 ///         if refreshing { session = try await renew(session) }
-///         guard let session else { throw SignedOut() }
+///         guard let session else { throw SignInRequired() }
 ///         return session.token
 ///     }
 /// }
@@ -26,9 +28,41 @@ public protocol Authentication: Sendable {
 
     /// The token of the account, as the server wants it, without `Bearer`.
     ///
-    /// - Parameter refreshing: The server has refused the token that was given last: renew it. It is
+    /// Throw ``SignInRequired`` if the user has to sign in. Every other error counts as a network failure,
+    /// because a token is usually renewed over the network: the push or pull ends as offline, and automatic
+    /// sync tries again with backoff. So does a call that takes longer than ``SyncLimits/tokenTimeMax``.
+    ///
+    /// - Parameter refreshing: The server has rejected the token that was given last: renew it. It is
     ///   asked once for all calls that wait, which then go on with the new token.
     /// - Returns: The token alone.
-    /// - Throws: What the push or pull ends with, as the `cause` of an error `unauthorized`.
+    /// - Throws: ``SignInRequired``, or the reason why a token cannot be had at this moment. It is the `cause`
+    ///   of the error that the push or pull ends with.
     func token(refreshing: Bool) async throws -> String
+}
+
+/// The user has to sign in before a token can be had: the error of an ``Authentication`` for an expired
+/// session, a revoked grant, or an account that was removed.
+///
+/// ```swift
+/// func token(refreshing: Bool) async throws -> String {
+///     guard let session = try await renewedSession() else { throw SignInRequired("Your session ended.") }
+///     return session.token
+/// }
+/// ```
+public struct SignInRequired: Error, Sendable, Hashable {
+    /// Why, in words for the user; it becomes part of the error's message.
+    public var reason: String?
+
+    /// Makes the error.
+    public init(_ reason: String? = nil) { self.reason = reason }
+
+    /// Whether an error of an app's authentication means that the user has to sign in.
+    static func isMeant(by error: any Error) -> Bool {
+        switch error {
+        case is SignInRequired: true
+        case let error as SyncError: error.code == .unauthorized
+        case let error as URLError: error.code == .userAuthenticationRequired
+        default: false
+        }
+    }
 }

@@ -7,6 +7,15 @@ extension SyncEngine {
     /// Who is signed in; during a push or pull who was when it began.
     func account() async -> AccountView { await tokens?.view() ?? .unused }
 
+    /// Follows a change of the account, its token or its rights.
+    ///
+    /// Operations that the server refused for a missing right are sent again. If the store cannot be written at this
+    /// moment, a new token does the same with the next push.
+    func accountChanged() async {
+        _ = try? await releaseParked(hasNewRights: true)
+        accountHub.publish([""])
+    }
+
     /// Runs a push or pull for the account that is signed in now, to its end: it sends nothing under
     /// another one's token and stores nothing for another one.
     func pinned<Result>(_ body: () async throws -> Result) async throws -> Result {
@@ -43,6 +52,9 @@ extension SyncEngine {
                     queue.watch = watch
                     let operations = try queue.reader.operations(of: account)
                     guard force || operations.isEmpty else { throw SyncError.pendingOfAccount() }
+                    let lost = try queue.reader.lostRecords(account: .signedIn(account))
+                    guard force || lost.isEmpty else { throw SyncError.lostRowsInPurge(lost.count) }
+                    for record in lost { try queue.removeLost(record.table, record.itemID) }
                     try queue.drop(operations, seen: seen)
                     var removed = 0
                     for table in queue.catalog.schemas.keys.sorted() {
@@ -55,6 +67,7 @@ extension SyncEngine {
             }
         }
         await emptyLog()
+        await giveSpaceBack()
         events.send(.purgeFinished(table: nil, removed: removed))
     }
 }
@@ -122,7 +135,8 @@ extension QueueTransaction {
         var (removed, told) = (0, 0)
         let own = try reader.bits(of: account, table, isOwn: true)
         let others = try reader.bits(of: account, table, isOwn: false)
-        let pending = try reader.pendingIDs(table)
+        // Those that are lost are of other accounts by now.
+        let pending = try reader.pendingIDs(table).union(reader.lostIDs(table))
         var last: Value?
         while true {
             try watch?.check()

@@ -15,12 +15,32 @@ struct Credentials: Sendable, CustomStringConvertible, CustomReflectable {
 
 actor TokenKeeper {
     private let authentication: any Authentication
+    private let calls: OutsideCalls
+    /// How long the app may take for a token.
+    private let timeMax: Duration
     private var kept: Credentials?
+    /// How often the app said that its tokens changed.
+    private var changes = 0
     private var isRenewing = false
     private var waiting: [Int: CheckedContinuation<Void, any Error>] = [:]
     private var lastWaiter = 0
 
-    init(_ authentication: any Authentication) { self.authentication = authentication }
+    init(_ authentication: any Authentication, _ calls: OutsideCalls, timeMax: Duration) {
+        self.authentication = authentication
+        self.calls = calls
+        self.timeMax = timeMax
+    }
+
+    /// Stands for what the token says of the caller; nil if no token is kept.
+    ///
+    /// Two JSON Web Tokens (RFC 7519) with the same rights have the same value.
+    var rights: String? { kept.map { TokenRights.text(of: $0.token) } }
+
+    /// Forgets the token, so that the next request asks the app for another one.
+    func forget() {
+        kept = nil
+        changes += 1
+    }
 
     /// Who is signed in.
     nonisolated func account() async -> String? {
@@ -66,9 +86,10 @@ actor TokenKeeper {
                 return nil
             }
             if let kept, kept.account == account { return kept }
+            let before = changes
             let token = try await token(refreshing: false)
-            // Somebody else may have signed in meanwhile.
-            guard await self.account() == account else { continue }
+            // Another account, or another token, may be in use since.
+            guard await self.account() == account, changes == before else { continue }
             let credentials = Credentials(account: account, token: token)
             kept = credentials
             return credentials
@@ -84,38 +105,50 @@ actor TokenKeeper {
     /// What takes the place of credentials that the server has refused.
     func renewed(after refused: Credentials) async throws -> Credentials? {
         if let kept, kept.account == refused.account, kept.token == refused.token {
-            if !isRenewing {
+            if isRenewing {
+                try await renewal()
+            } else {
                 isRenewing = true
-                Task { await renew(refused.account) }
+                if Task.hasOwnExecutor {
+                    // Another task would run outside of simulated time.
+                    try await renew(refused.account).get()
+                } else {
+                    Task { await renew(refused.account) }
+                    try await renewal()
+                }
             }
-            try await renewal()
         }
         return try await credentials()
     }
 
-    private func renew(_ account: String) async {
+    @discardableResult
+    private func renew(_ account: String) async -> Result<Void, any Error> {
         var result = Result<Void, any Error>.success(())
+        let before = changes
         do {
             let token = try await token(refreshing: true)
-            let isSame = await self.account() == account
+            let isSame = await self.account() == account && changes == before
             kept = isSame ? Credentials(account: account, token: token) : nil
         } catch {
             result = .failure(error)
         }
         isRenewing = false
-        let waiters = waiting.values
+        let waiters = waiting.sorted { $0.key < $1.key }
         waiting = [:]
-        for waiter in waiters { waiter.resume(with: result) }
+        for (_, waiter) in waiters { waiter.resume(with: result) }
+        return result
     }
 
     /// Waits for the renewal that runs.
     private func renewal() async throws {
         lastWaiter += 1
         let id = lastWaiter
+        // In simulated time it waits for the end of the renewal: another task would run outside of it.
+        let mayLeave = !Task.hasOwnExecutor
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { wait(id, $0) }
         } onCancel: {
-            Task { await self.leave(id) }
+            if mayLeave { Task { await self.leave(id) } }
         }
     }
 
@@ -133,10 +166,11 @@ actor TokenKeeper {
     private func token(refreshing: Bool) async throws -> String {
         let token: String
         do {
-            token = try await authentication.token(refreshing: refreshing)
+            token = try await calls.run(within: timeMax) { [authentication] in
+                try await authentication.token(refreshing: refreshing)
+            }
         } catch {
-            if Task.isCancelled { throw CancellationError() }
-            throw SyncError.noToken(error)
+            throw await failure(error)
         }
         guard !token.isEmpty, token.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
             throw SyncError(
@@ -149,14 +183,50 @@ actor TokenKeeper {
         }
         return token
     }
+
+    /// Returns the error of a push or pull that got no token.
+    private func failure(_ error: any Error) async -> any Error {
+        if Task.isCancelled { return CancellationError() }
+        if let error = error as? SyncError, error.code == .suspended { return error }
+        if SignInRequired.isMeant(by: error) { return SyncError.signInRequired(error) }
+        // The app signed the account out while it asked for the token.
+        if await account() == nil { return SyncError.signInRequired(error) }
+        return TransportError.noToken(error)
+    }
 }
 
 extension SyncError {
-    /// The app gave no token; only the type of its error is told, which may have anything in it.
-    fileprivate static func noToken(_ cause: any Error) -> SyncError {
-        SyncError(
+    /// The app says that the user has to sign in.
+    ///
+    /// The message has only the type of an unknown error, as its text may contain anything.
+    fileprivate static func signInRequired(_ cause: any Error) -> SyncError {
+        let reason = (cause as? SignInRequired)?.reason.map { String($0.prefix(300)) }
+        return SyncError(
             .unauthorized,
-            "The app's authentication gave no token (\(type(of: cause))). Sign in, and sync again.",
+            reason.map { "\($0)\($0.hasSuffix(".") ? "" : ".") Sign in, and sync again." }
+                ?? """
+                The app's authentication gave no token (\(type(of: cause))). Sign in, and sync again.
+                """,
+            cause: cause
+        )
+    }
+}
+
+extension TransportError {
+    fileprivate static func noToken(_ cause: any Error) -> TransportError {
+        let reason =
+            if let late = cause as? OutsideCalls.TimedOut {
+                "returned no token within \(late.limit.components.seconds) s"
+            } else {
+                "could not get a token (\(type(of: cause)))"
+            }
+        return TransportError(
+            .noToken,
+            """
+            The app's authentication \(reason), so nothing was sent. It counts as a network failure and \
+            is tried again later; throw SignInRequired if the user has to sign in.
+            """,
+            outcomeIsUnknown: false,
             cause: cause
         )
     }

@@ -49,7 +49,10 @@ extension SyncEngine {
             var resolution = Resolution.fail
             var failure: String?
             do {
-                resolution = try await handler.decide(view.conflict, at: gate)
+                let gate = gate
+                resolution = try await calls.run {
+                    try await handler.decide(view.conflict, at: gate)
+                }
                 if case .write(let row) = resolution {
                     try RowCheck.check(
                         row,
@@ -61,7 +64,7 @@ extension SyncEngine {
                 }
             } catch {
                 // Nothing is decided: the next push asks again.
-                if Task.isCancelled { return .gone }
+                if Task.isCancelled || calls.isSuspended { return .gone }
                 (resolution, failure) = (.fail, SyncError.failedHandler(sent, error))
             }
             let settled = try await store(resolution, view, text(failure, settling, view.server))

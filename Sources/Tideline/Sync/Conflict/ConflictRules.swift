@@ -34,18 +34,27 @@ package enum ConflictRules {
     ///
     /// `payload` is what the operation sent, nil for a delete. `wasRead`: the server's row did not
     /// come in an answer to the operation, but was read because the outcome is unknown.
-    /// `isFirstAnswer`: the server knows repeats, and says that no attempt took effect.
+    /// `isFirstAnswer`: the server knows repeats, and says that no attempt took effect. `isSentElsewhere`: a
+    /// copy of the store sent the operation in another form, so the server's row may contain it, and newer
+    /// edits. `isRestored`: the
+    /// server was restored from a backup since the change was made, and has an older state of the row than
+    /// the change was based on, or none.
     package static func outcome(
         _ operation: QueuedOperation,
         payload: Row?,
         server: ServerState,
         wasRead: Bool = false,
         isFirstAnswer: Bool = false,
+        isSentElsewhere: Bool = false,
+        isRestored: Bool = false,
         policy: ConflictPolicy,
         schema: TableSchema? = nil,
         limits: SyncLimits
     ) -> ConflictOutcome {
         let mayGoAgain = operation.conflicts < limits.conflictsMax
+        if isRestored {
+            return onRestored(operation, server, policy, mayGoAgain: mayGoAgain)
+        }
         // Equal values may be of one change that a lower layer sent twice. Only a server that knows
         // repeats tells that they are of two.
         let addsUp =
@@ -61,9 +70,15 @@ package enum ConflictRules {
             return .rebase(row)
         }
         // Whatever answered in the server's place, no policy has anything to decide.
-        if wasRead, isUntouched(operation, by: server) { return .tryAnew(anew(operation)) }
+        if wasRead, !isSentElsewhere, isUntouched(operation, by: server) {
+            return .tryAnew(anew(operation))
+        }
         // An insert whose id belongs to a tombstone brings that row back. With an unknown outcome
         // only if the tombstone holds something else: it may be of this very insert, deleted since.
+        // One that was edited since an attempt is more than what the tombstone holds.
+        if isInsertDeletedSince(operation, payload, server) {
+            return .alreadyApplied(server)
+        }
         if operation.kind == .insert, case .deleted(.some, let tombstone) = server,
             !operation.outcomeUnknown
                 || !isOf([payload, earlier], tombstone)
@@ -76,6 +91,8 @@ package enum ConflictRules {
         case .serverWins:
             return .takeServer(server)
         case .clientWins:
+            // The original of a copied store may have sent it, and newer edits since.
+            if operation.isInherited || isSentElsewhere { return .park }
             return mayGoAgain ? .sendAgain(onTop(operation, server)) : .park
         case .custom:
             return mayGoAgain ? .ask(server) : .park
@@ -86,10 +103,45 @@ package enum ConflictRules {
                 row,
                 rules,
                 schema,
-                isCertain: isCertain(operation, isFirstAnswer: isFirstAnswer),
+                isCertain: !isSentElsewhere && isCertain(operation, isFirstAnswer: isFirstAnswer),
                 addsUp: addsUp
             )
         }
+    }
+
+    /// Decides about an operation whose row a restored server has in an older state, or not at all.
+    ///
+    /// No other writer has changed the row since, so there is nothing to merge with and no newer state to accept.
+    private static func onRestored(
+        _ operation: QueuedOperation,
+        _ server: ServerState,
+        _ policy: ConflictPolicy,
+        mayGoAgain: Bool
+    ) -> ConflictOutcome {
+        guard mayGoAgain else { return .park }
+        switch policy.kind {
+        case .fail: return .park
+        case .custom: return .ask(server)
+        case .serverWins, .clientWins, .merge: return .sendAgain(onTop(operation, server))
+        }
+    }
+
+    /// Whether a tombstone is of this very insert, which arrived and was deleted since: from a copy of the
+    /// store, or by an attempt whose answer was lost.
+    ///
+    /// It holds what was sent, and was made after everything that the device knew when the app inserted
+    /// the row: otherwise the app may have inserted it again on purpose.
+    private static func isInsertDeletedSince(
+        _ operation: QueuedOperation,
+        _ payload: Row?,
+        _ server: ServerState
+    ) -> Bool {
+        guard operation.kind == .insert, case .deleted(.some, let tombstone?) = server,
+            let payload, RowMerge.holds(tombstone, payload)
+        else { return false }
+        guard let known = operation.knownUntil else { return true }
+        guard case .date(let created) = tombstone[SystemColumn.createdAt] else { return false }
+        return Timestamp(created).milliseconds > known
     }
 
     /// Joins what an operation changed with what somebody else changed.

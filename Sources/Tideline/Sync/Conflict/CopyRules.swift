@@ -16,16 +16,16 @@ enum CopyRules {
 
     /// The row that a record makes of the stored one, and what it is based on.
     ///
-    /// `current` is the stored row as the record's type encodes it; `state` is what the record says
-    /// of its own.
+    /// `normalized` is a row as the record's type encodes it; `state` is what the record says of its own.
     static func plan(
         _ edited: Row,
         stored: Row,
-        current: Row,
         state: RowState?,
-        seen: SeenRow
+        seen: SeenRow,
+        normalized: (Row) -> Row
     ) -> Plan {
-        guard let state else { return plan(edited, stored, current, seen) }
+        let current = normalized(stored)
+        guard let state else { return plan(edited, stored, current, seen, normalized) }
         let own = seen.ownState(state, before: stored)
         guard own != nil || state.isSaid(of: RowState(stored)) else {
             var row = applied(edited, to: stored, current) { _, _ in true }
@@ -33,12 +33,59 @@ enum CopyRules {
             row.takeState(of: edited)
             return Plan(row: row, basisVersion: state.version ?? "")
         }
-        let row = applied(edited, to: stored, current) { name, value in
-            // What an update of another kind changed since, this copy has only not seen.
-            guard let own, let seen = own.row, !own.columnsSet.contains(name) else { return true }
-            return !RowMerge.same(seen[name], value)
+        // What an update of another kind changed since, this copy has only not seen.
+        let known = own?.row.map(normalized)
+        var row = applied(edited, to: stored, current) { name, value in
+            guard let own, let known, !own.columnsSet.contains(name) else { return true }
+            return !RowMerge.same(known[name], value)
         }
-        return Plan(row: row, columnsSet: RowMerge.changes(from: stored, to: row).names)
+        if let own, let known {
+            for (name, value) in edited where !own.columnsSet.contains(name) {
+                guard let now = stored[name],
+                    let from = base(of: name, known[name], current[name], own.columnsSet)
+                else { continue }
+                row[name] = now.applying(from: from, to: value, ofModel: true)
+            }
+        }
+        let changes = RowMerge.changes(from: stored, to: row)
+        let set = changes.flatMap { places(of: $0.name, stored[$0.name], $0.value) }
+        return Plan(row: row, columnsSet: set)
+    }
+
+    /// The JSON object that a copy started from; nil for other values.
+    ///
+    /// It is as it was seen, and in the members that the copy has set since as it is now.
+    private static func base(
+        of column: String,
+        _ known: Value?,
+        _ current: Value?,
+        _ columnsSet: Set<String>
+    ) -> Value? {
+        guard case .json(let old)? = known, case .json(let new)? = current,
+            let before = JSONDocument(old), let now = JSONDocument(new)
+        else { return nil }
+        var base = before
+        for path in JSONDocument.differences(before, now) {
+            // One of the two is not an object.
+            if path.isEmpty { return nil }
+            if columnsSet.contains(place(of: column, path)) {
+                base = base.setting(now.value(at: path), at: path)
+            }
+        }
+        return .json(base.json)
+    }
+
+    /// Names the column that an edit has set, or the members of its JSON object.
+    private static func places(of column: String, _ old: Value?, _ new: Value) -> [String] {
+        guard case .json(let old)? = old, case .json(let new) = new, let before = JSONDocument(old),
+            let after = JSONDocument(new)
+        else { return [column] }
+        return JSONDocument.differences(before, after).map { place(of: column, $0) }
+    }
+
+    private static func place(of column: String, _ path: [[UInt8]]) -> String {
+        ([Array(column.utf8)] + path).map { String(decoding: $0, as: UTF8.self) }
+            .joined(separator: "\0")
     }
 
     /// A record that says nothing of its state.
@@ -46,8 +93,10 @@ enum CopyRules {
         _ edited: Row,
         _ stored: Row,
         _ current: Row,
-        _ seen: SeenRow
+        _ seen: SeenRow,
+        _ normalized: (Row) -> Row
     ) -> Plan {
+        let oldest = seen.oldest.map(normalized)
         let isUnclear =
             seen.oldest == nil && seen.since != nil
             && seen.since != RowState(stored).mark
@@ -57,7 +106,7 @@ enum CopyRules {
                 isConflict = true
                 return true
             }
-            guard let oldest = seen.oldest, !RowMerge.same(oldest[name], current[name]) else {
+            guard let oldest, !RowMerge.same(oldest[name], current[name]) else {
                 return true
             }
             // Somebody else changed this column since.
@@ -88,7 +137,8 @@ enum CopyRules {
         var row = stored
         for (name, value) in RowMerge.changes(from: current, to: edited)
         where edited[name] != nil && isEdit(name, value) {
-            row[name] = value
+            row[name] = (stored[name] ?? .null)
+                .applying(from: current[name], to: value, ofModel: true)
         }
         return row
     }

@@ -24,17 +24,34 @@ package enum RowMerge {
         switch (one ?? .null, two ?? .null) {
         case (.integer(let left), .number(let right)): Double(left) == right
         case (.number(let left), .integer(let right)): left == Double(right)
+        case (.json(let left), .json(let right)): JSON.isSame(left.text, right.text)
         case (let left, let right): left == right
         }
+    }
+
+    /// Returns `row` with the edits that lead from `base` to `edited`.
+    ///
+    /// A JSON object changes member by member. `ofModel`: `base` is `row` as a model encodes it, and members
+    /// that the model does not know stay.
+    package static func applying(
+        from base: Row,
+        to edited: Row,
+        onto row: Row,
+        ofModel: Bool = false
+    ) -> Row {
+        var result = row
+        for (name, value) in changes(from: base, to: edited) {
+            result[name] = (row[name] ?? .null)
+                .applying(from: base[name], to: value, ofModel: ofModel)
+        }
+        return result
     }
 
     /// `server` with the edits that lead from `sent` to `local` on top.
     ///
     /// `sent` is the local row as it was when the operation in flight was frozen.
     package static func rebase(local: Row, from sent: Row, onto server: Row) -> Row {
-        var result = server
-        for (name, value) in changes(from: sent, to: local) { result[name] = value }
-        return result
+        applying(from: sent, to: local, onto: server)
     }
 
     /// The columns without `id` and the system columns, as a request sends them.
@@ -82,8 +99,10 @@ package enum RowMerge {
             addsUp: { addsUp && rules[names[$0]]?.isClosure ?? false },
             settle: { place, base, mine, theirs in
                 let type = schema?.column(named: names[place])?.type
-                guard let rule = rules[names[place]],
-                    let value = rule.value(base: base, local: mine, server: theirs, in: type)
+                guard let rule = rules[names[place]] else {
+                    return members(base: base, mine: mine, theirs: theirs)
+                }
+                guard let value = rule.value(base: base, local: mine, server: theirs, in: type)
                 else { return nil }
                 if isSame(value, mine) || isSame(value, theirs) { return value }
                 guard let fault = RowCheck.fault(of: value, in: type) else { return value }
@@ -103,6 +122,14 @@ package enum RowMerge {
             isTheirs = false
         }
         return .joined(row, isTheirs: isTheirs)
+    }
+
+    /// Joins two changes of a JSON object member by member; nil if both changed the same one, or for other values.
+    private static func members(base: Value?, mine: Value, theirs: Value) -> Value? {
+        guard case .json(let base)? = base, case .json(let mine) = mine,
+            case .json(let theirs) = theirs
+        else { return nil }
+        return JSON.merged(base: base, mine: mine, theirs: theirs).map(Value.json)
     }
 
     /// The columns in which two rows differ on the wire, without the system columns.

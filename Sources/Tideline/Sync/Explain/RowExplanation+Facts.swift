@@ -85,6 +85,14 @@ extension RowExplanation {
     private mutating func tellServerSide(_ facts: RowFacts) {
         guard let first = facts.operations.first else {
             guard let row = facts.row else { return }
+            if let lost = facts.lost { return tell(lost, row) }
+            if facts.isOfFormerEpoch {
+                add(
+                    .formerEpoch,
+                    "It was pulled before the server was restored from a backup, and is not looked for "
+                        + "there yet: the pulls of the queries that hold it do that."
+                )
+            }
             if let version = row.version, facts.isUncertain {
                 add(
                     .changedHere,
@@ -121,6 +129,21 @@ extension RowExplanation {
         }
     }
 
+    private mutating func tell(_ lost: RowFacts.Lost, _ row: Row) {
+        let has =
+            switch lost {
+            case .nothing: "has no such row"
+            case .deletion: "has it as deleted"
+            case .version(let version): "has it as version \(version ?? "unknown")"
+            }
+        add(
+            .lost,
+            "It is version \(row.version ?? "unknown") of the server, which was restored from a backup since "
+                + "and \(has). It stays here until you send it again or discard it: "
+                + "SyncContext.lostRows()."
+        )
+    }
+
     private mutating func tellBasis(of first: QueuedOperation, last: QueuedOperation) {
         if let older = last.basisVersion {
             let version = older.isEmpty ? "an older version" : "version \(older)"
@@ -143,6 +166,7 @@ extension RowExplanation {
         }
         let isPending = !facts.operations.isEmpty
         guard !holders.isEmpty else {
+            if facts.lost != nil || facts.isOfFormerEpoch { return }
             switch facts.heldBits {
             // What was made here stays until it is sent.
             case nil where isPending: break

@@ -56,6 +56,10 @@ public struct RowExplanation: Sendable, Hashable, CustomStringConvertible {
         public static let changedHere = Self("changedHere")
         /// The server never gave the row, and nothing waits to be sent.
         public static let localOnly = Self("localOnly")
+        /// A restored server lost the row, or has it in an older state only.
+        public static let lost = Self("lost")
+        /// The row was pulled before the server was restored, and not looked for since.
+        public static let formerEpoch = Self("formerEpoch")
         /// Which queries hold the row.
         public static let held = Self("held")
         /// No query holds the row.

@@ -36,6 +36,13 @@ package struct RowFacts: Sendable {
         }
     }
 
+    /// The restored server's state of a row that it lost.
+    package enum Lost: Sendable {
+        case nothing
+        case deletion
+        case version(String?)
+    }
+
     package var table: String
     package var itemID: String
     /// The local row.
@@ -47,6 +54,10 @@ package struct RowFacts: Sendable {
     /// Its operations, in order.
     package var operations: [QueuedOperation] = []
     package var rejection: Rejection?
+    /// The restored server's state of the row, if the server lost it.
+    package var lost: Lost?
+    /// Whether it was pulled before the server was restored, and not looked for since.
+    package var isOfFormerEpoch = false
     /// The queries of the table that have an id, by id.
     package var queries: [Query] = []
     package var lastPull: Date?
@@ -66,6 +77,16 @@ extension QueueReader {
         var masks = TableQuery(filter: .equal(SystemColumn.id, .string(itemID)))
         masks.select = [SystemColumn.id, HeldMask.name]
         facts.heldBits = try store.rows(masks, in: table).first.flatMap(HeldMask.bits)
+        facts.isOfFormerEpoch = (facts.heldBits ?? 0) & HeldMask.former != 0
+        facts.heldBits = facts.heldBits.map { $0 & ~HeldMask.former }
+        if let lost = try lost(table, itemID) {
+            facts.lost =
+                switch lost.server {
+                case .row(let row): .version(row.version)
+                case .deleted: .deletion
+                case nil: .nothing
+                }
+        }
         facts.operations = try operations(table, itemID)
         if let store = store as? any ChecksumReader {
             let thisRow = Filter.equal(SystemColumn.id, .string(itemID))

@@ -7,7 +7,8 @@ import TidelineCore
 /// Listens to the server's events.
 struct LiveEvents: Sendable {
     enum Failure: Error {
-        /// The server or the transport has no events: changes are fetched on schedule.
+        /// The transport has no streams, or the server never gave one: changes are fetched on
+        /// schedule, and the events are asked for again on later occasions.
         case unsupported
         /// The server lacks one of the tables, or has no events.
         case notFound
@@ -67,8 +68,13 @@ struct LiveEvents: Sendable {
         }
         let type = stream.headers["Content-Type"]?.lowercased() ?? ""
         switch stream.status {
-        case 200 where type.hasPrefix("text/event-stream"): return stream
-        case 401, 403, 408, 429, 500, 502...: throw Failure.broken
+        case 200 where type.hasPrefix("text/event-stream"):
+            remote.signs.learn(.events)
+            return stream
+        // A server that gave events before has not forgotten how: something else answered.
+        case _ where remote.signs.known.contains(.events): throw Failure.broken
+        // A redirect is never a server's answer about its events.
+        case 300..<400, 401, 403, 407, 408, 429, 500, 502...: throw Failure.broken
         case 404: throw Failure.notFound
         // A server without events: a page, a list, or what it says to paths that it lacks.
         default: throw Failure.unsupported
@@ -109,6 +115,7 @@ extension RemoteService {
     func events(of tables: [String], after id: String?) async throws -> TransportStream {
         var headers: HTTPFields = ["Accept": "text/event-stream", "Cache-Control": "no-store"]
         headers["ZUMO-API-VERSION"] = dialect.protocolVersion
+        headers["User-Agent"] = userAgent
         headers["Last-Event-ID"] = id
         let request = TransportRequest(
             method: "GET",
@@ -116,6 +123,24 @@ extension RemoteService {
             headers: headers,
             timeout: limits.requestTimeMax
         )
-        return try await authorized(request, dialect, send: transport.stream, status: \.status)
+        let number = busy.number
+        let stream = try await authorized(
+            request,
+            dialect,
+            send: { request in
+                try await calls.run { [transport] in try await transport.stream(request) }
+            },
+            verdict: {
+                ($0.status, AnswerProof.wantsSignIn(status: $0.status, headers: $0.headers))
+            }
+        )
+        let type = stream.headers["Content-Type"]?.lowercased() ?? ""
+        hear(
+            status: stream.status,
+            headers: stream.headers,
+            sentAt: number,
+            isSuccess: stream.status == 200 && type.hasPrefix("text/event-stream")
+        )
+        return stream
     }
 }

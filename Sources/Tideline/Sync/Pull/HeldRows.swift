@@ -186,7 +186,7 @@ final class HeldRows: LocalStoreWriter, ChecksumReader, ChecksumWriter {
     }
 
     /// The bits of a row that is written here: the queries of the account will be told of it.
-    private func newBits(_ table: String) throws -> Int64 {
+    func newBits(_ table: String) throws -> Int64 {
         try taken(table) & ~foreignBits(table)
     }
 

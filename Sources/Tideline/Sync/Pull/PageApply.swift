@@ -17,6 +17,11 @@ struct PageApply {
     private let otherBits: Int64
     private let store: any LocalStoreWriter
     private let pending: Set<ItemKey>
+    /// The rows that a restored server lost.
+    private let lost: Set<ItemKey>
+    /// What is known of rows of a former epoch; nil if there are none.
+    private let former: FormerRows?
+    private var hasFormer: Bool { former != nil }
 
     init(queue: QueueTransaction, table: String, hold: QueryHold) throws {
         self.queue = queue
@@ -26,6 +31,8 @@ struct PageApply {
         otherBits = try queue.held.taken(table) & ~hold.bit & ~(hold.formerBits ?? 0)
         store = queue.held.inner
         pending = try queue.reader.pendingIDs(table)
+        lost = try queue.reader.lostIDs(table)
+        former = try queue.reader.former(table)
     }
 
     /// How many rows were stored and how many were removed.
@@ -34,6 +41,8 @@ struct PageApply {
         var removed = 0
         /// How many rows had no usable id.
         var withoutID = 0
+        /// How many rows the server has in an older state only, since it was restored.
+        var lost = 0
         /// Whether anything was written, also what is not counted.
         var isWritten = false
 
@@ -41,6 +50,7 @@ struct PageApply {
             applied += other.applied
             removed += other.removed
             withoutID += other.withoutID
+            lost += other.lost
             isWritten = isWritten || other.isWritten
         }
     }
@@ -49,7 +59,8 @@ struct PageApply {
     func apply(_ page: PulledPage, since: Timestamp?) throws -> Counts {
         guard let cells = page.cells else { return try apply(page.rows, since: since) }
         // Nothing is known of the rows, or it does not matter: they are stored as they are.
-        guard formerBits != nil, since == nil, otherBits == 0, pending.isEmpty,
+        guard formerBits != nil, since == nil, otherBits == 0, pending.isEmpty, lost.isEmpty,
+            !hasFormer,
             let writer = store as? any CellWriter
         else {
             let schema = queue.catalog.schema(table)
@@ -83,6 +94,10 @@ struct PageApply {
                 try keep(row, removal, text, id, &counts)
                 continue
             }
+            if try isRecordedLost(text) {
+                try meetLost(row, removal, text, &counts)
+                continue
+            }
             // Puts and deletes go in runs, so that of two rows with one id the later one stays.
             if removal == .changed {
                 try store(&puts, &counts)
@@ -90,8 +105,10 @@ struct PageApply {
                 try release(id, bit, &counts)
                 continue
             }
-            if removal == .deleted || deleted.value(in: row) == true {
+            let isTombstone = deleted.value(in: row) == true
+            if removal == .deleted || isTombstone {
                 try store(&puts, &counts)
+                if isTombstone, hasFormer, try isLost(row, id, &counts) { continue }
                 deletes.append(id)
                 continue
             }
@@ -101,11 +118,12 @@ struct PageApply {
                 isBoundary = Timestamp(date) <= since
             }
             var bits = bit
-            if formerBits == nil || isBoundary || otherBits != 0 {
+            if formerBits == nil || isBoundary || otherBits != 0 || hasFormer {
+                if hasFormer, try isLost(row, id, &counts) { continue }
                 let stored = try store.row(id: id, in: table)
                 let own = stored.flatMap(HeldMask.bits) ?? 0
                 if formerBits == nil || isBoundary, let version = stored?.version,
-                    version == row.version, own & bit != 0
+                    version == row.version, own & bit != 0, own & HeldMask.former == 0
                 {
                     // Of changes it is this device's own push that comes back.
                     if !isBoundary { counts.applied += 1 }
@@ -154,13 +172,77 @@ struct PageApply {
         ids.removeAll(keepingCapacity: true)
     }
 
-    /// Takes bits off a row's mask; a row without any leaves, unless it has pending operations.
+    private func isRecordedLost(_ id: String) throws -> Bool {
+        if !lost.isEmpty, lost.contains(ItemKey(id)) { return true }
+        // While rows of a former epoch are here, any page may have found more.
+        return try hasFormer && queue.reader.lost(table, id) != nil
+    }
+
+    /// Whether the restored server has lost a row of a former epoch: it stays as it is, and the server's row is
+    /// stored in its record.
+    private func isLost(_ row: Row, _ id: Value, _ counts: inout Counts) throws -> Bool {
+        guard let stored = try store.row(id: id, in: table), let own = HeldMask.bits(stored),
+            own & HeldMask.former != 0, former?.restore.hasLost(stored, server: row) == true
+        else { return false }
+        let isTombstone = row[SystemColumn.deleted] == true
+        let record = LostRecord(
+            table: table,
+            itemID: id.text ?? "",
+            account: queue.account.id,
+            server: ServerState(row)
+        )
+        try queue.put(record)
+        let mask = own & (otherBits | (formerBits ?? 0)) | (isTombstone ? 0 : bit)
+        try store.setMask(mask, of: stored, in: table)
+        counts.lost += 1
+        counts.isWritten = true
+        return true
+    }
+
+    /// The server shows a row that it had lost: in another state it stays lost, until the app decides.
+    private func meetLost(
+        _ row: Row,
+        _ removal: Removal?,
+        _ id: String,
+        _ counts: inout Counts
+    ) throws {
+        counts.isWritten = true
+        let key = Value.string(id)
+        if removal == .changed { return try release(key, bit, &counts) }
+        guard let stored = try store.row(id: key, in: table),
+            var record = try queue.reader.lost(table, id)
+        else { return try queue.removeLost(table, id) }
+        let isTombstone = row[SystemColumn.deleted] == true
+        if removal == .deleted || isTombstone && !stored.isLater(than: row) {
+            // Deleted since it was sent again by another device, or since the restore.
+            try queue.removeLost(table, id)
+            counts.removed += try store.delete(ids: [key], in: table)
+            return
+        }
+        var mask = (HeldMask.bits(stored) ?? 0) & ~HeldMask.former
+        if !isTombstone { mask |= bit }
+        if !isTombstone, stored.version == row.version || stored.hasValues(of: row) {
+            try queue.removeLost(table, id)
+            var held = JSONRowReader.withoutDeleted(row)
+            held[HeldMask.name] = .integer(mask)
+            try store.put([held], in: table)
+            counts.applied += 1
+            return
+        }
+        record.server = ServerState(row)
+        record.isChecked = true
+        try queue.put(record)
+        try store.setMask(mask, of: stored, in: table)
+    }
+
+    /// Takes bits off a row's mask; a row without any leaves, unless it has pending operations or is lost.
     private func release(_ id: Value, _ bits: Int64, _ counts: inout Counts) throws {
         guard let row = try store.row(id: id, in: table) else { return }
         let mask = HeldMask.bits(row) ?? 0
         let rest = mask & ~bits
         counts.isWritten = true
-        if rest == 0, !pending.contains(ItemKey(id.text ?? "")) {
+        let item = id.text ?? ""
+        if rest == 0, !pending.contains(ItemKey(item)), try !isRecordedLost(item) {
             counts.removed += try store.delete(ids: [id], in: table)
         } else if rest != mask || row[HeldMask.name] == .null {
             try store.setMask(rest, of: row, in: table)
@@ -230,7 +312,7 @@ struct PageApply {
         let foreignBits = try queue.held.foreignBits(table)
         try eachID(filter) { id in
             guard let text = id.text, !seen.contains(text) else { return }
-            try release(id, filter == nil ? ~foreignBits : bit, &counts)
+            try release(id, filter == nil ? ~(foreignBits | HeldMask.former) : bit, &counts)
         }
         return counts
     }

@@ -46,6 +46,18 @@ package struct PullCursor: Sendable, Hashable {
     /// The `keyType` of the generation of server at an endpoint, which belongs to no table.
     package static let generationType = 12
 
+    /// The `keyType` of the epoch that the rows of a table are of at an endpoint.
+    package static let tableEpochType = 13
+
+    /// The `keyType` of the flag that rows of a former epoch may be there.
+    package static let formerRowsType = 14
+
+    /// The `keyType` of the latest commit of a table that the device knows.
+    package static let knownUntilType = 15
+
+    /// The `keyType` of what tells the file of a store from a copy of it, which belongs to no table.
+    package static let fileIdentityType = 16
+
     package init(position: Position, epoch: String?, fingerprint: String, endpoint: String) {
         self.position = position
         self.epoch = epoch

@@ -25,6 +25,8 @@ package struct PullMachine: Sendable {
         case network
         case unauthorized
         case rejected(status: Int)
+        /// Something else than the server answered.
+        case unproven(status: Int)
         case badPage
         case tooManyPages
         /// The pull had begun anew, and once more the server knew nothing of what it gave before.
@@ -115,6 +117,7 @@ package struct PullMachine: Sendable {
             if isOther { return beginAnew() }
         }
         guard isIncremental else {
+            epoch = page.epoch ?? epoch
             return apply(then: page.nextLink.flatMap { page.rowCount > 0 ? .follow($0) : nil })
         }
         if case .request(let from?) = request {
@@ -189,9 +192,23 @@ package struct PullMachine: Sendable {
     }
 
     /// The answer was no page.
-    package mutating func refused(status: Int, retryAfter: Duration?) -> Action {
+    ///
+    /// `isProven`: whether it certainly comes from the server. Any other answer moves no cursor,
+    /// and the request is sent a second time, because a proxy's page is often gone a moment later.
+    package mutating func refused(
+        status: Int,
+        retryAfter: Duration?,
+        isProven: Bool = true
+    ) -> Action {
         guard case .asking(let request, let attempt) = state else {
             preconditionFailure("refused() with nothing asked")
+        }
+        if !isProven, status != 408, status != 429, status < 500 {
+            guard attempt < min(2, limits.attemptsMax) else {
+                return finish(.unproven(status: status))
+            }
+            state = .waiting(request, attempt: attempt)
+            return .wait(Backoff.delay(after: attempt, asked: retryAfter, limits))
         }
         switch status {
         case 401:

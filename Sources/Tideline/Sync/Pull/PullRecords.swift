@@ -94,7 +94,7 @@ extension QueueReader {
         return renamed
     }
 
-    private func config(_ table: String, _ key: String, _ keyType: Int) throws -> String? {
+    func config(_ table: String, _ key: String, _ keyType: Int) throws -> String? {
         let id = Value.string(QueueReader.configID(table, key, keyType))
         return try store.row(id: id, in: SystemTables.config)?["value"]?.text
     }
@@ -168,6 +168,7 @@ extension QueueTransaction {
     /// Positions only where rows are held: a table without them is read from the start, as the
     /// store may keep the rows of the other letters apart.
     func takeOverRenamedRecords() throws {
+        try takeOverRenamedLostRows()
         let positions = Set(PullCursor.Part.allCases.map { Int64($0.rawValue) })
         for (table, rows) in try reader.renamedRecords() {
             let isHeld: Filter = .greater(HeldMask.name, .integer(-1))
@@ -187,7 +188,7 @@ extension QueueTransaction {
     }
 
     /// Writes a value where another is kept; whether it did.
-    private func set(
+    func set(
         _ value: String?,
         _ table: String,
         _ key: String,

@@ -40,14 +40,20 @@ struct PullRun {
                 try await ask()
             case .wait(let delay):
                 let environment = engine.environment
-                try await environment.sleep(Backoff.spread(delay, environment.fraction()))
+                try await engine.calls.sleep(Backoff.spread(delay, environment.fraction()))
                 action = machine.waited()
             case .apply(let step):
                 ready.append(take(step))
             case .finish(let failure):
                 try await steps.keep(machine.pageRowsKept, before: pageRowsBefore)
                 if let failure { throw steps.error(failure, answer) }
-                result.requests = machine.requests
+                var looks = 0
+                if machine.epoch != nil {
+                    let found = try await steps.findLostRows(inPages: result.lost)
+                    (result.lost, looks) = (found.lost, found.requests)
+                    result.removed += found.removed
+                }
+                result.requests = machine.requests + looks
                 engine.lastPulls.withLock { $0[steps.table] = engine.environment.now() }
                 return result
             }
@@ -56,7 +62,12 @@ struct PullRun {
 
     private mutating func ask() async throws {
         if case .request(let from) = action { since = from.flatMap { Timestamp($0) } }
-        answer = try await steps.ask(action, rows: machine.pageRows, isReading: isReading)
+        answer = try await steps.ask(
+            action,
+            rows: machine.pageRows,
+            isReading: isReading,
+            epoch: machine.epoch
+        )
         action = answer.map { $0.told(to: &machine) } ?? machine.failed(.unreachable)
     }
 
@@ -65,7 +76,13 @@ struct PullRun {
         let page = answer?.page ?? PulledPage.empty
         answer?.page = nil
         if step.position == nil { seen.insert(page) }
-        let ready = PullSteps.ReadyPage(page: page, since: since, step: step, epoch: machine.epoch)
+        let ready = PullSteps.ReadyPage(
+            page: page,
+            since: since,
+            step: step,
+            epoch: machine.epoch,
+            latest: answer?.summary?.latest
+        )
         action = machine.applied()
         return ready
     }
@@ -92,6 +109,7 @@ struct PullRun {
             result.applied += counts.applied
             result.removed += counts.removed
             result.rowsWithoutID += counts.withoutID
+            result.lost += counts.lost
             engine.events.send(
                 .pageApplied(
                     table: steps.table,

@@ -12,6 +12,8 @@ struct PullAnswer: Sendable {
     var summary: PageSummary?
     /// What it was, when it is no page.
     var outline: AnswerOutline?
+    /// Whether the answer is a page or proves to be the server's.
+    var isProven = true
     /// Why no answer came.
     var lost: TransportError?
     /// From the request to the last byte.
@@ -19,7 +21,9 @@ struct PullAnswer: Sendable {
 
     func told(to machine: inout PullMachine) -> PullMachine.Action {
         if let lost { return machine.failed(LostPage(lost)) }
-        guard let summary else { return machine.refused(status: status, retryAfter: retryAfter) }
+        guard let summary else {
+            return machine.refused(status: status, retryAfter: retryAfter, isProven: isProven)
+        }
         return machine.received(summary, after: time)
     }
 }
@@ -49,6 +53,8 @@ struct PullSteps: Sendable {
     let queryID: String?
     let fingerprint: String
     let table: String
+    /// Whether the pull stops while the server asks for a wait.
+    var isPatient = false
 
     /// Where a pull begins.
     struct Start: Sendable {
@@ -97,16 +103,19 @@ struct PullSteps: Sendable {
 
     /// Asks for a page and reads it; nil when there is nothing to ask.
     ///
-    /// `isReading`: whether the rows are likely to be stored as they come.
+    /// `isReading`: whether the rows are likely to be stored as they come; `epoch`: that of the cursor
+    /// or of the pages before.
     func ask(
         _ action: PullMachine.Action,
         rows: Int,
-        isReading: Bool
+        isReading: Bool,
+        epoch: String? = nil
     ) async throws -> PullAnswer? {
         guard var place = place(of: action) else { return nil }
         let start = engine.environment.now()
         while true {
             try Task.checkCancellation()
+            if isPatient { try await engine.awaitEndOfBusy() }
             let response: TransportResponse
             do {
                 response = try await self.response(at: place, rows: rows)
@@ -121,6 +130,16 @@ struct PullSteps: Sendable {
                     schema: engine.catalog.schema(table),
                     asCells: isReading && dialect == .datasync
                 )
+            }
+            if let read = page,
+                !AnswerProof.isServersPage(
+                    headers: response.headers,
+                    hasRows: read.rowCount > 0,
+                    signs: remote.signs.known,
+                    hasEpoch: epoch != nil
+                )
+            {
+                page = nil
             }
             if case .classic(let classic) = place, let read = page {
                 let next = classic.next(
@@ -138,10 +157,12 @@ struct PullSteps: Sendable {
             }
             return PullAnswer(
                 status: response.status,
-                retryAfter: response.retryAfter,
+                retryAfter: response.retryAfter(at: remote.serverTime),
                 page: page,
                 summary: page?.summary,
                 outline: page == nil ? AnswerOutline(response) : nil,
+                isProven: page != nil || AnswerProof.isServers(response)
+                    || AnswerProof.wantsSignIn(response),
                 time: time
             )
         }
@@ -204,6 +225,8 @@ struct PullSteps: Sendable {
         var since: Timestamp?
         var step: PageStep
         var epoch: String?
+        /// The latest commit on the page.
+        var latest: String?
     }
 
     /// Stores pages, their cursors and, with the last page, what a reading of everything leaves out.
@@ -223,6 +246,8 @@ struct PullSteps: Sendable {
         let isLast = pages.contains(where: \.step.isLast)
         return try await engine.transaction(isRepeatable: !isLast) { queue in
             try pages.map { ready in
+                try queue.meet(ready.epoch, endpoint: endpointKey, table)
+                try queue.note(commit: ready.latest.flatMap { Timestamp($0) }, of: table)
                 guard let queryID, let position = ready.step.position else {
                     return try applyWithoutID(ready, queue, filter, seen, now)
                 }

@@ -13,23 +13,37 @@ public struct PullResult: Sendable, Hashable {
     public var requests = 0
     /// How many rows of the server have no id, or one that is no text: they cannot be stored here.
     public var rowsWithoutID = 0
+    /// How many rows the server had before it was restored and lost, as far as this pull found out.
+    public var lost = 0
 
     /// A result, for a test of an app.
     public init(
         applied: Int = 0,
         removed: Int = 0,
         requests: Int = 0,
-        rowsWithoutID: Int = 0
+        rowsWithoutID: Int = 0,
+        lost: Int = 0
     ) {
         self.applied = applied
         self.removed = removed
         self.requests = requests
         self.rowsWithoutID = rowsWithoutID
+        self.lost = lost
     }
 }
 
 extension SyncEngine {
-    func pull(_ query: TableQuery, queryID: String?, in table: String) async throws -> PullResult {
+    /// Pulls a query.
+    ///
+    /// `pushesFirst`: the queue is sent before. `isPatient`: nothing is sent while the server asks for a wait; a
+    /// pull that the app itself starts does not wait.
+    func pull(
+        _ query: TableQuery,
+        queryID: String?,
+        in table: String,
+        pushesFirst: Bool = true,
+        isPatient: Bool = false
+    ) async throws -> PullResult {
         if let queryID {
             try QueryID.check(queryID)
             guard query.order.isEmpty, query.limit == nil, query.offset == 0 else {
@@ -46,17 +60,40 @@ extension SyncEngine {
         }
         try query.checkWindow()
         return try await pinned {
-            try await pushBeforePull()
-            return try await inTurn(.pull(table: table), "pull") {
-                try await pullInTurn(query, queryID, table)
-            }
+            var left: PushError?
+            if pushesFirst { left = try await pushBeforePull() }
+            return try await pull(query, queryID, table, after: left, isPatient: isPatient)
         }
+    }
+
+    /// Pulls after a push; `left` is its error if it left only rows that are not accepted.
+    private func pull(
+        _ query: TableQuery,
+        _ queryID: String?,
+        _ table: String,
+        after left: PushError?,
+        isPatient: Bool
+    ) async throws -> PullResult {
+        let result: PullResult
+        do {
+            result = try await inTurn(.pull(table: table), "pull") {
+                try await pullInTurn(query, queryID, table, isPatient: isPatient)
+            }
+        } catch let error as SyncError {
+            // If the server fails the pull, too, the fault is not that of some rows.
+            let isFailing = error.code == .offline || error.statusCode.map { $0 >= 500 } ?? false
+            if isFailing, let left { throw left }
+            throw error
+        }
+        try await countFailedPush()
+        return result
     }
 
     private func pullInTurn(
         _ query: TableQuery,
         _ queryID: String?,
-        _ table: String
+        _ table: String,
+        isPatient: Bool
     ) async throws -> PullResult {
         let remote = try remote.get()
         func steps() throws -> PullSteps {
@@ -67,7 +104,8 @@ extension SyncEngine {
                 query: query,
                 queryID: queryID,
                 fingerprint: try PullRequest.fingerprint(query, schema: catalog.schema(table)),
-                table: table
+                table: table,
+                isPatient: isPatient
             )
         }
         events.send(.pullStarted(table: table))
@@ -93,6 +131,8 @@ extension SyncEngine {
             return result
         } catch {
             events.send(.pullFailed(table: table, code: SyncError.Code(of: error)))
+            // A wait that the server asked for outlasts the app. If the store fails, too, it is in memory.
+            try? await keepServer()
             throw error
         }
     }

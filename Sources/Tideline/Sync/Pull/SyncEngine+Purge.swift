@@ -14,6 +14,9 @@ extension SyncEngine {
                     guard force || dropped.isEmpty else {
                         throw SyncError.pendingOperations(table: table)
                     }
+                    let lost = try queue.lostRows(among: ids, of: table)
+                    guard force || lost.isEmpty else { throw SyncError.lostRowsInPurge(lost.count) }
+                    for record in lost { try queue.removeLost(table, record.itemID) }
                     for operation in dropped {
                         try watch.check()
                         try queue.remove(operation)
@@ -35,7 +38,15 @@ extension SyncEngine {
             }
         }
         await emptyLog()
+        await giveSpaceBack()
         events.send(.purgeFinished(table: table, removed: removed))
+    }
+
+    /// Gives the space of purged rows back to the disk where that is half of the file.
+    func giveSpaceBack() async {
+        guard let store = store as? any SpaceSaver else { return }
+        await store.compactIfHalfFree(deadline: limits.compactionTimeMax)
+        await emptyLog()
     }
 
     /// What was purged is to be in no file: the log of the store has it still.
@@ -45,7 +56,7 @@ extension SyncEngine {
         guard let store = store as? any LogEmptier else { return }
         for _ in 0..<Self.emptyingTries {
             if await store.emptyLog() { return }
-            guard (try? await environment.sleep(.milliseconds(50))) != nil else { return }
+            guard (try? await calls.sleep(.milliseconds(50))) != nil else { return }
         }
     }
 
@@ -54,6 +65,14 @@ extension SyncEngine {
 }
 
 extension QueueTransaction {
+    /// The lost rows among those with these ids.
+    fileprivate func lostRows(among ids: [String], of table: String) throws -> [LostRecord] {
+        let records = try reader.lostRecords(table)
+        guard !records.isEmpty else { return [] }
+        let ids = Set(ids.map(ItemKey.init))
+        return records.filter { ids.contains(ItemKey($0.itemID)) }
+    }
+
     /// The ids of the rows that a purge removes, and the operations that it drops with them.
     ///
     /// The rows that another account has changed stay with its operations.

@@ -32,7 +32,8 @@ extension SyncEngine {
         return PushBudget(
             limits: limits,
             usesBatches: !isRefused,
-            hasTakenBatch: known?.hasTakenBatch ?? false || hasTakenBatch,
+            hasTakenBatch: known?.hasTakenBatch ?? false || hasTakenBatch
+                || remote.signs.known.contains(.batches),
             namesRequests: known?.namesRequests ?? false || namesRequests
         )
     }
@@ -48,6 +49,7 @@ extension SyncEngine {
         else { return }
         let seconds = Double(limits.batchRetryTime.components.seconds)
         let until = environment.now().addingTimeInterval(seconds)
+        if isRefused, let remote = try? remote.get() { remote.signs.refuseBatches(until: until) }
         try? await transaction { queue in
             if isFirstBatch { try queue.note("batchTaken", endpoint) }
             if isFirstName { try queue.note("requestNamed", endpoint) }
@@ -58,7 +60,7 @@ extension SyncEngine {
 
 extension QueueReader {
     /// Until when the server behind an endpoint is not asked to take a batch.
-    fileprivate func batchesRefused(_ endpoint: String) throws -> Date? {
+    func batchesRefused(_ endpoint: String) throws -> Date? {
         try store.row(id: .string("batch|\(endpoint)"), in: SystemTables.config)?["value"]?.text
             .flatMap { Timestamp($0)?.date }
     }
@@ -67,7 +69,7 @@ extension QueueReader {
     ///
     /// Where it answered a batch as one, whatever says later that there is no such path is something in
     /// between; where it named a request, so is a success without such a name.
-    fileprivate func isNoted(_ sign: String, _ endpoint: String) throws -> Bool {
+    func isNoted(_ sign: String, _ endpoint: String) throws -> Bool {
         try store.row(id: .string("\(sign)|\(endpoint)"), in: SystemTables.config) != nil
     }
 }

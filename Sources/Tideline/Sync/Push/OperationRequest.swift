@@ -17,6 +17,22 @@ package enum OperationRequest {
         return headers
     }
 
+    /// The body as it is sent.
+    ///
+    /// The original servers take no batches, and compare a `version` in the body if the header field
+    /// was dropped on the way (a PATCH with both goes by the header).
+    package static func body(
+        _ frozen: QueuedOperation.Frozen,
+        _ dialect: ServerDialect
+    ) -> String? {
+        guard dialect == .classic, frozen.method == "PATCH", let body = frozen.body,
+            let tag = frozen.ifMatch, body.hasSuffix("}"), tag.count > 1
+        else { return frozen.body }
+        let version = tag.dropFirst().dropLast().replacingOccurrences(of: "\\\"", with: "\"")
+        let member = RowText.json(["version": .string(version)]).text.dropFirst()
+        return body == "{}" ? "{" + member : body.dropLast() + "," + member
+    }
+
     /// What to send; nil when an update changes nothing.
     package static func frozen(
         _ operation: QueuedOperation,
@@ -61,7 +77,7 @@ package enum OperationRequest {
             let base = operation.sendsWholeRow ? nil : basis?.base
             let body =
                 base.map { RowMerge.changes(from: $0, to: local) }
-                ?? known(local, basis?.base, schema)
+                ?? known(local, basis, schema)
             guard !body.isEmptyRow || base == nil else { return nil }
             frozen.body = RowText.json(body).text
         }
@@ -84,13 +100,18 @@ package enum OperationRequest {
 
     /// Every column that the app knows of, and of the others those that it changed: a whole row on
     /// top of a newer one must not bring back old values of columns that the app has never seen.
-    private static func known(_ local: Row, _ base: Row?, _ schema: TableSchema?) -> Row {
+    ///
+    /// So it is with the members of a JSON object: those that the app changed go on top of the newest ones.
+    private static func known(_ local: Row, _ basis: RowBasis?, _ schema: TableSchema?) -> Row {
         let hasColumns = schema?.columns.isEmpty == false
+        let base = basis?.base
+        let newest = basis?.latest?.row ?? base
         var body = Row()
         for (name, value) in RowMerge.payload(local) where !isRefused(value, name, schema) {
             let isUnknown = hasColumns && schema?.column(named: name) == nil
             if isUnknown, let base, RowMerge.same(base[name], value) { continue }
-            body[name] = value
+            body[name] =
+                newest?[name].map { $0.applying(from: base?[name], to: value) } ?? value
         }
         return body
     }

@@ -21,9 +21,15 @@ package struct PushAnswer: Sendable, Hashable {
     package var hasForeignBody: Bool
     /// Whether the server has seen the request before and does not know its outcome any more.
     package var wasRejectedAsRepeat: Bool
+    /// Whether another request came with its id before: a copy of the store sent the operation in another
+    /// form.
+    package var isOfOtherRequest = false
     /// Whether the server knows repeats, and this is its answer to the request of this id: what it
     /// refuses was never done.
     package var wasAcceptedAsRequest = false
+    /// Whether it proves to be the server's (AnswerProof): a row with its version, a problem body, or
+    /// a header field that only servers of tables send.
+    package var isProven = true
     /// Whether it was not done because another one of its group was refused.
     package var isGroupFailed = false
     /// Whether it is a page of rows.
@@ -32,6 +38,8 @@ package struct PushAnswer: Sendable, Hashable {
     package var outline: AnswerOutline?
     /// What the request was written in.
     package var dialect = ServerDialect.datasync
+    /// Which tables, columns and permissions the server had that gave it (`Tideline-Schema`).
+    package var schema: String?
     /// Whether the request only brought a tombstone back, without new values.
     package var isUndeleteOnly = false
 
@@ -59,8 +67,27 @@ package struct PushAnswer: Sendable, Hashable {
         self.outline = outline
     }
 
+    /// Whether the server says that it failed to process the request, and does not ask for patience.
+    var isFailureOfTheServer: Bool {
+        isProven && status >= 500 && status != 503 && retryAfter == nil
+    }
+
     /// Whether a 404 or 410 is certainly said of the row.
-    fileprivate var isOfTheRow: Bool { status == 410 || item != nil || lacksRow || isPage }
+    fileprivate var isOfTheRow: Bool {
+        status == 410 && isProven || item != nil || lacksRow || isPage
+    }
+
+    /// Whether something in between refused this request, and may let others pass: a firewall that
+    /// dislikes one text.
+    ///
+    /// What is busy or broken says so with other statuses, and refuses the next request, too.
+    package var isRefusedInBetween: Bool {
+        guard !isProven else { return false }
+        return switch status {
+        case 408, 429, 500, 502...: false
+        default: true
+        }
+    }
 
     package enum Verdict: Sendable, Hashable {
         case accepted(ServerState)
@@ -87,17 +114,21 @@ package struct PushAnswer: Sendable, Hashable {
             if hasForeignBody { return .retry }
             if kind == .delete {
                 // An empty success may be that of something in between.
-                if namesRequests, item == nil, !wasAcceptedAsRequest { return .look(.gone) }
+                let isWord = namesRequests ? wasAcceptedAsRequest : isProven
+                if item == nil, !isWord { return .look(.gone) }
                 return .accepted(.deleted(version: item?.version))
             }
             if isUndeleteOnly { return item.map { .undeleted(ServerState($0)) } ?? .retry }
-            guard let item else { return status == 204 ? .look(.written) : .retry }
+            guard let item else {
+                return status == 204 ? .look(isProven ? .written : .row) : .retry
+            }
             return item.isWhole(for: operation)
                 ? .accepted(ServerState(item)) : .look(.written)
         case 401:
-            return .unauthorized
+            return isProven ? .unauthorized : .retry
         case 404, 410:
             // A proxy's page, while the server behind it is away.
+            if !isProven, hasForeignBody || kind == .insert { return .retry }
             if hasForeignBody, message == nil { return .retry }
             if lacksTable { return .rejected }
             // The words of a classic server are the same for a row and for a table, and a 404 may be a
@@ -108,8 +139,10 @@ package struct PushAnswer: Sendable, Hashable {
             if dialect == .classic { return .look(.gone) }
             if kind == .delete { return .accepted(.deleted(version: nil)) }
             return .conflict(item.map { ServerState($0) } ?? .deleted(version: nil))
-        case 412 where wasRejectedAsRepeat:
+        case 412 where wasRejectedAsRepeat, 400 where isOfOtherRequest:
             return .look(.row)
+        case 300..<500 where !isProven:
+            return .retry
         case 409, 412:
             guard let item else { return dialect == .classic ? .look(.unclear) : .rejected }
             return tellsOther(item, than: operation)
@@ -157,7 +190,7 @@ package enum PushLook: Sendable, Hashable {
     }
 
     package func finding(_ answer: PushAnswer, _ operation: QueuedOperation) -> Finding {
-        if answer.status == 401 { return .unauthorized }
+        if answer.status == 401 { return answer.isProven ? .unauthorized : .retry }
         if let item = answer.item, [200, 404, 410].contains(answer.status) {
             let state = ServerState(item)
             if state.row != nil, item.version == nil, !item.isWhole(for: operation) {
@@ -170,12 +203,16 @@ package enum PushLook: Sendable, Hashable {
             let isWritten = !isOld || item.version == nil && operation.kind == .insert
             return self == .written && isWritten ? .accepted(state) : .conflict(state)
         }
-        if self == .gone || self == .unclear, answer.lacksTable || answer.status == 403 {
+        if self == .gone || self == .unclear,
+            answer.lacksTable || answer.status == 403 && answer.isProven
+        {
             return .rejected
         }
         guard answer.status == 404 || answer.status == 410, !answer.lacksTable,
-            !answer.hasForeignBody || answer.message != nil
+            !answer.hasForeignBody || answer.isProven && answer.message != nil
         else { return .retry }
+        // Without a proof the list of the table tells.
+        if !answer.isProven { return self == .gone ? .retry : .look(.gone) }
         // Nothing is there that a conflict could be with.
         if self == .unclear { return .rejected }
         if answer.isOfTheRow { return .conflict(.deleted(version: nil)) }

@@ -22,6 +22,36 @@ enum PushBatch {
         return writer.bytes
     }
 
+    /// Returns the body of a batch of one request.
+    ///
+    /// - Parameters:
+    ///   - request: The request.
+    ///   - target: Its path and query.
+    /// - Returns: The JSON text.
+    static func body(_ request: RemoteService.Request, target: String) -> [UInt8] {
+        var writer = JSONWriter(capacity: target.utf8.count + (request.body?.count ?? 0) + 320)
+        writer.raw("{\"requests\":[{\"id\":\"1\",\"method\":")
+        writer.string(request.method)
+        writer.raw(",\"url\":")
+        writer.string(target)
+        writer.raw(",\"headers\":{")
+        var headers = request.headers
+        if request.body != nil { headers["Content-Type"] = "application/json" }
+        for (place, field) in headers.enumerated() {
+            if place > 0 { writer.byte(",") }
+            writer.string(field.name)
+            writer.byte(":")
+            writer.string(field.value)
+        }
+        writer.byte("}")
+        if let body = request.body, !body.isEmpty {
+            writer.raw(",\"body\":")
+            writer.raw(body)
+        }
+        writer.raw("}]}")
+        return writer.bytes
+    }
+
     /// A request of a batch; those of one `group` are done as one.
     private static func write(
         _ operation: QueuedOperation,

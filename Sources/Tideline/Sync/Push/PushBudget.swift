@@ -64,6 +64,9 @@ package struct PushBudget: Sendable, Hashable {
         bytes = max(Self.bytesMin, bytes / 4)
     }
 
+    /// Something in between refused a batch of so many operations: each half goes by itself.
+    package mutating func halve(_ count: Int) { rows = max(1, min(rows, count / 2)) }
+
     /// Only so many operations of a batch were come to.
     package mutating func shrink(to count: Int) { rows = max(1, min(rows, count)) }
 

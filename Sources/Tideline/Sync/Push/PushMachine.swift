@@ -19,6 +19,8 @@ package struct PushMachine: Sendable {
     package private(set) var completed = 0
     /// The last answer that an operation was sent again for.
     package private(set) var refusal: PushAnswer?
+    /// The answer that rejected the token.
+    package private(set) var unauthorizedAnswer: PushAnswer?
 
     /// The place in the queue up to which operations were taken.
     private var cursor = QueueReader.start
@@ -28,8 +30,40 @@ package struct PushMachine: Sendable {
     private var behind: [QueuedOperation] = []
     /// Of the operations that go first, those whose batch was refused as a whole.
     private var refused: Set<Int64> = []
+    /// A failed operation with the last answer to it.
+    package typealias Failure = (operation: QueuedOperation, answer: PushAnswer)
+    /// The last answer to each operation that was failed with 5xx, or that something between client and
+    /// server refused.
+    private var lastFailures: [Int64: Failure] = [:]
+    /// The operations among them whose answers say nothing about other requests, in the order of the queue.
+    ///
+    /// A 5xx that may be an outage, also one that asks for patience, is about the row if the server accepted
+    /// others in the same push. Original servers send some 500 without a proof: the pull shows whether they work.
+    package var failing: [Failure] {
+        lastFailures.sorted { $0.key < $1.key }.map(\.value).filter { _, answer in
+            answer.isFailureOfTheServer || answer.isRefusedInBetween || answer.status == 500
+                || completed > 0
+        }
+    }
+    /// The operations that the server itself failed.
+    package var failuresOfRows: [Failure] {
+        failing.filter { $0.answer.isProven && $0.answer.status >= 500 }
+    }
     /// How often an operation was tried in vain.
     private var attempts: [Int64: Int] = [:]
+    /// How many operations in a row something in between refused, and whether some are left to the
+    /// next push for it.
+    private var refusedInRow = 0
+    private var isPartlyRefused = false
+    /// Operations that something in between refused in this push, and those of the last one that
+    /// were not accepted since.
+    private var refusedInBetween: [QueuedOperation] = []
+    private var refusedBefore: [QueuedOperation] = []
+    /// Operations that go last in the next push.
+    package var lastOfNextPush: [QueuedOperation] {
+        let ids = Set(refusedInBetween.map(\.id))
+        return refusedBefore.filter { !ids.contains($0.id) } + refusedInBetween
+    }
     /// How often there was no room for the answers to a group alone, by its first operation.
     private var answersTooLarge: [Int64: Int] = [:]
     /// Operations above this one were made during the push.
@@ -60,10 +94,16 @@ package struct PushMachine: Sendable {
     }
 
     /// `lastID`: the last operation of the queue at the begin; `blocked`: rows with an entry that
-    /// cannot be read.
-    package mutating func start(lastID: Int64, blocked: Set<RowKey> = []) -> Action {
+    /// cannot be read; `behind`: what something in between refused in the last push.
+    package mutating func start(
+        lastID: Int64,
+        blocked: Set<RowKey> = [],
+        behind: [QueuedOperation] = []
+    ) -> Action {
         self.lastID = lastID
         self.blocked = blocked
+        self.behind = behind
+        refusedBefore = behind
         return next()
     }
 
@@ -76,7 +116,7 @@ package struct PushMachine: Sendable {
         if first.isEmpty, isAtEnd {
             guard behind.isEmpty else { return retryBehind() }
             // What waited for others of its rows was passed over, and these may be done.
-            guard isWaiting, hasMovedSince else { return finish(nil) }
+            guard isWaiting, hasMovedSince else { return finish(isPartlyRefused ? .network : nil) }
             (isWaiting, hasMovedSince) = (false, false)
             startOver()
         }
@@ -220,18 +260,27 @@ package struct PushMachine: Sendable {
             preconditionFailure("refused(_:) without a batch in flight")
         }
         switch answer.status {
-        case 413 where isOneGroup(operations):
+        case 413 where isOneGroup(operations) && answer.isProven:
             return settle(operations.map { PushSettling($0, .rejected, answer) })
-        case 413:
+        case 413 where !isOneGroup(operations):
             budget.shrink()
-            refused.formUnion(operations.map(\.id))
+            if answer.isProven { refused.formUnion(operations.map(\.id)) }
             return again(operations)
-        case 401:
+        case 401 where answer.isProven:
             stop = .unauthorized
+            unauthorizedAnswer = answer
             return next()
-        case 408, 429, 300..<400, 500, 502...:
+        case 300..<402 where budget.hasTakenBatch && !answer.isProven:
+            return notTaken(operations, answer)
+        case 401, 408, 429, 300..<400, 500, 502...:
+            // If it goes on, one text of many may be why: the next attempt is with fewer.
+            if answer.status >= 500, !answer.isProven,
+                operations.contains(where: { attempts[$0.id] != nil })
+            {
+                budget.halve(operations.count)
+            }
             failures = operations.map { ($0, answer) }
-            return judgeFailures()
+            return judgeFailures(mayPass: isOneGroup(operations))
         default:
             return notTaken(operations, answer)
         }
@@ -242,19 +291,31 @@ package struct PushMachine: Sendable {
         _ operations: [QueuedOperation],
         _ answer: PushAnswer
     ) -> Action {
-        let isUnknown = [403, 404, 405, 501].contains(answer.status)
+        let isUnknown =
+            [404, 405, 501].contains(answer.status) || answer.status == 403 && answer.isProven
         let isRefusal = answer.status == 501 || (400..<500).contains(answer.status)
-        if isOneGroup(operations), !isUnknown || budget.hasTakenBatch {
+        // A server that names requests supports batches, so this is the page of a gateway.
+        let isForeign = budget.namesRequests && !answer.isProven
+        if isOneGroup(operations), !isUnknown || budget.hasTakenBatch || isForeign {
             // It cannot be sent in parts. A path that was there a moment ago is none of the server's.
-            if isRefusal, ![404, 405, 501].contains(answer.status) {
+            if isRefusal, answer.isProven, ![404, 405, 501].contains(answer.status) {
                 return settle(operations.map { PushSettling($0, .rejected, answer) })
             }
             failures = operations.map { ($0, answer) }
             return judgeFailures()
         }
-        budget.giveUpBatches(says: isUnknown && !budget.hasTakenBatch)
+        if budget.hasTakenBatch || budget.namesRequests && !isUnknown, !answer.isProven {
+            // Something in between refused it: one text of many may be why.
+            guard operations.count > 1 else {
+                failures = operations.map { ($0, answer) }
+                return judgeFailures()
+            }
+            budget.halve(operations.count)
+            return again(operations)
+        }
+        budget.giveUpBatches(says: isUnknown && !budget.hasTakenBatch && !isForeign)
         // A page in place of an answer says nothing about what was done.
-        if isRefusal { refused.formUnion(operations.map(\.id)) }
+        if isRefusal, isUnknown || answer.isProven { refused.formUnion(operations.map(\.id)) }
         return again(operations)
     }
 
@@ -310,6 +371,7 @@ package struct PushMachine: Sendable {
             unclear[operation.id] = answer
         case .unauthorized:
             stop = .unauthorized
+            unauthorizedAnswer = answer
         case .retry:
             failures.append((operation, answer))
         }
@@ -321,12 +383,17 @@ package struct PushMachine: Sendable {
         return .settle(settlings)
     }
 
-    /// The store has taken the outcomes in.
-    package mutating func settled(_ results: [PushSettled]) -> Action {
+    /// The store has taken the outcomes in; `unblocked` are operations of other atomic groups that
+    /// followed an accepted operation in its row.
+    package mutating func settled(
+        _ results: [PushSettled],
+        unblocked: [Int64] = []
+    ) -> Action {
         guard case .settling(let settlings) = state else {
             preconditionFailure("settled() with nothing to settle")
         }
         // The app may have changed something meanwhile.
+        let wasAtEnd = isAtEnd
         isAtEnd = false
         var again: [Int64] = []
         for (settling, result) in zip(settlings, results) {
@@ -337,6 +404,9 @@ package struct PushMachine: Sendable {
             }
             (hasMoved, hasMovedSince) = (true, true)
             attempts[settling.operation.id] = nil
+            lastFailures[settling.operation.id] = nil
+            refusedInBetween.removeAll { $0.id == settling.operation.id }
+            refusedBefore.removeAll { $0.id == settling.operation.id }
             switch result {
             case .completed: completed += 1
             case .again: again.append(settling.operation.id)
@@ -344,8 +414,10 @@ package struct PushMachine: Sendable {
             case .parked, .dropped, .gone, .asked, .untouched: break
             }
         }
+        // Those that the scan of the queue has already passed would else be met by the next one.
+        let passed = unblocked.filter { wasAtEnd || $0 <= cursor }
         // In the order of the queue: what is still to go first stands behind them.
-        first = again + first
+        first = again + first + passed.filter { !first.contains($0) }
         return proceed()
     }
 
@@ -368,6 +440,7 @@ package struct PushMachine: Sendable {
             unclear[operation.id] = told
         case .unauthorized:
             stop = .unauthorized
+            unauthorizedAnswer = answer
         case .retry:
             // A row that was read does not tell what answered in the server's place.
             failures.append((operation, answer.outline == nil ? told : answer))
@@ -388,17 +461,29 @@ package struct PushMachine: Sendable {
 
     /// One operation that fails is put behind the others; when nothing moves at all, the push waits
     /// and in the end gives up.
-    private mutating func judgeFailures() -> Action {
+    private mutating func judgeFailures(mayPass: Bool = true) -> Action {
         defer {
             failures = []
             hasMoved = false
         }
-        if hasMoved { isProbing = false }
+        if hasMoved { (isProbing, refusedInRow) = (false, 0) }
         guard let last = failures.last, stop == nil else { return next() }
-        for (operation, _) in failures { attempts[operation.id, default: 0] += 1 }
+        for (operation, answer) in failures {
+            attempts[operation.id, default: 0] += 1
+            let isKept = answer.status >= 500 || answer.isRefusedInBetween
+            lastFailures[operation.id] = isKept ? (operation, answer) : nil
+        }
         refusal = last.answer
-        let asked = failures.compactMap(\.answer.retryAfter).max()
-        if Backoff.isTooLong(asked, limits) { return finish(.network) }
+        let asked =
+            failures.filter { $0.operation.failedPushes == 0 }.compactMap(\.answer.retryAfter)
+            .max()
+        if Backoff.isTooLong(asked, limits) {
+            // Next time the others go first, and show whether the server works.
+            let known = Set(refusedInBetween.map(\.id))
+            refusedInBetween += failures.map(\.operation).filter { !known.contains($0.id) }
+            return finish(.network)
+        }
+        if mayPass, let action = passRefused() { return action }
         if hasMoved {
             behind += failures.map(\.operation)
             return next()
@@ -414,6 +499,33 @@ package struct PushMachine: Sendable {
         behind += failures.map(\.operation)
         return next()
     }
+
+    /// Moves operations that something in between refused to the end, without a wait: it dislikes
+    /// something in them, and the others may pass.
+    ///
+    /// An operation that is refused a second time is left to the next push.
+    ///
+    /// - Returns: Nil if they are all that is left: then the push waits and tries them again.
+    private mutating func passRefused() -> Action? {
+        guard failures.allSatisfy(\.answer.isRefusedInBetween) else { return nil }
+        let known = Set(refusedInBetween.map(\.id))
+        let operations = failures.map(\.operation)
+        refusedInBetween += operations.filter { !known.contains($0.id) }
+        refusedInRow += operations.count
+        guard refusedInRow < Self.refusedInRowMax else { return finish(.network) }
+        if operations.allSatisfy({ known.contains($0.id) }) {
+            closed.formUnion(operations.map(\.row))
+            isPartlyRefused = true
+            return next()
+        }
+        guard hasMore else { return nil }
+        behind += operations
+        return next()
+    }
+
+    /// How many operations in a row may be refused in between before the push ends: something that
+    /// refuses everything must not get one request for each operation.
+    private static let refusedInRowMax = 16
 
     private mutating func retryBehind() -> Action {
         let tries = behind.compactMap { attempts[$0.id] }.max() ?? 0

@@ -25,6 +25,8 @@ struct ParkText: Sendable {
     var errorID: String
     var status: Int?
     var message: String
+    /// The conditions of the refusal; nil if it was for the row itself.
+    var conditions: ParkedConditions?
 }
 
 /// What came of it.

@@ -48,19 +48,28 @@ extension PushPreparation {
         let queued = try queue.reader.operations(ofRowsOf: members)
         var others: Set<String> = []
         var isWaiting = false
-        var isChanged = false
         for member in members {
-            guard let earlier = queued[member.row]?.first, earlier.id != member.id else { continue }
+            guard let first = queued[member.row]?.first, first.id != member.id,
+                let earlier = try operation(before: member, first: first)
+            else { continue }
             if earlier.group == group {
-                // Two groups became one when one of them was refused.
-                _ = try Settlement(queue: queue).collapse(unsure(earlier, work), member)
-                isChanged = true
+                // Groups became one, for instance when the app decided about a row of all of them. The next
+                // operation of the row joins what these two become.
+                if earlier.id == first.id {
+                    _ = try Settlement(queue: queue).collapse(unsure(earlier, work), member)
+                    return nil
+                }
+            } else if earlier.group == nil, earlier.damage == nil, first.group == group {
+                // It stands between two of the group.
+                var joined = earlier
+                joined.group = group
+                try queue.put(joined)
+                return nil
             } else {
                 isWaiting = true
                 if let other = earlier.group { others.insert(other) }
             }
         }
-        if isChanged { return nil }
         if isWaiting {
             // What stands before one of them in its row goes first: the group is met again there.
             let circle = try circle(of: group, from: others)
@@ -75,6 +84,19 @@ extension PushPreparation {
             work.hasRoom(for: members.count, bytes: 0)
         else { return .full }
         return try freeze(members, &work)
+    }
+
+    /// Returns the operation that has to go before another one of its row; nil if none has.
+    ///
+    /// It is the first one of the row. If that belongs to the same group, it is the one directly before, which
+    /// may belong to another group: two operations of a row change places with none between them.
+    private func operation(
+        before member: QueuedOperation,
+        first: QueuedOperation
+    ) throws -> QueuedOperation? {
+        guard first.id != member.id else { return nil }
+        guard first.group == member.group else { return first }
+        return try queue.reader.operation(before: member)
     }
 
     private func isOurs(_ operation: QueuedOperation) -> Bool {
@@ -104,7 +126,8 @@ extension PushPreparation {
             let queued = try queue.reader.operations(ofRowsOf: members)
             var before: Set<String> = []
             for member in members {
-                guard let earlier = queued[member.row]?.first, earlier.id != member.id,
+                guard let first = queued[member.row]?.first,
+                    let earlier = try operation(before: member, first: first),
                     let other = earlier.group, other != name
                 else { continue }
                 before.insert(other)

@@ -163,11 +163,11 @@ struct PushPreparation {
 
     /// The operation as it is sent; nil when there is nothing to send.
     func frozen(
-        _ stored: QueuedOperation,
+        _ queued: QueuedOperation,
         _ slice: PushSlice,
         _ result: inout PreparedSlice
     ) throws -> QueuedOperation? {
-        var operation = stored
+        var operation = queued
         if operation.frozen != nil {
             // One that was refused with its batch was not tried.
             guard !slice.refused.contains(operation.id) else { return operation }
@@ -176,7 +176,8 @@ struct PushPreparation {
             return operation
         }
         operation.attempts += 1
-        let local = try store.row(id: .string(operation.itemID), in: operation.table)
+        let stored = try store.row(id: .string(operation.itemID), in: operation.table)
+        let local = operation.result(local: stored)
         if local == nil, operation.kind != .delete {
             try park(operation, &result)
             return nil
@@ -195,14 +196,14 @@ struct PushPreparation {
             local: local,
             basis: operation.basis,
             schema: queue.catalog.schema(operation.table),
-            requestID: environment.makeID(),
+            requestID: operation.requestID ?? environment.makeID(),
             now: environment.now()
         )
         guard operation.frozen != nil else {
             let later = try queue.reader.operations(operation.table, operation.itemID)
                 .first { $0.id > operation.id }
             try Settlement(queue: queue)
-                .finish(stored, later, operation.basis.lastKnown)
+                .finish(queued, later, operation.basis.lastKnown)
             result.skipped += 1
             return nil
         }

@@ -28,10 +28,11 @@ extension RemoteService {
                     query: undeletes ? "" : frozen.query
                 ),
                 headers: OperationRequest.headers(frozen),
-                body: undeletes ? nil : frozen.body.map { Array($0.utf8) }
+                body: undeletes
+                    ? nil : OperationRequest.body(frozen, dialect).map { Array($0.utf8) }
             )
         }
-        var result = answer.response.pushAnswer(schema, id: operation.itemID)
+        var result = pushAnswer(answer.response, schema, id: operation.itemID)
         result.dialect = answer.dialect
         result.isUndeleteOnly = operation.revives && answer.dialect == .classic
         return result
@@ -45,7 +46,7 @@ extension RemoteService {
         -> BatchReply
     {
         // What a server of another generation says of it is a refusal: single requests follow.
-        let (response, _) = try await once(
+        let (response, _) = try await plainly(
             Request(
                 method: "POST",
                 url: try endpoint.batchURL(),
@@ -56,16 +57,19 @@ extension RemoteService {
             .datasync
         )
         guard let answers = PushBatch.answers(response, count: operations.count) else {
-            return .refused(response.pushAnswer(nil, id: ""))
+            return .refused(pushAnswer(response, nil, id: ""))
         }
+        signs.learn(.batches)
+        hear(answers.compactMap { $0 }.filter { !$0.isBeyondBatch }, sentAt: busy.number)
         // One that is not answered was not come to: it is tried again.
         let missing = TransportResponse(status: 503)
         return .replies(
             zip(operations, answers).map { operation, answer in
-                let response = answer ?? missing
+                let inner = answer ?? missing
                 let schema = catalog.schema(operation.table)
-                let answer = response.pushAnswer(schema, id: operation.itemID)
-                return response.isBeyondBatch ? .notReached(answer) : .answer(answer)
+                var answer = pushAnswer(inner, schema, id: operation.itemID)
+                answer.schema = response.headers[SharedSchema.field]
+                return inner.isBeyondBatch ? .notReached(answer) : .answer(answer)
             }
         )
     }
@@ -82,7 +86,7 @@ extension RemoteService {
             let url = try endpoint.url(table, id: id, query: "?__includedeleted=true")
             return Request(method: "GET", url: url)
         }
-        return answer.response.pushAnswer(schema, id: id)
+        return pushAnswer(answer.response, schema, id: id)
     }
 
     /// Looks a row up, deleted or not, by a list: a single read of it would be 404 also where the
@@ -100,27 +104,45 @@ extension RemoteService {
             let text = try query.wireText(schema, dialect)
             return Request(method: "GET", url: try endpoint.url(table, query: "?" + text))
         }.response
-        var answer = response.pushAnswer(schema, id: id)
+        var answer = pushAnswer(response, schema, id: id)
         answer.dialect = dialect
         guard response.status == 200 else {
             // Whatever a classic server says, it says of the table.
             if dialect == .classic { answer.lacksTable = response.status == 404 }
             return answer
         }
-        guard let page = PulledPage(response, schema: schema) else { return answer }
+        guard let page = PulledPage(response, schema: schema),
+            AnswerProof.isServersPage(
+                headers: response.headers,
+                hasRows: !page.rows.isEmpty,
+                signs: signs.known
+            )
+        else { return answer }
         let row = page.rows.first { ItemKey($0.id) == ItemKey(id) }
         return PushAnswer(status: row == nil ? 404 : 200, item: row, isPage: true)
+    }
+
+    private func pushAnswer(
+        _ response: TransportResponse,
+        _ schema: TableSchema?,
+        id: String
+    ) -> PushAnswer {
+        response.pushAnswer(schema, id: id, at: serverTime)
     }
 }
 
 extension TransportResponse {
     /// Whether the request was not done because the answers of its batch are large.
-    fileprivate var isBeyondBatch: Bool {
+    var isBeyondBatch: Bool {
         status == 503 && RowText.row(body, nil)?["code"] == "batchAnswersTooLarge"
     }
 
     /// `id` is the row's that was sent: another row in the body is no answer to it.
-    func pushAnswer(_ schema: TableSchema?, id: String) -> PushAnswer {
+    func pushAnswer(
+        _ schema: TableSchema?,
+        id: String,
+        at serverTime: Date
+    ) -> PushAnswer {
         let item = item(schema).flatMap { ItemKey($0.id) == ItemKey(id) ? $0 : nil }
         let code = item == nil ? code : nil
         // With a wrong path nothing is an answer of a table, as with a page of somebody else.
@@ -128,7 +150,7 @@ extension TransportResponse {
         var answer = PushAnswer(
             status: status,
             item: item,
-            retryAfter: retryAfter,
+            retryAfter: retryAfter(at: serverTime),
             message: isElsewhere ? nil : problem,
             lacksTable: code == "noSuchTable",
             lacksRow: code == "noSuchRow" || code == "rowDeleted",
@@ -136,7 +158,11 @@ extension TransportResponse {
             wasRejectedAsRepeat: headers["Repeatability-Result"]?.lowercased() == "rejected",
             outline: item != nil && status < 300 ? nil : AnswerOutline(self)
         )
+        answer.isOfOtherRequest = status == 400 && code == "repeatabilityMismatch"
+        answer.isProven =
+            item?.version != nil || AnswerProof.isServers(self) || AnswerProof.wantsSignIn(self)
         answer.isGroupFailed = status == 424 && code == "groupFailed"
+        answer.schema = headers[SharedSchema.field]
         answer.wasAcceptedAsRequest = headers["Repeatability-Result"]?.lowercased() == "accepted"
         return answer
     }

@@ -33,8 +33,8 @@ extension Settlement {
     }
 
     private func drop(_ view: ConflictView) throws {
+        try queue.removeFollowing(view.operation)
         try queue.remove(view.operation)
-        if let later = view.later { try queue.remove(later) }
     }
 
     private func delete(_ view: ConflictView, seen: SeenNotes) throws -> PushSettled {
@@ -55,8 +55,8 @@ extension Settlement {
         let (table, id) = (view.operation.table, view.operation.itemID)
         var operation = view.operation
         operation.kind = .update
-        var new = view.server.row.map(JSONRowReader.withoutDeleted) ?? Row()
-        for (name, value) in RowMerge.payload(row.inMilliseconds) { new[name] = value }
+        let known = view.server.row.map(JSONRowReader.withoutDeleted) ?? Row()
+        var new = queue.catalog.row(known, of: table, with: row)
         new["id"] = .string(id)
         try replace(view, with: operation)
         try queue.store.put([new], in: table)
@@ -71,9 +71,11 @@ extension Settlement {
     /// The operation goes out on top of the server's state, and takes in what stands behind it.
     private func replace(_ view: ConflictView, with operation: QueuedOperation) throws {
         var again = ConflictRules.onTop(operation, view.server)
+        again.edit = nil
         if let later = view.later {
-            try queue.remove(later)
-            again = try queue.joined(again, with: later)
+            // The handler saw the row with all its edits.
+            try queue.removeFollowing(view.operation)
+            if !again.isChained(to: later) { again = try queue.joined(again, with: later) }
         }
         again.basis = operation.basis
         if case .row(let row) = view.server, again.kind == .update {

@@ -116,15 +116,19 @@ struct Settlement {
     /// Bases the operation that stands behind a settled one, and the local row, on the outcome.
     ///
     /// `isDone`: the server did what that one asked for; else it gave way to what the server has.
-    private func moveUp(
+    func moveUp(
         _ later: QueuedOperation,
         behind operation: QueuedOperation,
         _ server: ServerState,
         _ basis: RowBasis,
         isDone: Bool
     ) throws {
+        if !isDone, later.isInherited, server.row != nil {
+            return try stay(later, behind: operation, server)
+        }
         var waiting = later
         waiting.basis = basis
+        waiting.before = nil
         if case .deleted(let version, _) = server, later.kind != .insert {
             // The edit behind was made to a row that is gone. It keeps a version to be measured
             // against: without If-Match it could hit a row that somebody brought back meanwhile.
@@ -136,22 +140,40 @@ struct Settlement {
                 waiting.sendsWholeRow = true
             }
             // The local row still has what its group had changed, and brings it with it.
-            if !isDone, later.kind == .update {
+            if !isDone, later.kind == .update, !operation.isChained(to: later) {
                 waiting = try queue.joined(waiting, with: operation)
             }
         }
         guard let row = server.row, later.kind != .delete,
             let local = try store.row(id: .string(operation.itemID), in: operation.table)
         else { return try queue.put(waiting) }
+        // A pull may have shown a later state than a stored answer, and the queries have it.
+        let newest = basis.lastKnown?.row ?? row
         if later.kind == .insert {
             // The delete before it did not come to pass: the new row replaces the one that stayed.
             waiting.kind = .update
             waiting.sendsWholeRow = true
         }
         try queue.put(waiting)
+        if later.kind == .insert, let edit = later.edit, let result = waiting.result(local: nil) {
+            // Later changes were made to the new row, which keeps no value of the one that stayed.
+            try queue.rebaseFollowing(waiting, from: edit, onto: result)
+            return try queue.confirmHolders(of: newest, operation.table)
+        }
+        // An insert that follows an unsent delete replaced the whole row.
+        let isWhole = later.sendsWholeRow && later.basisVersion == nil
+        guard try !isWhole && !queue.reader.isReplaced(behind: waiting) else {
+            return try queue.confirmHolders(of: newest, operation.table)
+        }
         // Before a delete there is no row: then everything in the local one is an edit.
-        var sent = operation.frozen?.sentRow ?? (later.kind == .insert ? Row() : local)
-        if !isDone, later.kind == .update, let base = operation.basis.base {
+        var sent =
+            operation.frozen?.sentRow ?? operation.edit.flatMap { _ in
+                operation.result(local: local)
+            }
+            ?? (later.kind == .insert ? Row() : local)
+        if !isDone, later.kind == .update, !operation.isChained(to: later),
+            let base = operation.basis.base
+        {
             // What the edit behind only put back as it was before both is no edit.
             for (name, value) in RowMerge.payload(local) where RowMerge.same(base[name], value) {
                 sent[name] = value
@@ -159,8 +181,37 @@ struct Settlement {
         }
         var rebased = RowMerge.rebase(local: local, from: sent, onto: row)
         if waiting.basisVersion != nil { rebased.takeState(of: local) }
+        if waiting.edit != nil { try queue.rebaseFollowing(waiting, from: sent, onto: row) }
         try store.put([rebased], in: operation.table)
-        try queue.confirmHolders(of: row, operation.table)
+        try queue.confirmHolders(of: newest, operation.table)
+    }
+
+    /// Leaves an inherited operation where it is that follows one that gave way to the server's row.
+    ///
+    /// The original may have sent it, and newer edits since: it must meet the conflict as the one before it
+    /// did, so it stays based on the state that it was made to. The local row loses what that one changed.
+    private func stay(
+        _ later: QueuedOperation,
+        behind operation: QueuedOperation,
+        _ server: ServerState
+    ) throws {
+        var waiting = later
+        let base = operation.basis.base
+        waiting.before = nil
+        waiting.basis = RowBasis(base: base, latest: server)
+        // The empty version matches nothing.
+        waiting.basisVersion =
+            later.basisVersion ?? operation.basisVersion ?? base?.version ?? ""
+        if later.kind == .insert { waiting.kind = .update }
+        if waiting.kind == .update, later.kind == .insert || base == nil {
+            waiting.sendsWholeRow = true
+        }
+        try queue.put(waiting)
+        guard later.kind == .update, let base,
+            let sent = operation.frozen?.sentRow
+                ?? operation.edit.flatMap({ _ in operation.result(local: nil) })
+        else { return }
+        try queue.rebaseFollowing(operation, from: sent, onto: base)
     }
 
     /// Takes the row out of the queue's hands: the local row becomes the server's.
@@ -196,6 +247,11 @@ struct Settlement {
             try queue.put(again)
             return true
         }
+        if operation.isChained(to: later) {
+            try keepEdit(of: operation, in: &again)
+            try queue.put(again)
+            return true
+        }
         var known = operation
         known.outcomeUnknown = false
         guard let merged = QueueRules.merge(rejected: known, behind: later) else {
@@ -204,6 +260,7 @@ struct Settlement {
         }
         try queue.remove(later)
         again.group = try queue.joined(merged, with: later).group
+        again.edit = merged.edit
         if merged.kind != operation.kind { again.kind = merged.kind }
         // Sent again as it was: an edit behind it that was made to an older version stays based on that.
         if changed.basisVersion == operation.basisVersion {
@@ -213,6 +270,25 @@ struct Settlement {
         again.revives = changed.revives && again.kind == .update
         try queue.put(again)
         return true
+    }
+
+    /// Keeps the change of an operation that another group follows in its row, however the operation
+    /// is sent from now on.
+    private func keepEdit(
+        of operation: QueuedOperation,
+        in again: inout QueuedOperation
+    ) throws {
+        guard again.kind != .delete else {
+            again.edit = nil
+            return
+        }
+        let local = try store.row(id: .string(operation.itemID), in: operation.table)
+        let row = operation.frozen?.sentRow ?? operation.result(local: local)
+        if again.sendsWholeRow {
+            again.edit = row.map(RowMerge.payload)
+        } else {
+            again.seal(row)
+        }
     }
 
     /// The operation is based on the server's row, and the local row becomes `joined` with the edits
@@ -233,6 +309,14 @@ struct Settlement {
         again.sendsWholeRow = false
         again.revives = false
         again.conflicts = operation.conflicts + 1
+        if let later, again.kind != .delete, operation.isChained(to: later) || later.edit != nil {
+            again.edit = RowMerge.changes(from: row, to: joined)
+        }
+        if let later, operation.isChained(to: later) {
+            try queue.put(again)
+            guard again.kind != .delete else { return }
+            return try queue.rebaseFollowing(operation, from: sent, onto: joined)
+        }
         if let later, let merged = QueueRules.merge(rejected: again, behind: later) {
             try queue.remove(later)
             again = try queue.joined(merged, with: later)
@@ -293,7 +377,11 @@ struct Settlement {
     ) throws -> PushSettled {
         var operation = rejected
         if let server { operation.basis.latest = ServerState.later(operation.basis.latest, server) }
-        if let later {
+        if let later, operation.isChained(to: later) {
+            // The changes that other transactions made to the row wait for this one.
+            let before = operation
+            try keepEdit(of: before, in: &operation)
+        } else if let later {
             // Whatever came of the insert, the server told what it has now.
             let isKnown = server != nil && operation.kind == .insert && later.kind == .delete
             return isKnown
@@ -303,7 +391,7 @@ struct Settlement {
         try queue.put(operation)
         try queue.removeErrors(of: operation.id)
         let local = try store.row(id: .string(operation.itemID), in: operation.table)
-        let error = StoredError(
+        var error = StoredError(
             id: text.errorID,
             operation: operation,
             statusCode: text.status,
@@ -311,6 +399,7 @@ struct Settlement {
             item: local,
             serverItem: server?.row
         )
+        error.conditions = text.conditions
         try store.put([error.row], in: SystemTables.errors)
         return .parked
     }

@@ -20,6 +20,7 @@ extension SyncEngine {
         try await resolve(error) { queue, operation, seen in
             guard !operation.itemID.isEmpty else { throw SyncError.unsendable(operation) }
             try queue.checkTable(of: operation)
+            if operation.damage == nil { try queue.removeFollowing(operation) }
             try queue.remove(operation)
             seen.note(.takenBack(operation.row))
             let (table, id) = (operation.table, Value.string(operation.itemID))
@@ -27,7 +28,7 @@ extension SyncEngine {
             let stored = try queue.store.row(id: id, in: table)
             // Where the server has none it is a row of this device, without a version.
             let own = operation.damage == nil ? stored.map(RowMerge.payload) : stored
-            let kept = Self.item(item, operation, over: known ?? own)
+            let kept = Self.item(item, operation, over: known ?? own, queue.catalog)
             try queue.store.put([kept], in: table)
             if let known {
                 try queue.confirmHolders(of: known, table)
@@ -42,9 +43,15 @@ extension SyncEngine {
 
     func retry(_ error: TableOperationError, _ item: Row) async throws {
         try check(item, of: error)
-        try await resolve(error) { queue, operation, seen in
-            guard operation.damage == nil else { throw SyncError.unsendable(operation) }
-            try queue.checkTable(of: operation)
+        try await resolve(error) { queue, parked, seen in
+            guard parked.damage == nil else { throw SyncError.unsendable(parked) }
+            try queue.checkTable(of: parked)
+            var operation = parked
+            if try queue.reader.operations(parked.table, parked.itemID).count > 1 {
+                // The app decided about the row with everything that was changed in it.
+                guard let whole = try queue.absorbFollowing(parked) else { return }
+                operation = whole
+            }
             var again = operation
             if let latest = operation.basis.latest {
                 again = ConflictRules.onTop(operation, latest)
@@ -58,6 +65,9 @@ extension SyncEngine {
             } else {
                 again.thaw()
             }
+            again.edit = nil
+            // The app has seen what the server has.
+            again.isInherited = false
             try queue.put(again)
             try queue.removeErrors(of: operation.id)
             try queue.release(with: operation)
@@ -65,9 +75,36 @@ extension SyncEngine {
             let server = operation.basis.lastKnown?.row
             let stored = try queue.store.row(id: .string(operation.itemID), in: operation.table)
             let mine = stored.map { Self.edits(of: $0, operation, onto: server) } ?? server
-            let row = Self.item(item, operation, over: mine)
+            let row = Self.item(item, operation, over: mine, queue.catalog)
             try queue.store.put([row], in: operation.table)
             if let stored { seen.edited(stored, to: row, onto: server, table: operation.table) }
+        }
+    }
+
+    /// Sends a parked operation again as it is.
+    func retry(_ error: TableOperationError) async throws {
+        try await resolve(error) { queue, operation, _ in
+            try queue.retry(operation)
+        }
+    }
+
+    /// Sends parked operations again as they are.
+    ///
+    /// - Returns: How many there were.
+    func retry(_ errors: [TableOperationError]) async throws -> Int {
+        try await transaction { queue in
+            var count = 0
+            for error in errors {
+                guard let operation = try queue.reader.operation(error.operationID),
+                    operation.damage == nil, try queue.reader.hasError(error.id, operation),
+                    queue.catalog.names(tableOf: operation), queue.account.owns(operation)
+                else { continue }
+                // Another one of its group may have released it already.
+                if operation.state == .parked { try queue.retry(operation) }
+                try queue.removeErrors(of: operation.id)
+                count += 1
+            }
+            return count
         }
     }
 
@@ -75,6 +112,10 @@ extension SyncEngine {
     private func check(_ item: Row, of error: TableOperationError) throws {
         var theirs: Row?
         if case .row(let row) = error.serverCopy { theirs = row }
+        if let known = error.serverItem ?? theirs ?? error.item {
+            try projected.projection(of: item, table: error.table, catalog)?
+                .check(update: item, of: known)
+        }
         try RowCheck.check(
             item,
             changing: [error.item, error.serverItem, theirs, error.base],
@@ -101,9 +142,14 @@ extension SyncEngine {
     }
 
     /// The app's item as a local row: with the operation's id, and the other columns of a known row.
-    private static func item(_ item: Row, _ operation: QueuedOperation, over known: Row?) -> Row {
-        var row = known.map(JSONRowReader.withoutDeleted) ?? Row()
-        for (name, value) in RowMerge.payload(item.inMilliseconds) { row[name] = value }
+    private static func item(
+        _ item: Row,
+        _ operation: QueuedOperation,
+        over known: Row?,
+        _ catalog: TableCatalog
+    ) -> Row {
+        let known = known.map(JSONRowReader.withoutDeleted) ?? Row()
+        var row = catalog.row(known, of: operation.table, with: item)
         row["id"] = .string(operation.itemID)
         return row
     }
@@ -196,6 +242,9 @@ extension QueueTransaction {
         guard operation.damage == nil, catalog.names(tableOf: operation) else {
             return try letGo(behind: operation)
         }
+        if let next = try reader.operations(operation.table, operation.itemID).first {
+            return try discard(operation, before: next)
+        }
         switch operation.basis.lastKnown {
         case .row(let row):
             // While it was not here nothing kept what queries told of it: they read anew.
@@ -209,6 +258,29 @@ extension QueueTransaction {
         default:
             try store.delete(ids: [.string(operation.itemID)], in: operation.table)
         }
+    }
+
+    /// An operation left the queue that others follow in its row: their changes stay.
+    ///
+    /// If the server has no such row, there is nothing that they could change, and they go, too.
+    private func discard(_ operation: QueuedOperation, before next: QueuedOperation) throws {
+        guard let server = operation.basis.lastKnown, server.row != nil else {
+            try removeFollowing(operation)
+            try store.delete(ids: [.string(operation.itemID)], in: operation.table)
+            return
+        }
+        try Settlement(queue: self)
+            .moveUp(next, behind: operation, server, RowBasis(base: server.row), isDone: false)
+    }
+
+    /// Releases a parked operation and the rest of its atomic group.
+    func retry(_ operation: QueuedOperation) throws {
+        guard operation.damage == nil else { throw SyncError.unsendable(operation) }
+        try checkTable(of: operation)
+        var again = operation
+        again.thaw()
+        try put(again)
+        try release(with: operation)
     }
 
     /// - Throws: ``SyncError`` with code `unknownTable` where the app does not name the table.

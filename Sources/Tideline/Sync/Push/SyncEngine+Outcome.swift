@@ -3,7 +3,14 @@
 import TidelineCore
 
 extension SyncEngine {
-    func outcome(_ settling: PushSettling) -> PushOutcome {
+    /// `restored`: the operations that met an older state of their row than they were based on.
+    ///
+    /// `conditions`: those of a refusal; nil if none of the answers is one.
+    func outcome(
+        _ settling: PushSettling,
+        restored: Set<Int64> = [],
+        conditions: ParkedConditions?
+    ) -> PushOutcome {
         let operation = settling.operation
         switch settling.verdict {
         case .accepted(let server):
@@ -11,7 +18,12 @@ extension SyncEngine {
         case .undeleted(let server):
             return .sendAgain(ConflictRules.onTop(operation, server), server)
         case .rejected:
-            return .park(nil, parkText(operation, nil, settling.answer))
+            var text = parkText(operation, nil, settling.answer)
+            if ParkedConditions.mayPass(text.status) {
+                text.conditions = conditions
+                if let schema = settling.answer.schema { text.conditions?.schema = schema }
+            }
+            return .park(nil, text)
         case .conflict(let server, let wasRead):
             let schema = catalog.schema(operation.table)
             let payload = OperationRequest.payload(operation, schema: schema)
@@ -21,6 +33,8 @@ extension SyncEngine {
                 server: server,
                 wasRead: wasRead,
                 isFirstAnswer: settling.answer.wasAcceptedAsRequest,
+                isSentElsewhere: settling.answer.isOfOtherRequest,
+                isRestored: restored.contains(operation.id),
                 policy: policy(operation.table),
                 schema: schema,
                 limits: limits

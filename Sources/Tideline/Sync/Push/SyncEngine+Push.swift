@@ -1,11 +1,15 @@
 // Push: the runner of PushMachine.
 
+import Synchronization
 import TidelineCore
 
 extension SyncEngine {
     func push() async throws -> PushResult {
         do {
+            await learnSchemaBeforePush()
             return try await sharedPush()
+        } catch let error as SyncError where error.code == .suspended {
+            throw PushError(status: .cancelled, cause: error)
         } catch let error as CancellationError {
             // While it waited for its turn: the push itself ends with an error of its own.
             throw PushError(
@@ -21,7 +25,8 @@ extension SyncEngine {
     ///
     /// - Throws: `CancellationError` when the task is cancelled while it waits.
     private func sharedPush() async throws -> PushResult {
-        try await gate.push {
+        try calls.check()
+        return try await gate.push {
             try await aloneOnStore { try await pinned { try await pushInTurn() } }
         } hasMore: {
             try await hasSendable()
@@ -31,22 +36,33 @@ extension SyncEngine {
     /// Pushes before a pull; parked operations do not stop it: their rows are left as they are.
     ///
     /// While nobody is signed in nothing is pushed, and the server decides what is read.
-    func pushBeforePull() async throws {
-        if await account() == .signedOut { return }
+    ///
+    /// - Returns: The error of a push that left only rows that the server fails to process: they do
+    ///   not keep the pull back.
+    func pushBeforePull() async throws -> PushError? {
+        if await account() == .signedOut { return nil }
         do {
             _ = try await sharedPush()
+            return nil
         } catch let error as PushError where error.status == .operationErrors {
             // They wait for the app.
+            return nil
+        } catch let error as PushError where !error.failingRows.isEmpty || error.busyUntil != nil {
+            return error
         } catch let error as CancellationError {
             throw SyncError.cancelled("pull", error)
         }
     }
 
     /// Runs the machine; it is the push's turn.
-    private func pushInTurn() async throws -> PushResult {
+    ///
+    /// `isSecond`: it follows a push whose answers showed that the server may accept what it refused before.
+    private func pushInTurn(isSecond: Bool = false) async throws -> PushResult {
+        try calls.check()
         var machine = PushMachine(limits: limits, budget: PushBudget(limits: limits))
         var parked = 0
         do {
+            try await releaseParked()
             var budget = try await pushBudget()
             let begin = try await read { try PushBegin($0) }
             if begin.pending > 0, await account() == .signedOut {
@@ -57,25 +73,53 @@ extension SyncEngine {
                     cause: SyncError.signedOut()
                 )
             }
+            do {
+                try await awaitEndOfBusyBeforePush()
+            } catch let error as SyncError where error.code == .offline {
+                return try result((.network, error), machine, try await operationErrors())
+            }
             budget.begin(afterAttempts: begin.attempts)
             machine = PushMachine(limits: limits, budget: budget)
-            events.send(.pushStarted(pending: begin.pending))
+            events.send(.pushStarted(pending: begin.own))
             // What begins has an end, whatever happens in between.
             defer { events.send(.pushFinished(completed: machine.completed, parked: parked)) }
             let end = try await run(&machine, begin)
             note(end.stop, machine)
             await keep(machine.budget, before: budget)
             try await keepServer()
+            // With other writes done in the same push, a wait that was asked for does not speak for the server.
+            let isWorking = end.stop == .network && (end.cause == nil || machine.completed > 0)
+            failing.withLock {
+                $0 = isWorking ? machine.failuresOfRows : []
+            }
+            if machine.completed > 0 { try await countFailedPush() }
+            if end.stop == nil, !isSecond, try await releaseParked() > 0 {
+                return try await pushAgain(after: machine.completed)
+            }
             let errors = try await operationErrors()
             parked = errors.count
             return try result(end, machine, errors)
-        } catch let error as SyncError where error.code == .storeFailure {
+        } catch let error as SyncError
+            where error.code == .storeFailure || error.code == .storeUnavailable
+        {
             throw PushError(
                 status: .storeFailure,
                 errors: [],
                 completed: machine.completed,
                 cause: error
             )
+        }
+    }
+
+    /// Pushes what was released by the answers to a push that completed so many operations.
+    private func pushAgain(after completed: Int) async throws -> PushResult {
+        do {
+            var result = try await pushInTurn(isSecond: true)
+            result.completed += completed
+            return result
+        } catch var error as PushError {
+            error.completed += completed
+            throw error
         }
     }
 
@@ -92,7 +136,10 @@ extension SyncEngine {
     private typealias End = (stop: PushMachine.Stop?, cause: (any Error)?)
 
     private func run(_ machine: inout PushMachine, _ begin: PushBegin) async throws -> End {
-        var action = machine.start(lastID: begin.lastID, blocked: begin.blocked)
+        // What is new goes first: one that is refused in each push keeps no other back.
+        let behind = refusedInBetween.withLock { $0 }
+        defer { refusedInBetween.withLock { $0 = machine.lastOfNextPush } }
+        var action = machine.start(lastID: begin.lastID, blocked: begin.blocked, behind: behind)
         while true {
             if case .finish(let stop) = action { return (stop, nil) }
             do {
@@ -100,11 +147,17 @@ extension SyncEngine {
             } catch let error as CancellationError {
                 _ = machine.failed(.cancelled)
                 return (.cancelled, error)
+            } catch let error as SyncError where error.code == .suspended {
+                _ = machine.failed(.cancelled)
+                return (.cancelled, error)
             } catch let error as SyncError
                 where error.code == .unauthorized || error.code == .otherAccount
             {
                 _ = machine.failed(.unauthorized)
                 return (.unauthorized, error)
+            } catch let error as SyncError where error.code == .offline {
+                _ = machine.failed(.network)
+                return (.network, error)
             } catch let error as TransportError {
                 action = machine.lost(mayBeSmaller: error.outcomeIsUnknown)
                 if case .finish(let stop) = action { return (stop, error) }
@@ -121,19 +174,23 @@ extension SyncEngine {
             try Task.checkCancellation()
             return machine.prepared(try await prepare(slice))
         case .send(let operations, true):
-            switch try await remote.get().send(batch: operations, catalog) {
+            try checkLongWait()
+            switch try await service(for: operations).send(batch: operations, catalog) {
             case .replies(let replies): return machine.answered(replies)
             case .refused(let answer): return machine.refused(answer)
             }
         case .send(let operations, false):
+            try checkLongWait()
             return machine.answered(try await send(operations))
         case .look(let operation, let look):
+            try checkLongWait()
             let schema = catalog.schema(operation.table)
             return machine.looked(try await remote.get().look(look, operation, schema))
         case .settle(let settlings):
-            return machine.settled(try await settle(settlings))
+            let (results, unblocked) = try await settle(settlings)
+            return machine.settled(results, unblocked: unblocked)
         case .wait(let delay):
-            try await environment.sleep(Backoff.spread(delay, environment.fraction()))
+            try await calls.sleep(Backoff.spread(delay, environment.fraction()))
             return machine.waited()
         case .finish:
             preconditionFailure("the loop ends on .finish")
@@ -170,13 +227,14 @@ extension SyncEngine {
 
     /// Sends operations of different rows, each in a request of its own.
     private func send(_ operations: [QueuedOperation]) async throws -> [PushReply] {
-        let (remote, catalog) = (try remote.get(), catalog)
+        let catalog = catalog
         if operations.count == 1 {
             let schema = catalog.schema(operations[0].table)
-            return [.answer(try await remote.send(operations[0], schema))]
+            return [.answer(try await service(for: operations).send(operations[0], schema))]
         }
         return try await withThrowingTaskGroup(of: PlacedReply.self) { group in
             for (index, operation) in operations.enumerated() {
+                let remote = try service(for: [operation])
                 group.addTask {
                     do {
                         let schema = catalog.schema(operation.table)
@@ -203,27 +261,46 @@ extension SyncEngine {
     // MARK: - Settling
 
     /// Decides each answer, then stores what came of all of them in one transaction.
-    private func settle(_ settlings: [PushSettling]) async throws -> [PushSettled] {
-        let outcomes = settlings.map { ($0.operation, outcome($0)) }
-        var results = try await noting { queue, seen in
+    ///
+    /// - Returns: The result of each, and the operations of other groups that waited for them.
+    private func settle(
+        _ settlings: [PushSettling]
+    ) async throws -> (results: [PushSettled], unblocked: [Int64]) {
+        let restored = try await restoredOperations(among: settlings)
+        let isRejected = settlings.contains { $0.verdict == .rejected }
+        let conditions = isRejected ? await parkedConditions() : nil
+        let outcomes = settlings.map {
+            ($0.operation, outcome($0, restored: restored, conditions: conditions))
+        }
+        var (results, unblocked) = try await noting { queue, seen in
+            try queue.noteCommits(of: settlings)
             let settlement = Settlement(queue: queue)
             // No two answers are to one row, so that none changes what another finds; but where two
             // groups become one, operations of other rows get the name of the one.
             let queued = try queue.reader.operations(ofRowsOf: outcomes.map(\.0))
             let mayBeRenamed = queued.values.joined().contains { $0.group != nil }
-            return try outcomes.map { sent, outcome in
+            var unblocked: [Int64] = []
+            let results = try outcomes.map { sent, outcome in
                 let operations =
                     mayBeRenamed
                     ? try queue.reader.operations(sent.table, sent.itemID)
                     : queued[sent.row] ?? []
-                return try settlement.settle(sent, outcome, among: operations, seen: seen)
+                let result = try settlement.settle(sent, outcome, among: operations, seen: seen)
+                if result == .completed,
+                    let next = operations.first(where: { $0.id > sent.id }),
+                    sent.isChained(to: next)
+                {
+                    unblocked.append(next.id)
+                }
+                return result
             }
+            return (results, unblocked)
         }
         for index in results.indices where results[index] == .asked {
             results[index] = try await ask(settlings[index])
         }
         for (settling, result) in zip(settlings, results) { report(result, of: settling.operation) }
-        return results
+        return (results, unblocked)
     }
 
     private func report(_ result: PushSettled, of operation: QueuedOperation) {
@@ -254,28 +331,90 @@ extension SyncEngine {
             if errors.isEmpty { return PushResult(completed: machine.completed) }
             status = .operationErrors
         }
-        throw PushError(
+        var error = PushError(
             status: status,
             errors: errors,
             completed: machine.completed,
-            cause: end.cause ?? (end.stop == .network ? refusal(machine) : nil)
+            cause: end.cause ?? refusal(machine, end.stop)
         )
+        if end.stop == .network { error.busyUntil = busyUntil }
+        if end.stop == .network, end.cause == nil {
+            error.failingRows = machine.failing.map {
+                FailingRow(
+                    table: $0.operation.table,
+                    itemID: $0.operation.itemID,
+                    statusCode: $0.answer.status
+                )
+            }
+            .sorted { ($0.table, $0.itemID) < ($1.table, $1.itemID) }
+        }
+        throw error
+    }
+
+    /// The server did other work after it had failed to process some operations: the fault is theirs.
+    ///
+    /// Each is counted once for a push, and parked when it has failed often enough.
+    func countFailedPush() async throws {
+        let failed = failing.withLock { failing in
+            defer { failing = [] }
+            return failing
+        }
+        guard !failed.isEmpty else { return }
+        let most = limits.failedPushesMax
+        let texts = failed.map { parkText($0.operation, nil, $0.answer) }
+        let parked = try await transaction { queue in
+            var parked: [QueuedOperation] = []
+            for (failure, text) in zip(failed, texts) {
+                let sent = failure.operation
+                let operations = try queue.reader.operations(sent.table, sent.itemID)
+                guard var operation = operations.first, operation.id == sent.id,
+                    operation.damage == nil, operation.frozen?.requestID == sent.frozen?.requestID
+                else { continue }
+                operation.failedPushes += 1
+                guard operation.failedPushes >= most else {
+                    try queue.put(operation)
+                    continue
+                }
+                let later = operations.dropFirst().first
+                let settled = try Settlement(queue: queue).park(operation, later, nil, text)
+                if settled == .parked { parked.append(operation) }
+            }
+            return parked
+        }
+        for operation in parked { report(.parked, of: operation) }
+    }
+
+    /// - Throws: ``SyncError`` with code `offline` if another answer than the push's own asked for a wait that is
+    ///   longer than a push waits.
+    private func checkLongWait() throws {
+        if busyTime > limits.retryDelayMax { try checkBusy() }
     }
 
     /// What answered in the server's place, or why the server could not.
-    private func refusal(_ machine: PushMachine) -> SyncError? {
-        guard let refusal = machine.refusal, let server = try? remote.get().endpoint.name
+    private func refusal(_ machine: PushMachine, _ stop: PushMachine.Stop?) -> SyncError? {
+        if stop == .unauthorized {
+            return .signInWanted("push", reason: machine.unauthorizedAnswer?.message)
+        }
+        guard stop == .network, let refusal = machine.refusal,
+            let server = try? remote.get().endpoint.name
         else { return nil }
         // A row that is not whole, or that nothing was written to.
         let ofRow = refusal.item.map { _ in AnswerOutline(status: refusal.status) }
         guard let answer = refusal.outline ?? ofRow else { return nil }
-        return .unexpectedAnswer(answer, from: server, to: "the push")
+        return .unexpectedAnswer(
+            answer,
+            from: server,
+            to: "the push",
+            isProven: refusal.isProven
+        )
     }
 }
 
 /// The queue at the begin of a push.
 private struct PushBegin: Sendable {
     var pending: Int
+    /// How many of them are the account's that is signed in.
+    var own: Int
     var lastID: Int64
     /// How often the first operation was sent before.
     var attempts: Int
@@ -283,7 +422,8 @@ private struct PushBegin: Sendable {
     var blocked: Set<RowKey>
 
     init(_ reader: QueueReader) throws {
-        pending = try reader.count()
+        let counts = try reader.pendingCounts()
+        (pending, own) = (counts.total, counts.own)
         lastID = try reader.lastID()
         attempts = try reader.operations(after: QueueReader.start, limit: 1).first?.attempts ?? 0
         blocked = try reader.unreadableRows()

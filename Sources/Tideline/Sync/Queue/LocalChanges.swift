@@ -14,7 +14,34 @@ struct LocalChanges {
     private func operations(_ id: String) throws -> [QueuedOperation] {
         let operations = try queue.reader.operations(table, id)
         try queue.checkAccount(operations)
-        return operations
+        guard operations.count > 1, let first = operations.first, first.state == .parked,
+            first.damage == nil
+        else { return operations }
+        // The change releases the parked operation, and those that wait for it become part of it.
+        return try queue.absorbFollowing(first).map { [$0] } ?? []
+    }
+
+    /// Whether the last operation of a row stays as it is, since it belongs to another transaction.
+    ///
+    /// Each transaction is sent by itself, so that neither grows past what a batch takes, and a
+    /// rejection of one is not a rejection of the other.
+    private func isSealed(_ last: QueuedOperation?) -> Bool {
+        guard let last, last.state == .pending, last.damage == nil, let group = queue.group else {
+            return false
+        }
+        return last.group.map { $0 != group } ?? false
+    }
+
+    /// Returns the effect of a change on the queue.
+    private func effect(
+        of change: QueueRules.Change,
+        on stored: Row?,
+        _ last: QueuedOperation?
+    ) -> QueueRules.Effect {
+        var last = last
+        // As one that was sent: nothing collapses into it.
+        if isSealed(last) { last?.state = .attempted }
+        return QueueRules.effect(of: change, rowExists: stored != nil, last: last)
     }
 
     /// Stores a new row and queues its insert.
@@ -26,9 +53,11 @@ struct LocalChanges {
         let operations = try operations(id)
         var new = RowMerge.payload(row)
         new["id"] = .string(id)
-        switch QueueRules.effect(of: .insert, rowExists: stored != nil, last: operations.last) {
+        switch effect(of: .insert, on: stored, operations.last) {
         case .append(let kind):
-            try append(QueuedOperation(table: table, itemID: id, kind: kind), behind: operations)
+            var operation = QueuedOperation(table: table, itemID: id, kind: kind)
+            operation.knownUntil = try queue.reader.knownUntil(table)
+            try append(operation, after: operations)
         case .replaceDeleted:
             guard let last = operations.last else { break }
             var operation = last
@@ -60,7 +89,9 @@ struct LocalChanges {
         for row in rows where !row.hasNewID {
             seen.note(.inserted(RowKey(table, row.row.id), row.row))
         }
-        return try insertUnknown(rows.map(\.row))
+        let hasGiven = rows.contains { !$0.hasNewID }
+        let knownUntil = hasGiven ? try queue.reader.knownUntil(table) : nil
+        return try insertUnknown(rows.map(\.row), knownUntil: knownUntil)
     }
 
     /// Whether nothing is known of any of these ids: neither a row nor an operation.
@@ -81,12 +112,14 @@ struct LocalChanges {
     private static let idsAtOnce = 500
 
     /// Stores rows of whose ids nothing is known.
-    private func insertUnknown(_ rows: [Row]) throws -> [Row] {
+    private func insertUnknown(_ rows: [Row], knownUntil: Int64? = nil) throws -> [Row] {
         var payloads = PayloadWriter()
         let new = rows.map { payloads.row($0) }
         for row in new {
             try queue.watch?.check()
-            try queue.append(QueuedOperation(table: table, itemID: row.id, kind: .insert))
+            var operation = QueuedOperation(table: table, itemID: row.id, kind: .insert)
+            operation.knownUntil = knownUntil
+            try queue.append(operation)
         }
         for start in stride(from: 0, to: new.count, by: Self.idsAtOnce) {
             try queue.watch?.check()
@@ -104,6 +137,7 @@ struct LocalChanges {
         _ edited: Row,
         identity: RecordIdentity,
         seen: SeenNotes,
+        projection: Projection? = nil,
         normalized: (Row) -> Row?
     ) throws -> Row {
         try RowCheck.checkID(edited)
@@ -111,14 +145,15 @@ struct LocalChanges {
         guard let stored = try store.row(id: .string(id), in: table) else {
             throw SyncError.notFound(table: table, id: id)
         }
+        try projection?.check(update: edited, of: normalized(stored) ?? stored)
         let (key, now) = (RowKey(table, id), RowState(stored))
         let state = RowState(edited, identity)
         let plan = CopyRules.plan(
             edited,
             stored: stored,
-            current: normalized(stored) ?? stored,
             state: state,
-            seen: seen.row(key, now: now)
+            seen: seen.row(key, now: now),
+            normalized: { normalized($0) ?? $0 }
         )
         if let state, !plan.columnsSet.isEmpty {
             seen.note(.set(key, plan.columnsSet, in: state, stored: now))
@@ -142,12 +177,12 @@ struct LocalChanges {
         guard !changes.isEmptyRow || basisVersion != nil || last?.state == .parked else {
             return stored
         }
-        switch QueueRules.effect(of: .update, rowExists: true, last: last) {
+        switch effect(of: .update, on: stored, last) {
         case .append(let kind):
             var operation = QueuedOperation(table: table, itemID: id, kind: kind)
             operation.basisVersion = basisVersion
             operation.sendsWholeRow = basisVersion != nil
-            try append(operation, behind: operations, stored: stored)
+            try append(operation, after: operations, stored: stored)
         case .collapse(let kind):
             guard let last else { break }
             var operation = last
@@ -176,11 +211,18 @@ struct LocalChanges {
         let stored = try store.row(id: .string(id), in: table)
         let operations = try operations(id)
         let older = stored.flatMap(basisVersion)
-        switch QueueRules.effect(of: .delete, rowExists: stored != nil, last: operations.last) {
+        switch effect(of: .delete, on: stored, operations.last) {
         case .append(let kind):
             var operation = QueuedOperation(table: table, itemID: id, kind: kind)
             operation.basisVersion = older
-            try append(operation, behind: operations, stored: stored)
+            if operations.isEmpty, let lost = try queue.reader.lost(table, id),
+                lost.server?.row == nil
+            {
+                // The restored server has no such row: there is nothing to send.
+                try queue.removeLost(table, id)
+            } else {
+                try append(operation, after: operations, stored: stored)
+            }
         case .collapse(let kind):
             guard let operation = operations.last else { return }
             try collapse(operation, into: kind, older)
@@ -258,14 +300,25 @@ struct LocalChanges {
 
     private func append(
         _ operation: QueuedOperation,
-        behind operations: [QueuedOperation],
+        after operations: [QueuedOperation],
         stored: Row? = nil
     ) throws {
         var operation = operation
-        // Behind other operations the row is no server row: an insert in flight has no base yet.
-        // Nor is a row that the server never gave a version or a time.
+        if var last = operations.last {
+            operation.before = stored
+            if isSealed(last) {
+                last.seal(stored)
+                try queue.put(last)
+            }
+        }
+        // After other operations the row is not the server's: an insert in flight has no base yet.
+        // Neither is a row that the server never gave a version or a time.
         if let stored, stored.isFromServer, operations.isEmpty {
-            operation.basis = RowBasis(base: stored)
+            if let lost = try queue.reader.lost(table, operation.itemID) {
+                operation = try queue.takeOver(lost, for: operation)
+            } else {
+                operation.basis = RowBasis(base: stored)
+            }
         }
         try queue.append(operation)
     }

@@ -20,13 +20,15 @@ extension QueuedOperation {
             .integer(Int64(kind.rawValue)), .integer(state.rawValue),
             Self.text(group), Self.text(account),
             .integer(Int64(attempts)), .bool(outcomeUnknown),
-            Self.text(frozen?.requestID), Self.text(frozen?.firstSent),
+            Self.text(frozen?.requestID ?? requestID), Self.text(frozen?.firstSent),
             Self.text(frozen?.method), Self.text(frozen?.query),
             Self.text(frozen?.ifMatch), Self.text(frozen?.body),
             Self.json(frozen?.sentRow), Self.json(unknownSent),
             Self.json(basis.base), Self.json(basis.latest?.stored),
             Self.text(basisVersion), .bool(sendsWholeRow),
             .bool(revives), .integer(Int64(conflicts)),
+            Self.json(edit), Self.json(before), .integer(Int64(failedPushes)),
+            knownUntil.map(Value.integer) ?? .null, .bool(isInherited),
         ]
         guard id > 0 else { return Row(layout: Self.newLayout, values: values) }
         return Row(layout: Self.layout, values: values + [.integer(id)])
@@ -45,6 +47,8 @@ extension QueuedOperation {
         "base", "latest",
         "basisVersion", "sendsWholeRow",
         "revives", "conflicts",
+        "edit", "before", "failedPushes",
+        "knownUntil", "inherited",
     ]
     /// The names of all entries, and of those that have no place in the queue yet.
     private static let layout = RowLayout(columns + ["id"])
@@ -79,7 +83,13 @@ extension QueuedOperation {
         revives = reader.flag("revives")
         outcomeUnknown = reader.flag("outcomeUnknown")
         conflicts = reader.count("conflicts")
+        edit = reader.row("edit")
+        before = reader.row("before")
         attempts = reader.count("attempts")
+        failedPushes = reader.count("failedPushes")
+        requestID = reader.text("requestId")
+        knownUntil = reader.integer("knownUntil")
+        isInherited = reader.flag("inherited")
         basis = RowBasis(
             base: reader.row("base"),
             latest: reader.row("latest").map(ServerState.init)
@@ -142,7 +152,7 @@ private struct OperationReader {
 
 extension ServerState {
     /// As it is kept: a tombstone keeps its version only.
-    fileprivate var stored: Row {
+    var stored: Row {
         switch self {
         case .row(let row): return row
         case .deleted(let version, _):

@@ -25,16 +25,60 @@ struct QueueReader {
     /// All operations, in order.
     func operations() throws -> [QueuedOperation] { try operations(byID(nil)) }
 
-    /// The operations of one row, in order: two at most.
+    /// The first two operations of one row and the last one, in order.
+    ///
+    /// A row that many transactions changed has as many operations. Those between are never needed
+    /// together with the others.
     func operations(_ table: String, _ itemID: String) throws -> [QueuedOperation] {
-        try operations(
-            byID(.equal("itemId", .string(itemID)) && .equal("table", .string(table)))
-        )
+        var query = byID(Self.row(table, itemID))
+        query.limit = 2
+        let first = try operations(query)
+        guard first.count == 2 else { return first }
+        query.order = [SortKey(column: "id", ascending: false)]
+        query.limit = 1
+        return first + (try operations(query).filter { $0.id > first[1].id })
     }
 
-    /// The operations of the rows that some operations are for, in order: two at most for each.
+    /// The operation directly before another one in its row.
+    func operation(before operation: QueuedOperation) throws -> QueuedOperation? {
+        let isBefore = Filter.less("id", .integer(operation.id))
+        var query = byID(Self.row(operation.table, operation.itemID) && isBefore)
+        query.order = [SortKey(column: "id", ascending: false)]
+        query.limit = 1
+        return try operations(query).first
+    }
+
+    /// All operations of one row, in order.
+    func allOperations(_ table: String, _ itemID: String) throws -> [QueuedOperation] {
+        try operations(byID(Self.row(table, itemID)))
+    }
+
+    /// Whether a later operation of the same row deletes the row or replaces it, so that no value of the
+    /// earlier operations remains.
+    func isReplaced(behind operation: QueuedOperation) throws -> Bool {
+        let kinds = [OperationKind.delete, .insert].map { Value.integer(Int64($0.rawValue)) }
+        let isNew: Filter = .isIn("kind", kinds)
+        let isWhole: Filter = .equal("sendsWholeRow", .bool(true)) && .equal("basisVersion", .null)
+        let isBehind: Filter = .greater("id", .integer(operation.id)) && (isNew || isWhole)
+        var query = TableQuery(filter: Self.row(operation.table, operation.itemID) && isBehind)
+        query.select = ["id"]
+        query.limit = 1
+        return try !store.rows(query, in: SystemTables.operations).isEmpty
+    }
+
+    private static func row(_ table: String, _ itemID: String) -> Filter {
+        .equal("itemId", .string(itemID)) && .equal("table", .string(table))
+    }
+
+    /// The operations of the rows that some operations are for, in order.
     func operations(ofRowsOf some: [QueuedOperation]) throws -> [RowKey: [QueuedOperation]] {
         var result: [RowKey: [QueuedOperation]] = [:]
+        if some.count <= Self.rowsOneByOne {
+            for one in some where result[one.row] == nil {
+                result[one.row] = try operations(one.table, one.itemID)
+            }
+            return result
+        }
         for (table, some) in Dictionary(grouping: some, by: \.table) {
             for start in stride(from: 0, to: some.count, by: Self.rowsAtOnce) {
                 let part = some[start..<min(some.count, start + Self.rowsAtOnce)]
@@ -49,6 +93,9 @@ struct QueueReader {
     }
 
     private static let rowsAtOnce = 250
+
+    /// How many rows are read one by one, each with the ends of its operations only.
+    private static let rowsOneByOne = 50
 
     func operation(_ id: Int64) throws -> QueuedOperation? {
         try store.row(id: .integer(id), in: SystemTables.operations).map(operation)
@@ -100,6 +147,20 @@ struct QueueReader {
             rows.insert(operation.row)
         }
         return rows
+    }
+
+    /// The rows of the parked operations: whatever follows one in its row waits for it.
+    func parkedRows() throws -> Set<RowKey> {
+        var query = byID(.equal("state", .integer(QueuedOperation.State.parked.rawValue)))
+        query.select = ["table", "itemId"]
+        return Set(
+            try store.rows(query, in: SystemTables.operations).compactMap { row in
+                guard let table = row["table"]?.text, let id = row["itemId"]?.text else {
+                    return nil
+                }
+                return RowKey(table, id)
+            }
+        )
     }
 
     /// The parked operations, by their ids.

@@ -70,7 +70,15 @@ package enum QueueRules {
         behind later: QueuedOperation
     ) -> QueuedOperation? {
         var result = rejected
+        // If the later one has a follower of its own, so has the result: it keeps both changes.
+        var edit: Row?
+        if let change = later.edit {
+            result.seal(rejected.frozen?.sentRow)
+            edit = rejected.kind == .delete ? Row() : result.edit ?? Row()
+            for (name, value) in change { edit?[name] = value }
+        }
         result.thaw()
+        result.edit = edit
         switch (rejected.kind, later.kind) {
         case (.insert, .delete) where !rejected.outcomeUnknown:
             return nil
@@ -79,6 +87,7 @@ package enum QueueRules {
             result.sendsWholeRow = true
         case (_, .delete):
             result.kind = .delete
+            result.edit = nil
         default:
             break
         }

@@ -16,6 +16,8 @@ struct QueueTransaction {
     var size: GroupSize?
     /// Whether it is still waited for.
     var watch: TransactionWatch?
+    /// Makes the ids of requests.
+    var makeID: @Sendable () -> String
 
     /// The rows without them.
     var store: any LocalStoreWriter { held }
@@ -27,10 +29,14 @@ struct QueueTransaction {
         var operation = operation
         operation.account = account.id
         operation.group = group
-        _ = try store.append(operation.storedRow, in: SystemTables.operations)
+        operation.requestID = makeID()
+        let id = try store.append(operation.storedRow, in: SystemTables.operations)
+        size?.appended(id)
     }
 
     func put(_ operation: QueuedOperation) throws {
+        var operation = operation
+        if operation.requestID == nil, operation.frozen == nil { operation.requestID = makeID() }
         try store.put([operation.storedRow], in: SystemTables.operations)
     }
 
@@ -46,6 +52,73 @@ struct QueueTransaction {
         let query = TableQuery(filter: .equal("operationId", .integer(operationID)))
         let ids = try store.rows(query, in: SystemTables.errors).compactMap { $0["id"] }
         if !ids.isEmpty { try store.delete(ids: ids, in: SystemTables.errors) }
+    }
+
+    // MARK: - Several operations of one row
+
+    /// Makes one operation of all that wait in a row, because the app decided about the row as it is.
+    ///
+    /// - Returns: The first operation, as the only one; nil if nothing of the row is to be sent.
+    func absorbFollowing(_ first: QueuedOperation) throws -> QueuedOperation? {
+        var result: QueuedOperation? = first
+        for later in try reader.allOperations(first.table, first.itemID) where later.id > first.id {
+            try remove(later)
+            try join(later, to: first)
+            if let earlier = result {
+                result = QueueRules.merge(rejected: earlier, behind: later)
+            } else if later.kind != .delete {
+                // Nothing was left of those before it.
+                var only = later
+                (only.id, only.group, only.before) = (first.id, first.group, nil)
+                result = only
+            }
+        }
+        guard var result else {
+            try release(with: first)
+            try remove(first)
+            return nil
+        }
+        result.state = first.state
+        result.edit = nil
+        try put(result)
+        return result
+    }
+
+    /// Removes the operations that follow one in its row.
+    func removeFollowing(_ first: QueuedOperation) throws {
+        for later in try reader.allOperations(first.table, first.itemID) where later.id > first.id {
+            try remove(later)
+            try join(later, to: first)
+        }
+    }
+
+    /// The rest of an operation's atomic group becomes part of another group, which has taken in its
+    /// change of a row: no one may see a part of it first.
+    ///
+    /// A group that would be too large for a batch stays as it is.
+    private func join(_ later: QueuedOperation, to first: QueuedOperation) throws {
+        guard first.isChained(to: later), let group = first.group, let other = later.group,
+            try reader.count(group: group) + reader.count(group: other) <= Self.groupRowsMax
+        else { return }
+        try rename(other, to: group)
+    }
+
+    /// How many operations a batch of any server carries as one.
+    private static let groupRowsMax = 1000
+
+    /// Carries what the operations of other groups that follow one in its row have changed onto a
+    /// new state of the row: `sent` is the row that the operation led to, `row` what it leads to now.
+    func rebaseFollowing(_ operation: QueuedOperation, from sent: Row, onto row: Row) throws {
+        let (table, id) = (operation.table, operation.itemID)
+        guard try !reader.isReplaced(behind: operation) else { return }
+        if var last = try reader.operations(table, id).last, last.id > operation.id,
+            let before = last.before
+        {
+            last.before = RowMerge.rebase(local: before, from: sent, onto: row)
+            try put(last)
+        }
+        guard let local = try store.row(id: .string(id), in: table) else { return }
+        try store.put([RowMerge.rebase(local: local, from: sent, onto: row)], in: table)
     }
 
     // MARK: - Groups

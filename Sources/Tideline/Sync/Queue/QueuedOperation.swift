@@ -42,6 +42,14 @@ package struct QueuedOperation: Sendable, Hashable {
     package var kind: OperationKind
     package var state = State.pending
     package var frozen: Frozen?
+    /// The id of the request that will send it: made with the change, so that a copy of the store sends
+    /// the same; nil before it is stored.
+    package var requestID: String?
+    /// For an insert of an id that the app gave: the latest commit of the table that the device knew, in
+    /// milliseconds since 1970.
+    package var knownUntil: Int64?
+    /// Whether it was in the queue when the store was copied: the original may have sent it.
+    package var isInherited = false
     /// What is known of the row on the server; kept with the first operation of a row.
     package var basis = RowBasis()
     /// The version that the change is based on, where it is not that of the base row.
@@ -54,12 +62,22 @@ package struct QueuedOperation: Sendable, Hashable {
     package var revives = false
     /// How often a conflict was settled by sending again.
     package var conflicts = 0
+    /// How many pushes ended with a failure of the server (5xx) for this operation, while the server
+    /// did other work.
+    package var failedPushes = 0
     /// How often the frozen request was sent.
     package var attempts = 0
     /// Whether an attempt may have taken effect without its answer being known.
     package var outcomeUnknown = false
     /// The row that the first such attempt sent, when the operation was changed since.
     package var unknownSent: Row?
+    /// The change of the operation, if an operation of another atomic group follows it in its row: the
+    /// columns of an update, or the row of an insert.
+    ///
+    /// Without it, the local row is what the operation leads to.
+    package var edit: Row?
+    /// The local row that the last operation of a row was made to, if another one precedes it.
+    package var before: Row?
     /// The atomic group that it belongs to.
     package var group: String?
     /// The account that made it.
@@ -102,6 +120,37 @@ package struct QueuedOperation: Sendable, Hashable {
         )
     }
 
+    /// The row that the operation leads to; `local` is the stored row.
+    package func result(local: Row?) -> Row? {
+        guard let edit else { return local }
+        var row = (kind == .insert ? nil : basis.base) ?? Row()
+        for (name, value) in edit { row[name] = value }
+        row[SystemColumn.id] = .string(itemID)
+        return row
+    }
+
+    /// Keeps what the operation changes by itself, because another atomic group follows in its row.
+    ///
+    /// - Parameter row: The row that the operation leads to; nil if it deletes the row.
+    package mutating func seal(_ row: Row?) {
+        defer { before = nil }
+        guard edit == nil, kind != .delete, let row else { return }
+        let start = before ?? basis.base
+        if kind == .update, !sendsWholeRow, let start {
+            edit = RowMerge.changes(from: start, to: row)
+        } else {
+            edit = RowMerge.payload(row)
+        }
+    }
+
+    /// Whether an operation that follows in the row belongs to another atomic group.
+    ///
+    /// The two are never made one: each group is sent, and may be rejected, by itself.
+    package func isChained(to later: QueuedOperation) -> Bool {
+        guard let group, let other = later.group else { return false }
+        return group != other
+    }
+
     /// Takes the operation back to where it was before its first attempt.
     ///
     /// That an earlier outcome is unknown stays known, and what was sent then.
@@ -109,8 +158,10 @@ package struct QueuedOperation: Sendable, Hashable {
         if outcomeUnknown { unknownSent = unknownSent ?? frozen?.sentRow }
         state = .pending
         frozen = nil
+        requestID = nil
         attempts = 0
         conflicts = 0
+        failedPushes = 0
     }
 
     /// The outcome of every attempt is known: the operation starts anew.

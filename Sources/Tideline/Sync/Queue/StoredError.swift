@@ -13,6 +13,10 @@ struct StoredError: Sendable {
     var message: String
     var item: Row?
     var serverItem: Row?
+    /// The conditions of the refusal; nil if it was for the row itself.
+    var conditions: ParkedConditions?
+    /// Whether a version of Tideline stored it that did not know such conditions.
+    private(set) var isOfEarlierVersion = false
 
     var row: Row {
         var properties = Row()
@@ -21,6 +25,9 @@ struct StoredError: Sendable {
         properties["operation"] = .integer(Int64(kind.rawValue))
         properties["statusCode"] = statusCode.map { .integer(Int64($0)) }
         properties["description"] = .string(message)
+        properties["schema"] = conditions?.schema.map { .string($0) }
+        properties["rights"] = conditions?.rights.map { .string($0) }
+        properties["app"] = .string(conditions?.app ?? "")
         return [
             "id": .string(id), "operationId": .integer(operationID), "tableKind": 0,
             "properties": .data(Data(RowText.json(properties).text.utf8)),
@@ -67,5 +74,13 @@ struct StoredError: Sendable {
             item: stored("item"),
             serverItem: stored("serverItem")
         )
+        isOfEarlierVersion = properties["app"] == nil
+        if let app = properties["app"]?.text, !app.isEmpty {
+            conditions = ParkedConditions(
+                schema: properties["schema"]?.text,
+                rights: properties["rights"]?.text,
+                app: app
+            )
+        }
     }
 }

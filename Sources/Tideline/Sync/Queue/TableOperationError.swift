@@ -1,6 +1,6 @@
 // TableOperationError: an operation that waits for the app, and what that can do about it.
 
-import Foundation
+public import Foundation
 public import TidelineCore
 
 /// An operation that the server rejected, or that cannot be sent: its entry is damaged, its row is
@@ -16,7 +16,7 @@ public import TidelineCore
 ///     print(error.message, mine?.text ?? "", theirs?.text ?? "", error.differingColumns)
 /// }
 /// ```
-public struct TableOperationError: Error, Sendable, Identifiable, CustomStringConvertible {
+public struct TableOperationError: LocalizedError, Sendable, Identifiable, CustomStringConvertible {
     /// The id of the error.
     public var id: String
     /// The table's name.
@@ -135,6 +135,9 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
     /// The message.
     public var description: String { message }
 
+    /// The message, as `localizedDescription` shows it.
+    public var errorDescription: String? { message }
+
     /// Drops the operation and puts the last known server row back, or deletes the row where there
     /// is none; ``serverCopy`` says which.
     ///
@@ -168,6 +171,24 @@ public struct TableOperationError: Error, Sendable, Identifiable, CustomStringCo
     public func cancelOperationAndUpdateItem<Record: SyncRecord>(_ item: Record) async throws {
         try await client().cancel(self, Row(item))
     }
+
+    /// Sends the operation again with the next push, unchanged, and with it what was parked in the same
+    /// transaction.
+    ///
+    /// Use it if the server rejected the operation for a reason that has passed: a table or a column
+    /// Use it if the server rejected the operation for a reason that has passed. Operations that
+    /// it rejected for a missing table, column or right are also sent again without this call, when that changes.
+    /// A conflict comes back as it was.
+    ///
+    /// ```swift
+    /// for error in try await client.syncContext.operationErrors() where error.statusCode == 403 {
+    ///     try await error.retry()
+    /// }
+    /// ```
+    ///
+    /// - Throws: ``SyncError`` with code `notFound` if the error is resolved already, `otherAccount`,
+    ///   and if ``canRetry`` is false; nothing is changed then.
+    public func retry() async throws { try await client().retry(self) }
 
     /// The local row becomes `item`, and the operation is sent with the next push, based on the
     /// server's row as last seen.

@@ -83,13 +83,16 @@ extension SyncError {
     package static func unexpectedAnswer(
         _ answer: AnswerOutline,
         from server: String,
-        to what: String
+        to what: String,
+        isProven: Bool = true
     ) -> SyncError {
         let code: Code =
             switch answer.status {
             case 200..<300: .badResponse
             // What leads elsewhere is no refusal.
             case ..<400: .serverError
+            // Only the server asks for a sign-in, or says what an account may not do.
+            case 401 where !isProven, 403 where !isProven: .serverError
             default: Code(answer: answer.status)
             }
         return SyncError(

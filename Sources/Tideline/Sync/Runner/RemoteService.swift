@@ -15,6 +15,20 @@ struct RemoteService: Sendable {
     let installation: SharedInstallation
     /// Whether the server takes compressed bodies.
     let coding: SharedCoding
+    /// Ends each request when the client is suspended.
+    let calls: OutsideCalls
+    /// The signs by which the server of the endpoint proves itself.
+    let signs: SharedSigns
+    /// The wait that the server asked for.
+    let busy: SharedBusyPeriod
+    /// Which tables, columns and permissions the server has.
+    let schema: SharedSchema
+    /// The value of `User-Agent`.
+    let userAgent: String
+    /// The version of the app, with that of Tideline.
+    let appVersion: String
+    /// Whether `Retry-After` in an answer counts as said of all requests.
+    var heedsRetryAfter = true
     /// Who is signed in; nil where the app has no authentication.
     var tokens: TokenKeeper?
     /// Is told of each request; nil where nobody listens.
@@ -74,7 +88,17 @@ struct RemoteService: Sendable {
         _ call: Request,
         _ dialect: ServerDialect
     ) async throws -> (TransportResponse, isToRepeat: Bool) {
+        if let response = try await inBatch(call, dialect) { return (response, false) }
+        return try await plainly(call, dialect)
+    }
+
+    /// Sends a request as an HTTP request of its own.
+    func plainly(
+        _ call: Request,
+        _ dialect: ServerDialect
+    ) async throws -> (TransportResponse, isToRepeat: Bool) {
         var fields = call.headers
+        fields["User-Agent"] = userAgent
         fields["ZUMO-API-VERSION"] = dialect.protocolVersion
         fields["Accept"] = "application/json"
         if call.body != nil { fields["Content-Type"] = "application/json" }
@@ -86,20 +110,29 @@ struct RemoteService: Sendable {
             timeout: limits.requestTimeMax
         )
         let bytesMin = call.isCompressible ? limits.compressedBatchBytesMin : nil
+        let number = busy.number
         let response = try await coding.send(request, fromBytes: bytesMin) {
-            try await authorized($0, dialect, send: carry, status: \.status)
+            try await authorized($0, dialect, send: carry) {
+                ($0.status, AnswerProof.wantsSignIn($0))
+            }
         }
         clock.hear(response.headers["Date"], at: environment.now())
+        signs.learn(ServerSigns(of: response))
+        schema.learn(response)
+        hear(response, sentAt: number)
         return (response, generation.hear(AnswerSigns(response), asked: dialect))
     }
 
     /// Sends a request with the token of the account that is signed in, and once more with a new
     /// token where the server refuses that one: of a refused request nothing was done.
+    ///
+    /// A 401 that does not prove to be the server's may be that of a gateway which checks tokens: it
+    /// is worth one new token, until another answer comes. It never asks for a sign-in.
     func authorized<Response>(
         _ request: TransportRequest,
         _ dialect: ServerDialect,
         send: (TransportRequest) async throws -> Response,
-        status: (Response) -> Int
+        verdict: (Response) -> (status: Int, wantsSignIn: Bool)
     ) async throws -> Response {
         // Tokens and ids go to the endpoint's origin only (CONTRACT.md, section 2).
         guard endpoint.isOrigin(of: request.url) else { return try await send(request) }
@@ -112,11 +145,30 @@ struct RemoteService: Sendable {
             return try await send(request)
         }
         let response = try await send(request.signed(credentials, dialect, generation))
-        guard status(response) == 401,
-            let renewed = try await tokens.renewed(after: credentials),
-            renewed.account == credentials.account, renewed.token != credentials.token
-        else { return response }
-        return try await send(request.signed(renewed, dialect, generation))
+        let (status, wantsSignIn) = verdict(response)
+        guard status == 401 else {
+            signs.note(isRenewedInVain: false)
+            return response
+        }
+        guard wantsSignIn || signs.mayRenew else { return response }
+        let renewed: Credentials?
+        do {
+            renewed = try await tokens.renewed(after: credentials)
+        } catch let error as SyncError where !wantsSignIn && error.code == .unauthorized {
+            // A page of something in between is no reason to ask for a sign-in.
+            signs.note(isRenewedInVain: true)
+            return response
+        }
+        guard let renewed, renewed.account == credentials.account,
+            renewed.token != credentials.token
+        else {
+            if !wantsSignIn { signs.note(isRenewedInVain: true) }
+            return response
+        }
+        let second = try await send(request.signed(renewed, dialect, generation))
+        let (again, proven) = verdict(second)
+        signs.note(isRenewedInVain: again == 401 && !proven)
+        return second
     }
 
     /// Tells the log of a request: where it went, but neither its query nor anything in it.
@@ -131,13 +183,15 @@ struct RemoteService: Sendable {
 
     private func carry(_ request: TransportRequest) async throws -> TransportResponse {
         do {
-            let response = try await transport.send(request)
+            let response = try await calls.run { [transport] in try await transport.send(request) }
             note(request, "The server answered a request.", "\(response.status)")
             return response
         } catch let error as TransportError {
             note(request, "A request had no answer.", "\(error.code)")
             throw error
         } catch let error as CancellationError {
+            throw error
+        } catch let error as SyncError where error.code == .suspended {
             throw error
         } catch {
             // An app's own transport may throw what it likes: no answer came all the same.
@@ -194,20 +248,16 @@ extension TransportResponse {
 
     /// What a server of ours says is not there, where that is no row, or why a request was not done.
     var code: String? {
-        status == 404 || status == 424 ? RowText.row(body, nil)?["code"]?.text : nil
+        [400, 404, 424].contains(status) ? RowText.row(body, nil)?["code"]?.text : nil
     }
 
     /// How much of an error text is told: it is for people, and goes into durable errors.
     private static let problemMax = 1000
 
-    /// `Retry-After`: seconds, or a time, which is measured from the server's own; where that is not
-    /// told the own delay serves.
-    var retryAfter: Duration? {
-        guard let field = headers["Retry-After"] else { return nil }
-        if let seconds = Int(field) { return .seconds(max(0, seconds)) }
-        guard let now = headers["Date"].flatMap(HTTPDate.seconds),
-            let then = HTTPDate.seconds(field)
-        else { return nil }
-        return .seconds(max(0, then - now))
+    /// What `Retry-After` asks for; `serverTime` counts if the answer has no `Date`.
+    func retryAfter(at serverTime: Date) -> Duration? {
+        headers["Retry-After"].flatMap {
+            RetryAfter.wait($0, date: headers["Date"], serverTime: serverTime)
+        }
     }
 }

@@ -10,8 +10,10 @@ final class SyncEngine: Sendable {
     let catalog: TableCatalog
     let policies: [String: ConflictPolicy]
     let defaultPolicy: ConflictPolicy
+    let lostRowPolicy: LostRowPolicy
     /// Or why the endpoint may not be used, which matters only when something is to be sent.
     let remote: Result<RemoteService, any Error>
+    let calls: OutsideCalls
     /// Who is signed in; nil where the app has no authentication.
     let tokens: TokenKeeper?
     let environment: SyncEnvironment
@@ -19,28 +21,42 @@ final class SyncEngine: Sendable {
     let events: SyncEvents
     let gate: SyncGate
     let seen: SeenRows
+    let projected: ProjectedRows
     /// When the last pulls of the tables ended; those that brought something are in the store too.
     let lastPulls = Mutex<[String: Date]>([:])
     /// What the last push learned of the link.
     let budget = Mutex<PushBudget?>(nil)
+    /// Operations that the server failed to process in the last push, until it does other work.
+    let failing = Mutex<[(operation: QueuedOperation, answer: PushAnswer)]>([])
+    /// Tells views that the account changed.
+    let accountHub = ChangeHub<Set<String>>()
+    /// Operations that something between client and server refused in the last push; only their
+    /// order depends on it.
+    let refusedInBetween = Mutex<[QueuedOperation]>([])
 
     init(
         store: any LocalStore,
         catalog: TableCatalog,
         conflicts: ConflictPolicy,
         tableConflicts: [String: ConflictPolicy],
+        lostRows: LostRowPolicy,
         remote: Result<RemoteService, any Error>,
+        calls: OutsideCalls,
         tokens: TokenKeeper?,
         environment: SyncEnvironment,
         limits: SyncLimits,
         events: SyncEvents,
-        gate: SyncGate
+        gate: SyncGate,
+        projected: ProjectedRows
     ) {
+        self.projected = projected
         self.store = store
         self.catalog = catalog
         policies = tableConflicts
         defaultPolicy = conflicts
+        lostRowPolicy = lostRows
         self.remote = remote
+        self.calls = calls
         self.tokens = tokens
         self.environment = environment
         self.limits = limits
@@ -59,10 +75,18 @@ final class SyncEngine: Sendable {
         isRepeatable: Bool = false,
         _ body: @escaping @Sendable (QueueTransaction) throws -> Result
     ) async throws -> Result {
-        let (catalog, account) = (catalog, await account())
+        let (catalog, account, makeID) = (catalog, await account(), environment.makeID)
+        let turn = HeldTurn.current
         let run: @Sendable (any LocalStoreWriter) throws -> Result = {
+            try turn?.check()
             let held = HeldRows($0, account: account)
-            return try body(QueueTransaction(held: held, catalog: catalog, account: account))
+            let queue = QueueTransaction(
+                held: held,
+                catalog: catalog,
+                account: account,
+                makeID: makeID
+            )
+            return try body(queue)
         }
         return try await wrapped {
             isRepeatable
@@ -131,7 +155,10 @@ final class SyncEngine: Sendable {
         _ body: () async throws -> Result
     ) async throws -> Result {
         do {
-            return try await gate.withTurn(job) { try await aloneOnStore(body) }
+            return try await gate.withTurn(job) {
+                try calls.check()
+                return try await aloneOnStore(body)
+            }
         } catch let error as CancellationError {
             throw SyncError.cancelled(what, error)
         }
@@ -194,11 +221,17 @@ extension SyncEngine {
         in table: String,
         identity: RecordIdentity,
         declared: TableSchema? = nil,
+        projection: Projection? = nil,
         normalized: @escaping @Sendable (Row) -> Row?
     ) async throws -> Row {
         try await noting {
-            try LocalChanges(queue: $0, table: table, declared: declared)
-                .update(row, identity: identity, seen: $1, normalized: normalized)
+            try LocalChanges(queue: $0, table: table, declared: declared).update(
+                row,
+                identity: identity,
+                seen: $1,
+                projection: projection,
+                normalized: normalized
+            )
         }
     }
 

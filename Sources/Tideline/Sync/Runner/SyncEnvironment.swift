@@ -29,6 +29,14 @@ public struct SyncEnvironment: Sendable {
     public var sleep: @Sendable (Duration) async throws -> Void
     /// True when a network comes, false when it goes; each use is a stream of its own.
     package var networkPaths: @Sendable () -> AsyncStream<Bool> = { NetworkPaths.changes() }
+    /// Waits in real time until the limit of a call into the app is over, also in a test whose
+    /// ``sleep`` takes no time.
+    package var timeLimit: @Sendable (Duration) async throws -> Void = {
+        try await Task.sleep(for: $0)
+    }
+
+    /// The time since a fixed moment, whatever happens to the wall clock; nil if the environment has no such clock.
+    package var uptime: @Sendable () -> Duration? = { nil }
 
     /// Makes an environment from its parts.
     public init(
@@ -55,6 +63,8 @@ public struct SyncEnvironment: Sendable {
             fraction: { Double.random(in: 0..<1) },
             sleep: { try await Task.sleep(for: $0) }
         )
+        let start = ContinuousClock.now
+        environment.uptime = { ContinuousClock.now - start }
         environment.makeInstallationID = { UUID().uuidString.lowercased() }
         return environment
     }()

@@ -1,6 +1,8 @@
 // The fixed messages about store, queue, push and pull.
 
+import Foundation
 import TidelineCore
+import TidelineSQLite
 
 extension SyncError {
     package static func storeNotInitialized() -> SyncError {
@@ -30,6 +32,17 @@ extension SyncError {
             """
             The merge rules \(place): \(columns.joined(separator: ", ")). Name them as the table's \
             type does in its CodingKeys.
+            """
+        )
+    }
+
+    static func defaultRequired(_ model: String, _ property: String, table: String) -> SyncError {
+        SyncError(
+            .defaultRequired,
+            """
+            Cannot open table '\(table)': '\(model)' has a new property '\(property)', older rows have no \
+            value for it, and its default is not known. Write in '\(model)': static let defaults = \
+            \(model)(...), with a value for each property that has none behind '='. Or make the property optional.
             """
         )
     }
@@ -229,9 +242,33 @@ extension SyncError {
 
     package static func storeFailure(_ cause: any Error) -> SyncError {
         let text = (cause as? SyncError)?.message ?? "\(cause)"
-        var error = SyncError(.storeFailure, "The store on the device failed: \(text)")
+        let isUnavailable = isOfUnavailableFile(cause)
+        var error = SyncError(
+            isUnavailable ? .storeUnavailable : .storeFailure,
+            isUnavailable
+                ? """
+                The store on the device cannot be read or written at this moment: \(text) Nothing is lost; \
+                try again when the device is unlocked.
+                """
+                : "The store on the device failed: \(text)"
+        )
         error.cause = cause
         return error
+    }
+
+    /// Whether an error of an app's own store says that its file may not be used at this moment.
+    private static func isOfUnavailableFile(_ error: any Error) -> Bool {
+        if let error = error as? SQLiteError { return error.isUnavailable }
+        // By domain and number: a cast to an error type of Foundation does not look at the domain everywhere.
+        let error = error as NSError
+        switch error.domain {
+        case NSPOSIXErrorDomain:
+            return [EPERM, EACCES, EIO].map { Int($0) }.contains(error.code)
+        case NSCocoaErrorDomain:
+            let codes: [CocoaError.Code] = [.fileReadNoPermission, .fileWriteNoPermission]
+            return codes.map(\.rawValue).contains(error.code)
+        default: return false
+        }
     }
 
     static func offline(_ cause: TransportError) -> SyncError {
@@ -277,6 +314,13 @@ extension SyncError {
         server: String
     ) -> SyncError {
         switch (failure, answer) {
+        case (.unproven, let answer?):
+            unexpectedAnswer(
+                answer,
+                from: server,
+                to: "the pull of '\(table)'",
+                isProven: false
+            )
         case (.network, let answer?), (.badPage, let answer?):
             unexpectedAnswer(answer, from: server, to: "the pull of '\(table)'")
         case (.rejected(300..<400), let answer?),
@@ -289,14 +333,10 @@ extension SyncError {
                 "The server did not answer the pull of '\(table)'. Pull again later."
             )
         case (.unauthorized, _):
-            SyncError(
-                .unauthorized,
-                "The server wants a sign-in to read '\(table)'.",
-                statusCode: 401
-            )
+            signInWanted("pull of '\(table)'", reason: answer?.problem)
         case (.rejected(let status), _):
             refused("the pull of '\(table)'", status, answer?.problem)
-        case (.badPage, nil):
+        case (.badPage, nil), (.unproven, nil):
             SyncError(
                 .badResponse,
                 "The answer to the pull of '\(table)' is no page of rows. Check the endpoint."
@@ -331,6 +371,13 @@ extension SyncError {
         server: String
     ) -> SyncError {
         switch failure {
+        case .unproven:
+            unexpectedAnswer(
+                answer,
+                from: server,
+                to: "the verification of '\(table)'",
+                isProven: false
+            )
         case .rejected(404), .rejected(405), .rejected(501):
             SyncError(
                 .serverError,
@@ -347,6 +394,17 @@ extension SyncError {
         default:
             unexpectedAnswer(answer, from: server, to: "the verification of '\(table)'")
         }
+    }
+
+    /// The server rejected the token of a request, or wants one (401).
+    static func signInWanted(_ what: String, reason: String?) -> SyncError {
+        let text = reason.map { ": \($0)" } ?? ""
+        let end = text.hasSuffix(".") ? "" : "."
+        return SyncError(
+            .unauthorized,
+            "The server wants a sign-in for the \(what) (401)\(text)\(end) Sign in, and sync again.",
+            statusCode: 401
+        )
     }
 
     private static func refused(_ what: String, _ status: Int, _ reason: String?) -> SyncError {

@@ -37,6 +37,9 @@ public struct SyncEvent: Sendable, Hashable {
         public static let pullFinished = Self("pullFinished")
         /// A pull that had begun ended with an error of this `code`; what was stored before stays.
         public static let pullFailed = Self("pullFailed")
+        /// The server was restored from a backup, or another database took its place: `lost` rows of all
+        /// tables are on this device that it lacks, or has in an older state only.
+        public static let restoredServer = Self("restoredServer")
         /// A verification of `table` began.
         public static let verifyStarted = Self("verifyStarted")
         /// Rows of a range that differs were compared: `missing`, `different` and `surplus` ones were
@@ -101,6 +104,8 @@ public struct SyncEvent: Sendable, Hashable {
     public var repaired: Int?
     /// How many problems a store has.
     public var problems: Int?
+    /// How many rows a restored server lost.
+    public var lost: Int?
     /// Why it failed.
     public var code: SyncError.Code?
 
@@ -167,6 +172,13 @@ public struct SyncEvent: Sendable, Hashable {
         var event = SyncEvent(.pullFinished, table: table)
         event.applied = applied
         event.removed = removed
+        return event
+    }
+
+    /// The server was restored from a backup and lost so many rows that are on this device.
+    public static func restoredServer(lost: Int) -> SyncEvent {
+        var event = SyncEvent(.restoredServer)
+        event.lost = lost
         return event
     }
 

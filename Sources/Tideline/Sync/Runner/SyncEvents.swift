@@ -35,7 +35,7 @@ final class SyncEvents: Sendable {
 
     func send(_ event: SyncEvent) {
         log?.write(event.logEntry)
-        let listeners = state.withLock { Array($0.listeners.values) }
-        for listener in listeners { listener.yield(event) }
+        let listeners = state.withLock { $0.listeners.sorted { $0.key < $1.key } }
+        for (_, listener) in listeners { listener.yield(event) }
     }
 }

@@ -5,7 +5,7 @@ import Synchronization
 
 final class SyncGate: Sendable {
     private struct State {
-        var turns = SyncTurns()
+        var turns: SyncTurns
         var waiting: [Int: CheckedContinuation<Void, any Error>] = [:]
         /// Started or cancelled before they began to wait.
         var early: [Int: Result<Void, any Error>] = [:]
@@ -14,6 +14,8 @@ final class SyncGate: Sendable {
         var lastFollower = 0
         /// Cancelled before they began to wait.
         var cancelledFollowers: Set<Int> = []
+        /// Told when no job runs or waits.
+        var idle: [Latch] = []
     }
 
     /// How a push ended for those that joined it.
@@ -23,7 +25,10 @@ final class SyncGate: Sendable {
         case abandoned
     }
 
-    private let state = Mutex(State())
+    private let state: Mutex<State>
+
+    /// - Parameter pullsMax: How many pulls run at the same time.
+    init(pullsMax: Int) { state = Mutex(State(turns: SyncTurns(pullsMax: pullsMax))) }
 
     /// Runs `body` in its turn.
     ///
@@ -66,11 +71,26 @@ final class SyncGate: Sendable {
     }
 
     private func end(_ id: Int) {
-        let started = state.withLock { state in
+        let (started, idle) = state.withLock { state in
             state.early[id] = nil
-            return state.turns.end(id)
+            let started = state.turns.end(id)
+            guard state.turns.isIdle else { return (started, [Latch]()) }
+            defer { state.idle = [] }
+            return (started, state.idle)
         }
         for id in started { resume(id, .success(())) }
+        for latch in idle { latch.set() }
+    }
+
+    /// A latch that is set as soon as no job runs or waits.
+    func whenIdle() -> Latch {
+        let latch = Latch()
+        let isIdle = state.withLock { state in
+            if !state.turns.isIdle { state.idle.append(latch) }
+            return state.turns.isIdle
+        }
+        if isIdle { latch.set() }
+        return latch
     }
 
     // MARK: - Pushes that overlap

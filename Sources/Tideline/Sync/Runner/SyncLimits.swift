@@ -17,6 +17,10 @@ public struct SyncLimits: Sendable, Hashable {
     /// tried again.
     public var attemptsMax = 4
 
+    /// After how many pushes an operation is parked that the server fails to process (5xx), although it
+    /// does other work meanwhile.
+    public var failedPushesMax = 5
+
     /// The wait before the second attempt; it doubles from then on.
     public var retryDelayFirst: Duration = .milliseconds(500)
 
@@ -24,8 +28,29 @@ public struct SyncLimits: Sendable, Hashable {
     /// the server asks for more, the push or pull ends.
     public var retryDelayMax: Duration = .seconds(30)
 
+    /// The longest wait that a server can ask for with `Retry-After`, in push, pull and events; a longer one is
+    /// cut, and the server asked again.
+    public var retryAfterMax: Duration = .seconds(86_400)
+
     /// How long one request may take.
     public var requestTimeMax: Duration = .seconds(60)
+
+    /// How long a call of ``Authentication/token(refreshing:)`` may take.
+    ///
+    /// A call that takes longer counts as a network failure and is abandoned. It never has more time than
+    /// ``requestTimeMax``, as a token is part of a request.
+    public var tokenTimeMax: Duration = .seconds(30)
+
+    /// After how long without a transaction in the store a process on the same store loses its turn to push
+    /// and pull to another process that waits.
+    ///
+    /// A process that waits three times as long takes the turn in any case.
+    public var turnTimeMax: Duration = .seconds(10)
+
+    /// How many pulls run at the same time; further pulls wait for their turn.
+    ///
+    /// Each has up to ``storedBytesMax`` bytes of pages in memory, twice.
+    public var parallelPulls = 3
 
     /// How often a conflict of the same operation is settled by sending again, over all pushes.
     ///
@@ -43,8 +68,7 @@ public struct SyncLimits: Sendable, Hashable {
 
     /// How many operations one transaction of the app makes at most.
     ///
-    /// They are pushed as one, with those of earlier transactions that changed the same rows and
-    /// were not sent yet. A server takes so many requests in a batch.
+    /// They are pushed as one. A server takes so many requests in a batch.
     public var transactionRowsMax = 1000
 
     /// How many bytes the operations of one transaction of the app have at most, as the request that
@@ -103,6 +127,9 @@ public struct SyncLimits: Sendable, Hashable {
     /// How long an observer rests after it ran its query, however many changes come meanwhile.
     public var observeInterval: Duration = .milliseconds(16)
 
+    /// How long a purge that left half of the file free gives space back to the disk before it returns.
+    public var compactionTimeMax: Duration = .seconds(10)
+
     /// How long the server's events may be silent before they are opened anew.
     public var liveSilenceMax: Duration = .seconds(90)
 
@@ -127,11 +154,15 @@ extension SyncLimits {
     /// The same limits, each within what the client can count.
     var clamped: SyncLimits {
         var limits = self
-        for limit in [\SyncLimits.batchRowsFirst, \.batchRowsMax, \.pageRowsFirst, \.pageRowsMax] {
+        for limit in [
+            \SyncLimits.batchRowsFirst, \.batchRowsMax, \.pageRowsFirst, \.pageRowsMax,
+            \.parallelPulls,
+        ] {
             limits[keyPath: limit] = min(max(1, self[keyPath: limit]), Self.rowsMax)
         }
         for limit in [
-            \SyncLimits.attemptsMax, \.conflictsMax, \.batchBytesMax, \.transactionRowsMax,
+            \SyncLimits.attemptsMax, \.failedPushesMax, \.conflictsMax, \.batchBytesMax,
+            \.transactionRowsMax,
             \.transactionBytesMax, \.compressedBatchBytesMin, \.lostBatchesMax,
             \.parallelOperations,
             \.storedRowsMax, \.storedBytesMax, \.pageRowsSmall, \.pagesMax, \.handedOutRowsMax,
@@ -140,8 +171,10 @@ extension SyncLimits {
             limits[keyPath: limit] = min(max(0, self[keyPath: limit]), Self.countMax)
         }
         for limit in [
-            \SyncLimits.retryDelayFirst, \.retryDelayMax, \.requestTimeMax, \.batchRetryTime,
-            \.pageTimeWanted, \.observeInterval, \.liveSilenceMax,
+            \SyncLimits.retryDelayFirst, \.retryDelayMax, \.retryAfterMax, \.requestTimeMax,
+            \.tokenTimeMax,
+            \.turnTimeMax, \.batchRetryTime,
+            \.pageTimeWanted, \.observeInterval, \.liveSilenceMax, \.compactionTimeMax,
         ] {
             limits[keyPath: limit] = self[keyPath: limit].clampedForTimers
         }

@@ -28,7 +28,7 @@ public enum SyncLogLevel: String, Sendable, Hashable, CaseIterable, Comparable {
     private var weight: Int { Self.allCases.firstIndex(of: self) ?? 0 }
 }
 
-/// Writes down what a client does; see ``SyncClient/init(endpoint:generation:transport:authentication:limits:log:allowsInsecureEndpoint:environment:)``.
+/// Writes down what a client does; see ``SyncClient/init(endpoint:generation:transport:authentication:limits:log:appName:appVersion:allowsInsecureEndpoint:environment:)``.
 ///
 /// For [swift-log](https://github.com/apple/swift-log) these lines are the adapter:
 ///
@@ -83,6 +83,8 @@ extension SyncEvent {
         case .pageApplied: return SyncLogEntry(.trace, "Rows were stored.", metadata)
         case .pullFinished: return SyncLogEntry(.debug, "A pull ended.", metadata)
         case .pullFailed: return failure("A pull failed.", metadata)
+        case .restoredServer:
+            return SyncLogEntry(.notice, "The server was restored from a backup.", metadata)
         case .verifyStarted: return SyncLogEntry(.debug, "A verification begins.", metadata)
         case .rangeCompared: return SyncLogEntry(.trace, "Rows were compared.", metadata)
         case .verifyFinished:
@@ -121,7 +123,7 @@ extension SyncEvent {
             ("pending", pending), ("completed", completed), ("parked", parked),
             ("applied", applied), ("removed", removed), ("missing", missing),
             ("different", different), ("surplus", surplus), ("repaired", repaired),
-            ("problems", problems),
+            ("problems", problems), ("lost", lost),
         ]
         for (name, count) in counts { metadata[name] = count.map(String.init) }
         return metadata

@@ -31,6 +31,8 @@ package struct SyncMachine: Sendable {
         case done
         /// All is done but for operations that the server rejected.
         case rejected(Int)
+        /// All is done, and so many rows that a restored server lost wait for the app.
+        case lost(Int)
         /// No answer, or one of a server that is not itself.
         case offline
         case unauthorized
@@ -48,9 +50,18 @@ package struct SyncMachine: Sendable {
         /// A table changed on the server.
         case serverChange(table: String)
         /// The server's events ended or could not be opened.
+        ///
+        /// Without support they are asked for again only after a sync, on a network change and when
+        /// the app says so: what answered may have been a portal.
         case listenEnded(isSupported: Bool)
+        /// The server asked for no requests before a time, which is so far away.
+        case busy(until: Date, Duration)
+        /// A successful answer ended that wait.
+        case busyEnded
         /// Somebody signed in.
         case token
+        /// The account, its token or its rights changed.
+        case accountChanged
         case progress(SyncEvent)
         case finished(Outcome)
     }
@@ -69,6 +80,7 @@ package struct SyncMachine: Sendable {
         case interval
         case retry
         case listen
+        case busy
     }
 
     private enum Problem: Sendable {
@@ -82,6 +94,8 @@ package struct SyncMachine: Sendable {
     private var wanted: Work?
     private var progress = SyncProgress()
     private var problem: Problem?
+    /// Until when nothing is sent.
+    private var busyUntil: Date?
     private var failures = 0
     /// Whether a local change came during the sync that runs.
     private var isChangedMeanwhile = false
@@ -91,6 +105,11 @@ package struct SyncMachine: Sendable {
     private var isPushFailing = false
     private var listenFailures = 0
     private var isListening = false
+    /// Whether the events are being opened.
+    private var isOpening = false
+    /// Whether the end of this sync is an occasion to open the events: not of one that they caused,
+    /// or events that break at once would be opened without a pause.
+    private var mayListenAfterSync = false
     private var timers: [Timer: Int] = [:]
     private var lastTimer = 0
     private var shown: SyncStatus?
@@ -99,6 +118,7 @@ package struct SyncMachine: Sendable {
 
     /// What to show.
     package var status: SyncStatus {
+        if let busyUntil { return .busy(until: busyUntil) }
         if running != nil { return .syncing(progress) }
         switch problem {
         case .offline(let since): return .offline(since: since)
@@ -131,7 +151,7 @@ package struct SyncMachine: Sendable {
     ) -> [Action] {
         switch event {
         case .started:
-            return (policy.isLive ? [.listen] : []) + sync(.all)
+            return listen() + sync(.all)
         case .localChange:
             return localChange()
         case .timer(let number):
@@ -139,21 +159,35 @@ package struct SyncMachine: Sendable {
         case .network(let isUp):
             return network(isUp: isUp, at: now)
         case .listening:
-            isListening = true
+            (isListening, isOpening) = (true, false)
             listenFailures = 0
             // What changed before the server began to tell.
             return isOffline ? [] : sync(.all)
         case .serverChange(let table):
             return sync(Work(tables: [table]))
         case .listenEnded(let isSupported):
-            isListening = false
+            (isListening, isOpening) = (false, false)
             guard isSupported else { return [] }
             listenFailures += 1
             return [set(.listen, after(listenFailures, fraction))]
+        case .busy(let until, let wait):
+            busyUntil = until
+            // Devices that were sent away together do not return together.
+            let spread = min(Backoff.spread(wait, fraction) - wait, Self.busySpreadMax)
+            return [set(.busy, wait + spread)]
+        case .busyEnded:
+            return busyEnded()
         case .token:
             isSignedInMeanwhile = running != nil
-            guard running == nil, case .blocked(.signIn) = problem else { return [] }
-            return sync(.all)
+            mayListenAfterSync = true
+            let actions = listen()
+            guard running == nil, case .blocked(.signIn) = problem else { return actions }
+            return actions + sync(.all)
+        case .accountChanged:
+            isSignedInMeanwhile = running != nil
+            failures = 0
+            mayListenAfterSync = true
+            return listen() + sync(.all)
         case .progress(let step):
             if running != nil { progress.advance(step) }
             return []
@@ -166,11 +200,22 @@ package struct SyncMachine: Sendable {
         if case .offline = problem { true } else { false }
     }
 
+    private mutating func busyEnded() -> [Action] {
+        let isWaiting = busyUntil != nil
+        busyUntil = nil
+        timers[.busy] = nil
+        let actions = listen()
+        guard running == nil, isWaiting else { return actions }
+        return actions + sync(.all)
+    }
+
+    private static let busySpreadMax = Duration.seconds(30)
+
     /// Begins with the work, or keeps it for after the sync that runs.
     private mutating func sync(_ work: Work) -> [Action] {
         var next = wanted ?? Work()
         next.add(work)
-        guard running == nil else {
+        guard running == nil, busyUntil == nil else {
             wanted = next
             // Beside a failure: not as late as its retry.
             if isFailing, running == Work() { timers[.retry] = nil }
@@ -180,6 +225,14 @@ package struct SyncMachine: Sendable {
         timers[.debounce] = nil
         timers[.retry] = nil
         return begin(next)
+    }
+
+    /// Opens the server's events, unless they are open.
+    private mutating func listen() -> [Action] {
+        guard policy.isLive, !isListening, !isOpening, busyUntil == nil else { return [] }
+        timers[.listen] = nil
+        isOpening = true
+        return [.listen]
     }
 
     private mutating func begin(_ work: Work) -> [Action] {
@@ -192,7 +245,7 @@ package struct SyncMachine: Sendable {
 
     /// Sends local changes; what failed waits for its retry.
     private mutating func push() -> [Action] {
-        guard isFailing, running == nil else { return sync(Work()) }
+        guard isFailing, running == nil, busyUntil == nil else { return sync(Work()) }
         return begin(Work())
     }
 
@@ -201,6 +254,7 @@ package struct SyncMachine: Sendable {
     }
 
     private mutating func localChange() -> [Action] {
+        mayListenAfterSync = true
         if running != nil {
             // The push that runs may be past it already.
             wanted = wanted ?? Work()
@@ -211,7 +265,9 @@ package struct SyncMachine: Sendable {
         case .offline, .blocked(.signIn): return []
         case .blocked(.failure) where isPushFailing: return []
         // A table that cannot be pulled keeps no change from being sent.
-        case .blocked(.failure), .blocked(.rejectedOperations), nil: break
+        case .blocked(.failure), .blocked(.rejectedOperations), .blocked(.failingRows),
+            .blocked(.lostRows), nil:
+            break
         }
         guard timers[.debounce] == nil else { return [] }
         return [set(.debounce, policy.debounce)]
@@ -222,8 +278,15 @@ package struct SyncMachine: Sendable {
         timers[timer] = nil
         switch timer {
         case .debounce: return push()
-        case .interval, .retry: return sync(.all)
-        case .listen: return isListening ? [] : [.listen]
+        case .interval, .retry:
+            mayListenAfterSync = true
+            return sync(.all)
+        case .listen: return listen()
+        case .busy:
+            // The events follow once a sync has shown that the server answers.
+            busyUntil = nil
+            mayListenAfterSync = true
+            return sync(.all)
         }
     }
 
@@ -234,10 +297,10 @@ package struct SyncMachine: Sendable {
             guard running == nil, timers[.retry] == nil else { return [] }
             return [set(.retry, policy.retryMax)]
         }
-        guard isOffline else { return [] }
+        mayListenAfterSync = true
+        let actions = listen()
+        guard isOffline else { return actions }
         failures = 0
-        var actions: [Action] = []
-        if timers.removeValue(forKey: .listen) != nil { actions.append(.listen) }
         return actions + sync(.all)
     }
 
@@ -257,6 +320,8 @@ package struct SyncMachine: Sendable {
             problem = nil
         case .rejected(let count):
             problem = .blocked(.rejectedOperations(count))
+        case .lost(let count):
+            problem = .blocked(.lostRows(count))
         case .offline:
             if !isOffline { problem = .offline(since: now) }
         case .unauthorized:
@@ -265,11 +330,19 @@ package struct SyncMachine: Sendable {
             problem = .blocked(block)
         }
         switch outcome {
-        case .done, .rejected:
+        case .done, .rejected, .lost:
             failures = 0
             var actions = work?.pullsAll == false && timers[.interval] != nil ? [] : interval()
+            if mayListenAfterSync {
+                mayListenAfterSync = false
+                actions = listen() + actions
+            }
             if let wanted { actions += sync(wanted) }
             return actions
+        case .offline where busyUntil != nil:
+            // It goes on when the wait is over.
+            keep(work)
+            return []
         case .offline, .failed:
             keep(work)
             failures += 1
@@ -289,7 +362,7 @@ package struct SyncMachine: Sendable {
             timers[.retry] = nil
             return nil
         case .failed: isPushFailing = true
-        case .done, .rejected: break
+        case .done, .rejected, .lost: break
         }
         // The retry was due meanwhile, or there is more to do than that.
         guard timers[.retry] != nil else { return sync(wanted ?? .all) }

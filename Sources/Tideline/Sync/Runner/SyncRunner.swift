@@ -9,6 +9,7 @@ struct SyncRunner: Sendable {
     private let engine: SyncEngine
     private let policy: SyncPolicy
     private let publish: @Sendable (SyncStatus) -> Void
+    private let ended: @Sendable (SyncError?) -> Void
     private let place = LivePlace()
     private let pulled = PulledTables()
     private let inbox: AsyncStream<SyncMachine.Event>
@@ -17,8 +18,10 @@ struct SyncRunner: Sendable {
     init(
         _ engine: SyncEngine,
         _ policy: SyncPolicy,
-        publish: @escaping @Sendable (SyncStatus) -> Void
+        publish: @escaping @Sendable (SyncStatus) -> Void,
+        ended: @escaping @Sendable (SyncError?) -> Void = { _ in }
     ) {
+        self.ended = ended
         self.engine = engine
         self.policy = policy
         self.publish = publish
@@ -28,7 +31,11 @@ struct SyncRunner: Sendable {
     }
 
     /// Somebody signed in, or the app knows of another occasion.
-    func tell(_ event: SyncMachine.Event) { send(event) }
+    func tell(_ event: SyncMachine.Event) {
+        send(event)
+        // The server decides by the token what a stream tells.
+        if event == .accountChanged { pulled.reopen() }
+    }
 
     /// Syncs until the task is cancelled.
     func run() async {
@@ -36,8 +43,14 @@ struct SyncRunner: Sendable {
         // Both begin before the first sync: what happens meanwhile is not missed.
         let changes = engine.store.changes()
         let steps = engine.events.stream()
+        let busy = try? engine.remote.get()
+        let periods = busy?.busy.changes()
         await withDiscardingTaskGroup { group in
             group.addTask { await watch(changes) }
+            if let busy, let periods {
+                tell(of: busy)
+                group.addTask { for await _ in periods { tell(of: busy) } }
+            }
             group.addTask { for await step in steps { send(.progress(step)) } }
             group.addTask {
                 for await isUp in engine.environment.networkPaths() {
@@ -74,10 +87,21 @@ struct SyncRunner: Sendable {
         }
     }
 
+    /// Reports the wait that the server asks for at this moment, or its end.
+    private func tell(of service: RemoteService) {
+        let time = service.busyTime
+        if time > .zero, let until = service.busyUntil {
+            send(.busy(until: until, time))
+        } else if service.busy.period == nil {
+            send(.busyEnded)
+        }
+    }
+
     private func watch(_ changes: AsyncStream<Set<String>>) async {
         var waiting = (try? await engine.operationErrors().count) ?? 0
         for await tables in changes where tables.contains(SystemTables.operations) {
-            if (try? await engine.hasSendable()) == true {
+            // If the store cannot be read at this moment, the sync that follows says so.
+            if (try? await engine.hasSendable()) != false {
                 send(.localChange)
                 continue
             }
@@ -90,6 +114,12 @@ struct SyncRunner: Sendable {
     }
 
     private func listen() async {
+        await listenToEvents()
+        // A wait that the answer asked for outlasts the app.
+        try? await engine.keepServer()
+    }
+
+    private func listenToEvents() async {
         // One table that the caller may not read would close the events of all.
         let (tables, readable) = pulled.unrefused(of: policy.pulls(of: engine.tableNames))
         do {
@@ -128,31 +158,51 @@ struct SyncRunner: Sendable {
     /// Pushes, and pulls what the work names.
     func sync(_ work: SyncMachine.Work) async -> SyncMachine.Outcome {
         do {
-            try await engine.pushBeforePull()
+            try engine.checkBusy()
             let wanted = Set(work.tables.map { $0.lowercased() })
             let pulls = policy.pulls(of: engine.tableNames).filter {
                 work.pullsAll || wanted.contains($0.table.lowercased())
             }
-            if let error = await firstFailure(of: pulls) { throw error }
+            // One row may be all that the server asked to wait for: then a pull succeeds.
+            let pullsFirst = engine.wasBusy && !pulls.isEmpty
+            if pullsFirst, let error = await firstFailure(of: pulls) { throw error }
+            var left = try await engine.pushBeforePull()
+            if let left, left.busyUntil != nil { throw left }
+            if !pullsFirst, let error = await firstFailure(of: pulls) { throw error }
+            // The answers to the pulls may show that the server accepts what it refused before.
+            if try await engine.releaseParked() > 0 { left = try await engine.pushBeforePull() }
+            ended(left.flatMap { SyncError(endOfSync: $0) })
+            if let left { return .failed(.failingRows(left.failingRows)) }
             // Also those of the pushes before the pulls.
             let rejected = try await engine.operationErrors().count
-            return rejected == 0 ? .done : .rejected(rejected)
+            if rejected > 0 { return .rejected(rejected) }
+            let lost = try await engine.read { try $0.lostCount() }
+            return lost == 0 ? .done : .lost(lost)
         } catch {
+            ended(SyncError(endOfSync: error))
             return Self.outcome(of: error)
         }
     }
 
-    /// Pulls side by side; one that fails does not end the others.
+    /// Pulls in the order of the policy, some side by side; one that fails does not end the others.
     private func firstFailure(of pulls: [SyncPolicy.Pull]) async -> (any Error)? {
-        await withTaskGroup { group in
-            for pull in pulls { group.addTask { await self.failure(of: pull) } }
-            return await group.reduce(nil) { $0 ?? $1 }
+        let first = Mutex<(any Error)?>(nil)
+        try? await engine.forEach(pulls) { pull in
+            guard let error = await self.failure(of: pull) else { return }
+            first.withLock { $0 = $0 ?? error }
         }
+        return first.withLock { $0 }
     }
 
     private func failure(of pull: SyncPolicy.Pull) async -> (any Error)? {
         do {
-            _ = try await engine.pull(pull.query, queryID: pull.queryID, in: pull.table)
+            _ = try await engine.pull(
+                pull.query,
+                queryID: pull.queryID,
+                in: pull.table,
+                pushesFirst: false,
+                isPatient: true
+            )
             pulled.succeeded(pull)
             return nil
         } catch {
@@ -166,7 +216,13 @@ struct SyncRunner: Sendable {
         switch error.status {
         case .unauthorized: .unauthorized
         case .operationErrors: .rejected(error.errors.count)
-        case .storeFailure: .failed(.failure(code: .storeFailure, message: error.description))
+        case .storeFailure:
+            .failed(
+                .failure(
+                    code: (error.cause as? SyncError)?.code ?? .storeFailure,
+                    message: error.description
+                )
+            )
         default: .offline
         }
     }
@@ -175,7 +231,8 @@ struct SyncRunner: Sendable {
         switch error {
         case let error as PushError:
             outcome(of: error)
-        case let error as SyncError where error.code == .offline || error.code == .cancelled:
+        case let error as SyncError
+        where [.offline, .cancelled, .suspended].contains(error.code):
             .offline
         case let error as SyncError where error.code == .unauthorized: .unauthorized
         case let error as SyncError:
@@ -207,6 +264,9 @@ private final class PulledTables: Sendable {
         }
     }
 
+    /// Reopens the stream of the server's events.
+    func reopen() { state.withLock { _ = $0.listener?.yield() } }
+
     func haveSucceeded(_ tables: Set<String>) -> Bool {
         state.withLock { tables.isSubset(of: $0.succeeded) }
     }
@@ -223,6 +283,22 @@ private final class PulledTables: Sendable {
 }
 
 extension SyncEngine {
+    /// Runs the pulls of a policy in its order, ``SyncLimits/parallelPulls`` at a time.
+    ///
+    /// Each of them has pages in memory, so the number of tables does not decide how much that is.
+    func forEach(
+        _ pulls: [SyncPolicy.Pull],
+        _ body: @escaping @Sendable (SyncPolicy.Pull) async throws -> Void
+    ) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for (index, pull) in pulls.enumerated() {
+                if index >= limits.parallelPulls { try await group.next() }
+                group.addTask { try await body(pull) }
+            }
+            try await group.waitForAll()
+        }
+    }
+
     /// The tables of the app, by name.
     var tableNames: [String] { catalog.schemas.keys.sorted() }
 
@@ -235,7 +311,7 @@ extension SyncEngine {
                 guard let last = operations.last else { return false }
                 // Operations of a table that the app no longer names wait until it names it again,
                 // those behind an entry that cannot be read until that is settled.
-                let waiting = try reader.unreadableRows()
+                let waiting = try reader.parkedRows()
                 for operation in operations {
                     if try reader.mayGo(operation, waiting: waiting) { return true }
                 }

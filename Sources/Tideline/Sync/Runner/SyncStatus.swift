@@ -18,6 +18,10 @@ public enum SyncStatus: Sendable, Hashable {
     case syncing(SyncProgress)
     /// The server cannot be reached; it is tried again by itself.
     case offline(since: Date)
+    /// The server asked for a wait (`Retry-After`): nothing is sent before that time.
+    ///
+    /// A pull that the app itself starts is sent all the same; if it succeeds, the wait is over.
+    case busy(until: Date)
     /// Something that does not pass by waiting.
     case blocked(by: SyncBlock)
 }
@@ -53,6 +57,14 @@ public enum SyncBlock: Sendable, Hashable {
     ///
     /// The server rejected them, they cannot be sent, or the app does not name their table.
     case rejectedOperations(Int)
+    /// The operations of these rows are not accepted; all else is synced. They are sent again by
+    /// themselves; see ``FailingRow``.
+    case failingRows([FailingRow])
+    /// The server was restored from a backup and lost so many rows that are on this device; all else
+    /// is synced.
+    ///
+    /// ``SyncContext/lostRows()`` has them: send them again or discard them.
+    case lostRows(Int)
     /// What the server or the store said; it is tried again on schedule.
     case failure(code: SyncError.Code, message: String)
 }

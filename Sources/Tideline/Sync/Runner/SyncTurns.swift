@@ -1,7 +1,7 @@
 // SyncTurns: which push, pull or purge may run now.
 //
-// Pure. A push and a purge run alone; pulls of different tables run beside each other. Whoever
-// came first goes first: a job never overtakes one that it cannot run beside.
+// Pure. A push and a purge run alone; pulls of different tables run at the same time, up to a limit.
+// Jobs start in the order in which they came: a job never overtakes one that excludes it.
 
 /// The order of the jobs of one store.
 package struct SyncTurns: Sendable {
@@ -20,7 +20,10 @@ package struct SyncTurns: Sendable {
     private var waiting: [(id: Int, job: Job)] = []
     private var lastID = 0
 
-    package init() {}
+    private let pullsMax: Int
+
+    /// - Parameter pullsMax: How many pulls run at the same time.
+    package init(pullsMax: Int = .max) { self.pullsMax = pullsMax }
 
     /// Puts a job at the end of the line; it has to wait unless `starts`.
     package mutating func ask(_ job: Job) -> (id: Int, starts: Bool) {
@@ -37,13 +40,16 @@ package struct SyncTurns: Sendable {
         return admit()
     }
 
+    /// Whether no job runs or waits.
+    package var isIdle: Bool { running.isEmpty && waiting.isEmpty }
+
     private mutating func admit() -> [Int] {
         var started: [Int] = []
         var left: [(id: Int, job: Job)] = []
         for one in waiting {
             let isFree = running.values.allSatisfy { one.job.runs(beside: $0) }
             let overtakesNobody = left.allSatisfy { one.job.runs(beside: $0.job) }
-            if isFree, overtakesNobody {
+            if isFree, overtakesNobody, running.count < pullsMax || running.isEmpty {
                 running[one.id] = one.job
                 started.append(one.id)
             } else {

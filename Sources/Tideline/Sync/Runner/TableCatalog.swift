@@ -33,6 +33,8 @@ struct TableCatalog: Sendable {
     let schemas: [String: TableSchema]
     /// The names by their lower case.
     private let names: [String: String]
+    /// Returns a row as the table's model encodes it: without what the model does not know.
+    private var models: [String: @Sendable (Row) -> Row?] = [:]
 
     private init() { (schemas, names) = ([:], [:]) }
 
@@ -77,6 +79,44 @@ struct TableCatalog: Sendable {
 
     func schema(_ table: String) -> TableSchema? {
         schemas[table] ?? names[table.lowercased()].flatMap { schemas[$0] }
+    }
+
+    /// The catalog with the record types of its tables.
+    func with(models types: [any SyncRecord.Type]) throws -> TableCatalog {
+        var catalog = self
+        for type in types {
+            let name = try RecordSchema.of(type).table.name
+            guard let schema = schema(name) else { continue }
+            catalog.models[schema.name] = try Self.asModel(type, declared: schema)
+        }
+        return catalog
+    }
+
+    private static func asModel<Record: SyncRecord>(
+        _ type: Record.Type,
+        declared: TableSchema
+    ) throws -> @Sendable (Row) -> Row? {
+        let coder = try RecordCoder.model(for: type, declared: declared)
+        return { row in (try? coder.decode(row)).flatMap { try? coder.encode($0) } }
+    }
+
+    /// The values of a table's model for columns without a value; nil if the table has no model.
+    func placeholders(of table: String) -> Row? { models[table]?(["id": ""]) }
+
+    /// Returns `row` with the values of `item`.
+    ///
+    /// A JSON object keeps members that the table's model does not know: an app makes its items from records.
+    func row(_ row: Row, of table: String, with item: Row) -> Row {
+        let hasDocument = item.contains { name, value in
+            if case .json = value, case .json? = row[name] { true } else { false }
+        }
+        let known = hasDocument ? models[table]?(row) : nil
+        var result = row
+        for (name, value) in RowMerge.payload(item.inMilliseconds) {
+            result[name] = (row[name] ?? .null)
+                .applying(from: known?[name], to: value, ofModel: true)
+        }
+        return result
     }
 
     /// Whether the app names the table of an entry of the queue, in just these letters: the store

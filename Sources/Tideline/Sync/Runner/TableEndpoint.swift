@@ -35,6 +35,12 @@ struct TableEndpoint: Sendable {
         return url
     }
 
+    /// The path and query of an address of the endpoint's origin, as a batch names them.
+    func target(of url: URL) -> String {
+        let text = url.absoluteString
+        return Self.origin(text).map { String(text.dropFirst($0.count)) } ?? text
+    }
+
     /// Whether an address is of the endpoint's origin.
     func isOrigin(of url: URL) -> Bool { EndpointRules.sameOrigin(url, base) }
 

@@ -8,15 +8,55 @@ extension SyncEngine {
     /// Where the store fails, the first is learned anew and requests have no name: what the app asks
     /// for next tells of the failure.
     func recallServer() async {
+        await noteFile()
         guard let service = try? remote.get() else { return }
         let key = service.endpoint.key
         let known = try? await read { reader in
-            (try reader.generation(key), try reader.takesGzip(key), try reader.installation())
+            (
+                try reader.generation(key), try reader.takesGzip(key), try reader.installation(),
+                try reader.signs(key), try reader.batchesRefused(key), try reader.busyPeriod(key)
+            )
         }
-        guard let (generation, takesGzip, installation) = known else { return }
+        guard let (generation, takesGzip, installation, signs, batchesRefused, busy) = known else {
+            return
+        }
+        let period = busy.flatMap {
+            BusyPeriod(
+                text: $0,
+                lengthMax: limits.retryAfterMax,
+                now: environment.now(),
+                uptime: environment.uptime()
+            )
+        }
+        service.busy.recall(period)
         service.generation.recall(generation)
         service.coding.recall(takesGzip)
+        service.signs.recall(signs, batchesRefused: batchesRefused)
         await name(service, installation)
+    }
+
+    /// Finds out whether the file of the store is a copy.
+    ///
+    /// A copy gets a name of its own, and the operations in its queue are marked: the original may have sent
+    /// them, and newer edits of their rows since.
+    private func noteFile() async {
+        guard let identity = store.fileIdentity,
+            let known = try? await read({ try $0.fileIdentity() ?? "" }), known != identity
+        else { return }
+        let inherited = try? await transaction { queue in
+            let known = try queue.reader.fileIdentity()
+            _ = try queue.set(identity, "", QueueReader.fileKey, PullCursor.fileIdentityType)
+            guard let known, known != identity else { return Int?.none }
+            return try queue.becomeAnotherInstallation()
+        }
+        guard let inherited = inherited ?? nil else { return }
+        events.note(
+            SyncLogEntry(
+                .notice,
+                "The store is a copy of another file: it gets an installation id of its own.",
+                ["operations": String(inherited)]
+            )
+        )
     }
 
     /// Names the requests of the client by its store, which has a name from now on.
@@ -40,24 +80,44 @@ extension SyncEngine {
         guard let service = try? remote.get() else { return }
         let key = service.endpoint.key
         let (generation, takesGzip) = (service.generation.unstored, service.coding.unstored)
-        guard generation != nil || takesGzip != nil else { return }
+        let (signs, busy) = (service.signs.unstored, service.busy.unstored)
+        guard generation != nil || takesGzip != nil || signs != nil || busy != nil else { return }
         try await transaction { queue in
+            if let busy { try queue.setBusyPeriod(busy.period, key) }
+            if let signs { try queue.setSigns(signs, key) }
             if let generation { try queue.setGeneration(generation, key) }
             if let takesGzip { try queue.setTakesGzip(takesGzip, key) }
         }
         if let generation { service.generation.markStored(generation) }
         if let takesGzip { service.coding.markStored(takesGzip) }
+        if let signs { service.signs.markStored(signs) }
+        if let busy { service.busy.markStored(busy) }
     }
 }
 
 extension QueueReader {
     fileprivate static let installationKey = "installation"
+    fileprivate static let fileKey = "file"
+
+    /// The identifier of the store's file when it was opened last.
+    fileprivate func fileIdentity() throws -> String? {
+        try config("", Self.fileKey, PullCursor.fileIdentityType)
+    }
 
     fileprivate static func gzipID(_ endpoint: String) -> Value { .string("gzip|\(endpoint)") }
 
     /// Whether the server behind an endpoint takes bodies as gzip.
     fileprivate func takesGzip(_ endpoint: String) throws -> Bool {
         try store.row(id: Self.gzipID(endpoint), in: SystemTables.config) != nil
+    }
+
+    fileprivate static func signsID(_ endpoint: String) -> Value { .string("signs|\(endpoint)") }
+
+    /// What was seen of the server behind an endpoint.
+    fileprivate func signs(_ endpoint: String) throws -> ServerSigns {
+        let row = try store.row(id: Self.signsID(endpoint), in: SystemTables.config)
+        return ServerSigns(text: row?["value"]?.text ?? "")
+            .union(try isNoted("batchTaken", endpoint) ? .batches : [])
     }
 
     /// The name of this store, where it has one that can be sent.
@@ -68,6 +128,27 @@ extension QueueReader {
 }
 
 extension QueueTransaction {
+    /// The store turned out to be a copy: it forgets its name, and marks its operations.
+    ///
+    /// - Returns: How many operations are in the queue.
+    fileprivate func becomeAnotherInstallation() throws -> Int {
+        try store.delete(ids: [.string(QueueReader.installationKey)], in: SystemTables.config)
+        let operations = try reader.operations()
+        for var operation in operations where !operation.isInherited && operation.damage == nil {
+            operation.isInherited = true
+            try put(operation)
+        }
+        return operations.count
+    }
+
+    fileprivate func setSigns(_ signs: ServerSigns, _ endpoint: String) throws {
+        let row: Row = [
+            "id": QueueReader.signsID(endpoint), "key": "signs", "keyType": 3, "table": "",
+            "value": .string(signs.text),
+        ]
+        try store.put([row], in: SystemTables.config)
+    }
+
     fileprivate func setTakesGzip(_ takes: Bool, _ endpoint: String) throws {
         let id = QueueReader.gzipID(endpoint)
         guard takes else {

@@ -12,6 +12,9 @@ public struct VerifyResult: Sendable, Hashable {
     public var different = 0
     /// Rows that are here and that the server does not have for this query.
     public var surplus = 0
+    /// Rows that are here, and that the server lost when it was restored; they are neither different nor
+    /// surplus, and never repaired.
+    public var lost = 0
     /// How many of them were repaired.
     public var repaired = 0
     /// How many requests it took.
@@ -23,13 +26,15 @@ public struct VerifyResult: Sendable, Hashable {
         different: Int = 0,
         surplus: Int = 0,
         repaired: Int = 0,
-        requests: Int = 0
+        requests: Int = 0,
+        lost: Int = 0
     ) {
         self.missing = missing
         self.different = different
         self.surplus = surplus
         self.repaired = repaired
         self.requests = requests
+        self.lost = lost
     }
 
     /// Whether device and server hold the same rows, before any repair.
@@ -61,6 +66,7 @@ extension SyncEngine {
         let steps = try await VerifySteps(self, queryID, repair: repair, table: table)
         var machine = VerifyMachine()
         var result = VerifyResult()
+        result.lost = try await read { try $0.lostRecords(table).count }
         var action = machine.start()
         while true {
             try Task.checkCancellation()
@@ -122,10 +128,23 @@ private struct VerifySteps: Sendable {
         let response = try await reached {
             try await remote.once(RemoteService.Request(method: "GET", url: url), .datasync).0
         }
-        guard let page = DigestPage(response), !page.ranges.isEmpty else {
+        guard let page = DigestPage(response), !page.ranges.isEmpty, isServers(response) else {
             throw refusal(response)
         }
+        try await meet(response.headers["Tideline-Epoch"])
         return page
+    }
+
+    /// Marks the rows of a former epoch if the server was restored since the last pull, so that none is removed.
+    private func meet(_ epoch: String?) async throws {
+        let endpoint = ServerDialect.datasync.cursorScope(remote.endpoint.key)
+        let known = try await engine.read { [table] in
+            try $0.epoch(table, endpoint: endpoint, otherThan: epoch)
+        }
+        guard let epoch, known != epoch else { return }
+        try await engine.transaction { [table] in
+            try $0.meet(epoch, endpoint: endpoint, table)
+        }
     }
 
     func local(_ ranges: [IDRange], in range: IDRange) async throws -> [RangeDigest] {
@@ -153,16 +172,21 @@ private struct VerifySteps: Sendable {
                     wrong.append(row)
                     continue
                 }
-                if try known.version != row.version || isOther(row, queue) {
+                if known.isOfFormerEpoch, try isLost(row, queue) {
+                    found.lost += 1
+                } else if try known.version != row.version || isOther(row, queue) {
                     found.different += 1
                     wrong.append(row)
                 } else if known.isUncertain {
                     proven.append(row)
                 }
             }
-            let surplus = local.rows.map(\.id).filter {
-                here.keys.contains(ItemKey($0)) && !local.pending.contains(ItemKey($0))
+            // Whether the server lost those of a former epoch, the next pull finds out.
+            let left = local.rows.filter {
+                here.keys.contains(ItemKey($0.id)) && !local.pending.contains(ItemKey($0.id))
             }
+            let surplus = left.filter { !$0.isOfFormerEpoch }.map(\.id)
+            found.lost += left.count - surplus.count
             found.surplus = surplus.count
             // What the server never gave a version may be the only copy: it stays.
             let known = Set(local.rows.filter { $0.version != nil }.map { ItemKey($0.id) })
@@ -180,6 +204,13 @@ private struct VerifySteps: Sendable {
         result.different += found.different
         result.surplus += found.surplus
         result.repaired += found.repaired
+        result.lost += found.lost
+    }
+
+    /// Whether the server has an older state of a row than this device.
+    private func isLost(_ row: Row, _ queue: QueueTransaction) throws -> Bool {
+        guard let stored = try queue.store.row(id: .string(row.id), in: table) else { return false }
+        return try queue.reader.former(table)?.restore.hasLost(stored, server: row) ?? false
     }
 
     /// Whether a row of the same version holds something else here: a file that was damaged.
@@ -205,9 +236,9 @@ private struct VerifySteps: Sendable {
                 return try await remote.once(.page(from, rows: rows), .datasync).0
             }
             result.requests += 1
-            guard response.status == 200, let page = PulledPage(response, schema: schema) else {
-                throw refusal(response)
-            }
+            guard response.status == 200, let page = PulledPage(response, schema: schema),
+                isServers(response, hasRows: !page.rows.isEmpty)
+            else { throw refusal(response) }
             rows += page.rows
             guard let link = page.nextLink else { return rows }
             guard !page.rows.isEmpty else { break }
@@ -229,14 +260,27 @@ private struct VerifySteps: Sendable {
         }
     }
 
+    private func isServers(_ response: TransportResponse, hasRows: Bool = false) -> Bool {
+        AnswerProof.isServersPage(
+            headers: response.headers,
+            hasRows: hasRows,
+            signs: remote.signs.known
+        )
+    }
+
     private func refusal(_ response: TransportResponse) -> SyncError {
         if remote.dialect == .classic, 400..<500 ~= response.status, response.status != 401 {
             return .noDigests(table, response.status)
         }
-        let failure: PullMachine.Failure =
-            response.status == 401
-            ? .unauthorized
-            : response.status == 200 ? .badPage : .rejected(status: response.status)
+        let failure: PullMachine.Failure
+        switch response.status {
+        case 401 where AnswerProof.wantsSignIn(response): failure = .unauthorized
+        case 200: failure = .badPage
+        // A server without digests does not say so in words that would prove anything.
+        case 404, 405, 501: failure = .rejected(status: response.status)
+        case let status where AnswerProof.isServers(response): failure = .rejected(status: status)
+        case let status: failure = .unproven(status: status)
+        }
         return .verifyFailed(
             failure,
             table: table,

@@ -8,6 +8,8 @@ struct VerifiedRow: Hashable {
     var version: String?
     /// Whether its values may not be those that the server gave under the version.
     var isUncertain = false
+    /// Whether it was pulled before the server was restored, and not looked for since.
+    var isOfFormerEpoch = false
 }
 
 /// The rows of a range in the byte order of their ids.
@@ -15,12 +17,16 @@ struct VerifiedRows {
     private(set) var rows: [VerifiedRow] = []
     /// The ids with pending operations: their local state is not the server's to judge.
     private(set) var pending: Set<ItemKey> = []
+    /// The rows that a restored server lost; they are among the pending ones, too.
+    private(set) var lost: Set<ItemKey> = []
 
     /// Reads the rows of a range that a query holds.
     ///
     /// A row with pending operations counts with the state that the server gave last.
     init(_ reader: QueueReader, _ table: String, bit: Int64?, _ range: IDRange) throws {
-        pending = try reader.pendingIDs(table)
+        let records = try reader.lostRecords(table).filter { range.contains($0.itemID) }
+        lost = Set(records.map { ItemKey($0.itemID) })
+        pending = try reader.pendingIDs(table).union(lost)
         var query = TableQuery(filter: range.filter)
         query.order = [SortKey(column: SystemColumn.id)]
         query.select = [SystemColumn.id, SystemColumn.version, HeldMask.name]
@@ -28,9 +34,24 @@ struct VerifiedRows {
         let uncertain = Set(try store?.uncertainRows(range.filter, in: table).ids ?? [])
         for row in try reader.store.rows(query, in: table) {
             guard !pending.contains(ItemKey(row.id)) else { continue }
-            if let bit, (HeldMask.bits(row) ?? 0) & bit == 0 { continue }
-            let isUncertain = uncertain.contains(row.id)
-            rows.append(VerifiedRow(id: row.id, version: row.version, isUncertain: isUncertain))
+            let mask = HeldMask.bits(row) ?? 0
+            if let bit, mask & bit == 0 { continue }
+            rows.append(
+                VerifiedRow(
+                    id: row.id,
+                    version: row.version,
+                    isUncertain: uncertain.contains(row.id),
+                    isOfFormerEpoch: mask & HeldMask.former != 0
+                )
+            )
+        }
+        for record in records {
+            // It counts with what the server has, where the query holds that.
+            guard let server = record.server?.row,
+                let stored = try reader.maskedRow(record.itemID, table)
+            else { continue }
+            if let bit, (HeldMask.bits(stored) ?? 0) & bit == 0 { continue }
+            rows.append(VerifiedRow(id: record.itemID, version: server.version))
         }
         guard !pending.isEmpty else { return }
         // The first operation of a row has what is known of it.
@@ -67,6 +88,15 @@ struct VerifiedRows {
             decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] },
             as: UTF8.self
         )
+    }
+}
+
+extension QueueReader {
+    /// A row with the mask that says which queries hold it.
+    fileprivate func maskedRow(_ id: String, _ table: String) throws -> Row? {
+        var query = TableQuery(filter: .equal(SystemColumn.id, .string(id)))
+        query.select = [SystemColumn.id, HeldMask.name]
+        return try store.rows(query, in: table).first
     }
 }
 

@@ -115,7 +115,8 @@ extension Function {
     /// What it yields; nil when that is the type of its argument.
     var resultType: ExpressionType? {
         switch self {
-        case .contains, .startswith, .endswith, .matchesPattern, .isof, .has: .boolean
+        case .contains, .localizedContains, .startswith, .endswith, .matchesPattern, .isof, .has:
+            .boolean
         case .length, .indexof, .year, .month, .day, .hour, .minute, .second, .totaloffsetminutes:
             .integer
         case .substring, .replace, .tolower, .toupper, .trim, .concat: .string

@@ -12,7 +12,7 @@ package struct FilterChecker {
     /// What `now()` means; without it the function is refused.
     package let now: Date?
     /// Whether the rows are those of a device, which keeps none that is deleted: `deleted` is false.
-    private let isOnDevice: Bool
+    let isOnDevice: Bool
 
     package init(schema: TableSchema?, now: Date? = nil) {
         self.schema = schema

@@ -13,7 +13,9 @@ extension FilterChecker {
         try meet(one.type, two.type, comparison, whole)
         var result = whole
         result.kind = .compare(comparison, one.expression, two.expression)
-        guard comparison != .eq, comparison != .ne else { return result }
+        guard comparison != .eq, comparison != .ne else {
+            return inEitherCase(comparison, one, two) ?? result
+        }
         return byPosition(comparison, one, two, result)
     }
 
@@ -34,9 +36,45 @@ extension FilterChecker {
             try meet(checked.type, one.type, .eq, one.expression)
             list.append(one.expression)
         }
+        if mayHoldUpperCase(checked) {
+            list += list.compactMap { Self.inUpperCase($0) }
+        }
         var result = whole
         result.kind = .isIn(checked.expression, list)
         return result
+    }
+
+    /// Whether an operand is a UUID column of a device.
+    ///
+    /// UUIDs are written in lower case, but the column may hold texts in upper case that came when it was a column
+    /// of texts. A list of both cases uses an index, which a function does not.
+    private func mayHoldUpperCase(_ operand: Checked) -> Bool {
+        guard isOnDevice, operand.type == .guid, case .field = operand.expression.kind else {
+            return false
+        }
+        return true
+    }
+
+    /// A UUID in upper case; nil for other expressions.
+    private static func inUpperCase(_ literal: QueryExpression) -> QueryExpression? {
+        guard case .value(.string(let text)) = literal.kind else { return nil }
+        let upper = text.uppercased()
+        return upper == text ? nil : literal.with(.value(.string(upper)))
+    }
+
+    /// Whether a UUID column equals a literal in either case; nil for other comparisons.
+    private func inEitherCase(
+        _ comparison: Comparison,
+        _ one: Checked,
+        _ two: Checked
+    ) -> QueryExpression? {
+        let (column, literal) = mayHoldUpperCase(one) ? (one, two) : (two, one)
+        guard mayHoldUpperCase(column), let upper = Self.inUpperCase(literal.expression) else {
+            return nil
+        }
+        let list = QueryExpression.Kind.isIn(column.expression, [literal.expression, upper])
+        let isEither = column.expression.with(list)
+        return comparison == .eq ? isEither : column.expression.with(.not(isEither))
     }
 
     /// A literal takes the kind of what it is compared with.

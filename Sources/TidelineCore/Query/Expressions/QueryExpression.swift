@@ -86,6 +86,9 @@ package enum Arithmetic: String, Hashable, Sendable, CaseIterable {
 /// The functions of both protocol generations, under their v4 names.
 package enum Function: String, Hashable, Sendable, CaseIterable {
     case contains
+    /// Whether a text contains another one as people search: letter case, accents and widths aside, by the
+    /// rules of the device's language. Only a device has it.
+    case localizedContains
     case startswith
     case endswith
     /// Whether a part of the text matches a regular expression.

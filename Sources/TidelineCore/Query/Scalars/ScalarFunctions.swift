@@ -1,6 +1,8 @@
 // ScalarFunctions: one meaning of each function of a query, used by FilterEvaluator and, through
 // SQLFunctions, by the database.
 
+import Foundation
+
 package enum ScalarFunctions {
     /// Conditions on null are false, other functions of null are null.
     ///
@@ -42,6 +44,7 @@ package enum ScalarFunctions {
         guard let text = arguments[0].text, let part = arguments[1].text else { return false }
         return switch function {
         case .contains: ScalarText.contains(text, part)
+        case .localizedContains: text.localizedStandardContains(part)
         case .startswith: ScalarText.starts(text, with: part)
         case .has: text.utf8.elementsEqual(part.utf8)
         default: ScalarText.ends(text, with: part)

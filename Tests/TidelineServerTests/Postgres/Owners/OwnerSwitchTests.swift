@@ -27,12 +27,12 @@ struct OwnerSwitchTests {
         try await OwnerTable.store(plain, Door.todo).stop()
         try await OwnerTable.store(owned, OwnerTable.definition(.table)).stop()
         for (url, hash) in [
-            (plain, "443ac46e2bedd36ad763a4abefc768a"), (owned, "0c750148acd8bc525298d82f577cd3a"),
+            (plain, "a4ed986c89f3c865949a52fef18eab8"), (owned, "ec5c7cd1a84a44a651a213d106914"),
         ] {
             let connection = try PostgresConnection(PostgresAddress(url))
             let found = try Self.state("triggers.todoitem", connection)
             #expect(found == hash)
-            #expect(try Self.state("format", connection) == "1")
+            #expect(try Self.state("format", connection) == "3")
         }
     }
 
@@ -46,7 +46,7 @@ struct OwnerSwitchTests {
         _ = try care.migrate([table], isComplete: true, isDry: false)
         let store = try await OwnerTable.store(url, table)
         let connection = try PostgresConnection(PostgresAddress(url))
-        #expect(try Self.state("format", connection) == "2")
+        #expect(try Self.state("format", connection) == "4")
         let columns = try connection.run("SELECT \"columns\" FROM tideline.tables").text(0, 0)
         #expect(throws: (any Error).self) { _ = try ColumnsText.read(columns) }
 
@@ -69,7 +69,7 @@ struct OwnerSwitchTests {
         await store.stop()
 
         _ = try care.migrate([plain], isComplete: true, isDry: false)
-        #expect(try Self.state("format", connection) == "1")
+        #expect(try Self.state("format", connection) == "3")
     }
 
     // MARK: - Under writers

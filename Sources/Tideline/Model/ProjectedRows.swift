@@ -1,0 +1,171 @@
+// ProjectedRows: the rows that the app read with selected columns, so that no update writes a column that was
+// not read (docs/SYNC.md, "Selected columns").
+//
+// A record of a selection has nil or defaults in the properties that were not read, as a record has whose row
+// says so. Only this memory tells the two apart.
+
+import Synchronization
+import TidelineCore
+
+/// What is known of a record that may be of a selection.
+struct Projection: Sendable {
+    fileprivate let table: String
+    /// The columns that were not read.
+    fileprivate let unread: Set<String>
+    /// The record type's values for columns without a value; empty if the table has no record type.
+    fileprivate let placeholders: Row
+    /// Whether the record is a plain row, in which the app may have set single columns.
+    fileprivate let isPlain: Bool
+
+    /// Throws if an update would write a value that was never read over another one.
+    ///
+    /// `stored` is the row as the record's type encodes it.
+    func check(update edited: Row, of stored: Row) throws {
+        if isPlain {
+            // A row that was made of a record has all columns; one that was read has those that were selected.
+            let isRecord = unread.allSatisfy { name in
+                guard let value = edited[name], let placeholder = placeholders[name] else {
+                    return false
+                }
+                return RowMerge.same(value, placeholder)
+            }
+            guard isRecord else { return }
+        }
+        let lost = unread.filter { name in
+            guard let value = edited[name], let placeholder = placeholders[name] else {
+                return false
+            }
+            return RowMerge.same(value, placeholder) && !RowMerge.same(stored[name], placeholder)
+        }
+        guard lost.isEmpty else { throw error(edited, lost) }
+    }
+
+    /// Throws if an insert would store nothing but what a selection has in the columns that were not read.
+    func check(insert new: Row) throws {
+        let isRead = unread.contains { name in
+            guard let value = new[name] else { return false }
+            return !RowMerge.same(value, placeholders[name])
+        }
+        guard isRead else { throw error(new, unread) }
+    }
+
+    private func error(_ row: Row, _ columns: Set<String>) -> SyncError {
+        SyncError(
+            .partialRecord,
+            """
+            Record '\(row.id)' of table '\(table)' was read with selected columns; it has no values for \
+            \(columns.sorted().joined(separator: ", ")). Change the row with update(id:_:), or read the record \
+            without a selection first.
+            """
+        )
+    }
+}
+
+/// The rows of a client that the app read with selected columns.
+final class ProjectedRows: Sendable {
+    private struct Table {
+        var unread: [ItemKey: Set<String>] = [:]
+        /// The columns of rows that are not remembered one by one any more; any row may be one of them.
+        var unreadOfAny: Set<String> = []
+        var identity = RecordIdentity.nothing
+        /// Whether a selection had the column in which records tell their state.
+        var tellsState = false
+    }
+
+    private let tables = Mutex<[String: Table]>([:])
+    private let rowsMax: Int
+
+    /// `rowsMax`: how many rows of a table are remembered one by one.
+    init(rowsMax: Int) { self.rowsMax = rowsMax }
+
+    /// Remembers rows that a query gave; nothing if it selects no columns.
+    func handOut<Record>(_ rows: [Row], selecting names: [String]?, _ coder: RecordCoder<Record>) {
+        guard let names, !rows.isEmpty else { return }
+        let selected = Set(names.map { $0.lowercased() })
+        let unread = Set(
+            (coder.schema?.columns ?? coder.table.columns).map(\.name).filter {
+                !SystemColumn.names.contains($0) && !selected.contains($0.lowercased())
+            }
+        )
+        guard !unread.isEmpty else { return }
+        let identity = coder.identity
+        let tellsState = identity.column.map { selected.contains($0.lowercased()) } ?? false
+        tables.withLock { tables in
+            var table = tables.removeValue(forKey: coder.table.name) ?? Table()
+            table.identity = identity
+            table.tellsState = table.tellsState || tellsState
+            for row in rows {
+                let key = ItemKey(row.id)
+                let known = table.unread[key]
+                if known != unread { table.unread[key] = known?.union(unread) ?? unread }
+            }
+            if table.unread.count > rowsMax {
+                for columns in table.unread.values { table.unreadOfAny.formUnion(columns) }
+                table.unread = [:]
+            }
+            tables[coder.table.name] = table
+        }
+    }
+
+    /// What is known of a record's row; nil if the record cannot be of a selection.
+    func projection<Record>(
+        of row: Row,
+        _ coder: RecordCoder<Record>,
+        _ catalog: TableCatalog?
+    ) -> Projection? {
+        let name = coder.table.name
+        guard let unread = unread(of: row, table: name, identity: coder.identity) else {
+            return nil
+        }
+        let isPlain = coder.schema == nil
+        let placeholders = isPlain ? catalog?.placeholders(of: name) : coder.placeholders
+        return Projection(
+            table: name,
+            unread: unread,
+            placeholders: placeholders ?? Row(),
+            isPlain: isPlain
+        )
+    }
+
+    /// What is known of a row that an app gives to an action of an error; nil if it cannot be of a selection.
+    func projection(of row: Row, table name: String, _ catalog: TableCatalog) -> Projection? {
+        guard let unread = unread(of: row, table: name, identity: nil) else { return nil }
+        return Projection(
+            table: name,
+            unread: unread,
+            placeholders: catalog.placeholders(of: name) ?? Row(),
+            isPlain: true
+        )
+    }
+
+    private func unread(
+        of row: Row,
+        table name: String,
+        identity: RecordIdentity?
+    ) -> Set<String>? {
+        tables.withLock { tables in
+            guard let table = tables[name] else { return nil }
+            let unread = table.unreadOfAny.union(table.unread[ItemKey(row.id)] ?? [])
+            let isWhole = RowState(row, identity ?? table.identity) != nil && !table.tellsState
+            return unread.isEmpty || isWhole ? nil : unread
+        }
+    }
+}
+
+extension RecordIdentity {
+    /// The column that tells a record's state.
+    fileprivate var column: String? {
+        switch self {
+        case .version: SystemColumn.version
+        case .updatedAt: SystemColumn.updatedAt
+        case .nothing: nil
+        }
+    }
+}
+
+extension RecordCoder {
+    /// The record type's values for columns without a value.
+    fileprivate var placeholders: Row? {
+        (try? decode(["id": ""])).flatMap { try? encode($0) }
+    }
+}

@@ -1,0 +1,121 @@
+// RequiredDefaults: refuses to open a store whose rows lack a property that has no known default.
+//
+// `var isActive = true` compiles into a decoder that asks for the column and knows nothing of the default. Where an
+// update of the app adds such a property, each older row would read false. The names of the properties that rows
+// were read with are kept in the configuration, as a row for each table.
+
+import Foundation
+import TidelineCore
+
+struct RequiredDefaults: Sendable {
+    /// A property that may not be nil.
+    private struct Property: Sendable {
+        var name: String
+        var column: String
+        /// Whether the model or its declared schema tells its default.
+        var hasDefault: Bool
+    }
+
+    private struct Table: Sendable {
+        var name: String
+        /// The model's name; nil for a table of plain rows.
+        var model: String?
+        var properties: [Property]
+    }
+
+    private let tables: [Table]
+
+    init(_ catalog: TableCatalog, models: [any SyncRecord.Type]) throws {
+        var tables: [String: Table] = [:]
+        for schema in catalog.schemas.values {
+            let plain = schema.columns.map {
+                Property(name: $0.name, column: $0.name, hasDefault: true)
+            }
+            tables[schema.name] = Table(name: schema.name, model: nil, properties: plain)
+        }
+        for type in models {
+            let model = try RecordSchema.of(type)
+            guard let declared = catalog.schema(model.table.name) else { continue }
+            let defaults = model.defaults(declared: declared)
+            let properties = zip(model.columns, defaults).compactMap { column, value -> Property? in
+                guard model.neverNil.contains(column.name),
+                    !SystemColumn.names.contains(column.name)
+                else { return nil }
+                return Property(
+                    name: model.property(ofColumn: column.name),
+                    column: column.name,
+                    hasDefault: !value.isNull
+                )
+            }
+            tables[declared.name] = Table(
+                name: declared.name,
+                model: "\(type)",
+                properties: properties
+            )
+        }
+        self.tables = tables.values.sorted {
+            $0.name.utf8.lexicographicallyPrecedes($1.name.utf8)
+        }
+    }
+
+    /// Refuses a store with rows that lack a new property, and remembers the properties of all tables.
+    ///
+    /// - Throws: ``SyncError`` with code `defaultRequired`.
+    func check(_ store: any LocalStore) async throws {
+        let changes: [Row] = try await store.read { try self.changes(in: $0) }
+        guard !changes.isEmpty else { return }
+        // A full disk does not keep an app from opening its store: the next opening checks again.
+        try? await store.write { try $0.put(changes, in: SystemTables.config) }
+    }
+
+    private func changes(in store: any LocalStoreReader) throws -> [Row] {
+        var changes: [Row] = []
+        for table in tables {
+            let id = Self.id(table.name)
+            let text = try store.row(id: .string(id), in: SystemTables.config)?["value"]?.text
+            var known = Self.names(text ?? "[]")
+            let before = Set(known.map { $0.lowercased() })
+            let new = table.properties.filter { !before.contains($0.column.lowercased()) }
+            guard !new.isEmpty || text == nil else { continue }
+            // A store without the entry has no older rows.
+            if let model = table.model, text != nil {
+                for property in new where !property.hasDefault {
+                    guard try Self.isMissing(property.column, in: table.name, of: store) else {
+                        continue
+                    }
+                    throw SyncError.defaultRequired(model, property.name, table: table.name)
+                }
+            }
+            known += new.map(\.column)
+            changes.append([
+                "id": .string(id), "key": "",
+                "keyType": .integer(Int64(ColumnMemory.requiredKeyType)),
+                "table": "", "value": .string(Self.text(known)),
+            ])
+        }
+        return changes
+    }
+
+    /// Whether a row has no value in a column.
+    private static func isMissing(
+        _ column: String,
+        in table: String,
+        of store: any LocalStoreReader
+    ) throws -> Bool {
+        var query = TableQuery(filter: .equal(column, .null))
+        // A value that the column cannot hold is kept outside of it: the filter then says null, the row does not.
+        query.limit = 100
+        return try store.rows(query, in: table).contains { $0[column]?.isNull ?? true }
+    }
+
+    static func id(_ table: String) -> String { "required|" + table.lowercased() }
+
+    static func text(_ names: [String]) -> String {
+        let bytes = (try? JSONEncoder().encode(names)) ?? Data("[]".utf8)
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    private static func names(_ text: String) -> [String] {
+        (try? JSONDecoder().decode([String].self, from: Data(text.utf8))) ?? []
+    }
+}

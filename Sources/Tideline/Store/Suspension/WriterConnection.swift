@@ -1,0 +1,77 @@
+// WriterConnection: the connection of a store that writes, which may be closed and opened again.
+
+import Synchronization
+import TidelineSQLite
+
+/// Opens the writer of a store, and ends what it does.
+final class WriterConnection: Sendable {
+    private struct State {
+        weak var database: Database?
+        var isSuspended = false
+    }
+
+    /// Ends the transactions of the store.
+    let end = TransactionEnd()
+    private let path: String
+    private let key: DatabaseKey?
+    private let log: StoreLog?
+    private let foldsOften: Bool
+    private let observer = WriterObserver()
+    private let state = Mutex(State())
+
+    init(_ path: String, _ key: DatabaseKey?, _ log: StoreLog?, foldsOften: Bool) {
+        self.path = path
+        self.key = key
+        self.log = log
+        self.foldsOften = foldsOften
+    }
+
+    /// Opens the file; only `readWrite` makes it.
+    func open(_ mode: Database.Mode) throws -> Database {
+        let database = try Database(path: path, key: key, mode: mode, isIncremental: true)
+        try database.execute("PRAGMA journal_size_limit = \(SQLiteStore.logBytesKept)")
+        // What is deleted is overwritten; not every SQLite does so by itself.
+        try database.execute("PRAGMA secure_delete = ON")
+        if foldsOften { try database.execute(SQLiteStore.foldsOften) }
+        try SQLiteStoreSchema.prepare(database, path: path)
+        observer.attach(database)
+        log?.attach(database)
+        state.withLock { $0.database = database }
+        return database
+    }
+
+    /// The tables written since the last call; on the writer's thread only.
+    func takeWritten() -> Set<String> { observer.take() }
+
+    /// Whether the store is suspended.
+    var isSuspended: Bool { state.withLock { $0.isSuspended } }
+
+    func setSuspended(_ isSuspended: Bool) { state.withLock { $0.isSuspended = isSuspended } }
+
+    /// Ends the statement that runs, if one does.
+    func interrupt() { state.withLock { $0.database }?.interrupt() }
+}
+
+/// The tables that the writer's connection wrote.
+///
+/// `@unchecked Sendable`: the observer is used on the writer's thread only.
+private struct WriterObserver: @unchecked Sendable {
+    private let observer = TableWriteObserver()
+
+    func attach(_ database: Database) { database.observeWrites(observer) }
+
+    func take() -> Set<String> { observer.take() }
+}
+
+/// A flag that ends the transactions of a store between two of their statements.
+final class TransactionEnd: Sendable {
+    private let isSet = Atomic<Bool>(false)
+
+    func set() { isSet.store(true, ordering: .relaxed) }
+
+    func clear() { isSet.store(false, ordering: .relaxed) }
+
+    func check() throws {
+        if isSet.load(ordering: .relaxed) { throw SQLiteError.interrupted }
+    }
+}

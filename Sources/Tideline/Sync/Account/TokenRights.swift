@@ -1,0 +1,27 @@
+// TokenRights: a hash of the claims in a token, which changes with the rights of the caller.
+
+import Foundation
+import TidelineCore
+
+enum TokenRights {
+    /// Claims that differ between two tokens of the same rights (RFC 7519 section 4.1, OpenID Connect).
+    private static let claimsOfOneToken: Set<String> = [
+        "iat", "exp", "nbf", "jti", "auth_time", "nonce", "at_hash", "c_hash", "sid",
+    ]
+
+    /// - Returns: The hash of the claims; of the whole token, if it has none that can be read.
+    static func text(of token: String) -> String {
+        let bytes = claims(of: token) ?? Array(token.utf8)
+        return SHA256.hex(Array(SHA256.hash(bytes).prefix(8)))
+    }
+
+    private static func claims(of token: String) -> [UInt8]? {
+        let parts = token.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 3, let bytes = Base64URL.decode(parts[1].utf8),
+            var claims = try? JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any]
+        else { return nil }
+        for name in claimsOfOneToken { claims[name] = nil }
+        let sorted = try? JSONSerialization.data(withJSONObject: claims, options: .sortedKeys)
+        return sorted.map { Array($0) }
+    }
+}

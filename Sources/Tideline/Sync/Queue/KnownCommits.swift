@@ -1,0 +1,35 @@
+// KnownCommits: the latest commit of each table that the device knows of, from pages and from answers to
+// pushes.
+//
+// An insert keeps it. A tombstone that was made after it cannot be of a row that the app knew: it is of
+// this very insert, which another copy of the store has sent.
+
+import TidelineCore
+
+extension QueueReader {
+    /// The latest commit of a table that the device knows, in milliseconds since 1970; 0 for none.
+    func knownUntil(_ table: String) throws -> Int64 {
+        try config(table, "", PullCursor.knownUntilType).flatMap { Int64($0) } ?? 0
+    }
+}
+
+extension QueueTransaction {
+    /// Remembers a commit that the server told, if it is the latest.
+    func note(commit: Timestamp?, of table: String) throws {
+        guard let commit, commit.milliseconds > (try reader.knownUntil(table)) else { return }
+        _ = try set(String(commit.milliseconds), table, "", PullCursor.knownUntilType)
+    }
+
+    /// Remembers the latest commits that answers to a push told.
+    func noteCommits(of settlings: [PushSettling]) throws {
+        var latest: [String: Timestamp] = [:]
+        for settling in settlings {
+            guard case .date(let date) = settling.answer.item?[SystemColumn.updatedAt] else {
+                continue
+            }
+            let (table, commit) = (settling.operation.table, Timestamp(date))
+            if latest[table].map({ $0 < commit }) ?? true { latest[table] = commit }
+        }
+        for (table, commit) in latest { try note(commit: commit, of: table) }
+    }
+}

@@ -1,0 +1,107 @@
+// ParkedConditions: the schema, rights and app version under which the server refused an operation.
+
+import Foundation
+import TidelineCore
+
+struct ParkedConditions: Hashable, Sendable {
+    /// Names the tables, columns and permissions of the server that refused it; nil of servers that send no
+    /// `Tideline-Schema`.
+    var schema: String?
+    /// Stands for what the token said of the caller; nil without a token.
+    var rights: String?
+    /// The version of the app.
+    var app: String
+
+    /// Whether a refusal with this status may be for a missing table, column or right.
+    static func mayPass(_ status: Int?) -> Bool {
+        status.map { [400, 403, 404, 405].contains($0) } ?? false
+    }
+
+    /// Whether an operation that was refused under these conditions may be accepted under `now`.
+    ///
+    /// What is not known of now, such as a token that was not asked for yet, counts as unchanged.
+    func differ(from now: ParkedConditions, status: Int?) -> Bool {
+        if app != now.app { return true }
+        if let schema = now.schema, schema != self.schema { return true }
+        guard status == 403, let rights = now.rights else { return false }
+        return rights != self.rights
+    }
+
+    /// Whether no answer shows when the server changes, so that a retry on a schedule is all that is left.
+    func haveNoSchema(now: ParkedConditions) -> Bool { schema == nil && now.schema == nil }
+}
+
+extension StoredError {
+    /// Whether the operation is worth another attempt.
+    func mayPass(now: ParkedConditions, isDue: Bool, hasNewRights: Bool) -> Bool {
+        guard let conditions else {
+            return isOfEarlierVersion && (statusCode == 400 || statusCode == 403)
+        }
+        if hasNewRights, statusCode == 403 { return true }
+        return conditions.differ(from: now, status: statusCode)
+            || isDue && conditions.haveNoSchema(now: now)
+    }
+}
+
+/// The times at which operations are retried at a server that sends no `Tideline-Schema`.
+struct ParkedSchedule: Hashable, Sendable {
+    /// How often they were sent again.
+    var attempts: Int
+    var next: Date
+
+    private static let waitFirst: TimeInterval = 15 * 60
+    private static let waitMax: TimeInterval = 6 * 3600
+
+    private static func wait(_ attempts: Int) -> TimeInterval {
+        min(waitFirst * pow(2, TimeInterval(min(attempts, 10))), waitMax)
+    }
+
+    init(attempts: Int, next: Date) {
+        self.attempts = attempts
+        self.next = next
+    }
+
+    /// The schedule of operations that were refused just now.
+    init(from now: Date) { self.init(attempts: 0, next: now.addingTimeInterval(Self.wait(0))) }
+
+    /// Reads a schedule as the store has it.
+    init?(_ text: String) {
+        let parts = text.split(separator: " ")
+        guard parts.count == 2, let attempts = Int(parts[0]), attempts >= 0,
+            let seconds = Int64(parts[1])
+        else { return nil }
+        self.init(attempts: attempts, next: Date(timeIntervalSince1970: TimeInterval(seconds)))
+    }
+
+    var text: String { "\(attempts) \(Int64(next.timeIntervalSince1970))" }
+
+    /// Whether it is time; also if the clock was set back since.
+    func isDue(at now: Date) -> Bool {
+        now >= next || next > now.addingTimeInterval(Self.waitMax)
+    }
+
+    /// The schedule after an attempt; one that was due long ago is of an earlier refusal.
+    func after(_ now: Date) -> ParkedSchedule {
+        let isOld = now > next.addingTimeInterval(Self.waitMax)
+        let attempts = isOld ? 0 : attempts + 1
+        return ParkedSchedule(
+            attempts: attempts,
+            next: now.addingTimeInterval(Self.wait(attempts))
+        )
+    }
+}
+
+/// The version of the app, with that of Tideline.
+enum AppVersion {
+    /// Returns the version of the app and that of Tideline.
+    ///
+    /// - Parameter version: The version; nil takes the one in the app's bundle.
+    /// - Returns: Both, with a word between them.
+    static func text(_ version: String?) -> String {
+        let info = Bundle.main.infoDictionary ?? [:]
+        let own = ["CFBundleShortVersionString", "CFBundleVersion"].compactMap {
+            info[$0] as? String
+        }
+        return (version ?? own.joined(separator: " ")) + " Tideline " + ReleaseVersion.text
+    }
+}

@@ -1,0 +1,110 @@
+// Parked operations that are sent again without the app: the server lacked a table, a column or a right.
+
+import Foundation
+import TidelineCore
+
+extension SyncEngine {
+    /// The conditions of a refusal, as they are now.
+    func parkedConditions() async -> ParkedConditions {
+        let service = try? remote.get()
+        return ParkedConditions(
+            schema: service?.schema.name,
+            rights: await tokens?.rights,
+            app: service?.appVersion ?? AppVersion.text(nil)
+        )
+    }
+
+    /// Releases parked operations that the server may accept now, because its tables, the rights of the
+    /// caller or the app have changed since.
+    ///
+    /// - Parameter hasNewRights: Whether the app says that the caller's rights have changed.
+    /// - Returns: How many were released.
+    /// - Throws: ``SyncError`` if the store fails.
+    @discardableResult
+    func releaseParked(hasNewRights: Bool = false) async throws -> Int {
+        guard let endpoint = try? remote.get().endpoint.key,
+            try await read({ try $0.hasErrorThatMayPass() })
+        else { return 0 }
+        let (conditions, now) = (await parkedConditions(), environment.now())
+        return try await transaction { queue in
+            let errors = try queue.reader.errorsThatMayPass()
+            let isDue = try queue.isParkedDue(
+                endpoint,
+                at: now,
+                isWanted: errors.contains { $0.conditions?.haveNoSchema(now: conditions) ?? false }
+            )
+            var count = 0
+            for error in errors
+            where error.mayPass(now: conditions, isDue: isDue, hasNewRights: hasNewRights) {
+                guard let operation = try queue.reader.operation(error.operationID) else {
+                    continue
+                }
+                // Another one of its group may have released it already.
+                if operation.state == .parked { try queue.retry(operation) }
+                try queue.removeErrors(of: operation.id)
+                count += 1
+            }
+            return count
+        }
+    }
+
+    /// Asks the server for one row, if only operations wait that it refused: nothing else that a push does
+    /// would show whether its tables have changed.
+    func learnSchemaBeforePush() async {
+        // If store or server cannot be asked, the push says what it says without an answer.
+        guard let service = try? remote.get(), service.busyTime == .zero,
+            await account() != .signedOut,
+            let operation = try? await read({ try $0.firstRefusedBySchema() }),
+            (try? await hasSendable()) == false
+        else { return }
+        _ = try? await service.look(.row, operation, catalog.schema(operation.table))
+    }
+}
+
+extension QueueReader {
+    fileprivate func hasErrorThatMayPass() throws -> Bool { try !errorsThatMayPass().isEmpty }
+
+    /// The errors of this account's parked operations that the server may accept one day, in the order of the
+    /// queue.
+    fileprivate func errorsThatMayPass() throws -> [StoredError] {
+        var found: [StoredError] = []
+        for row in try store.rows(TableQuery(), in: SystemTables.errors) {
+            guard case .integer(let id) = row["operationId"], let operation = try operation(id),
+                operation.state == .parked, operation.damage == nil,
+                catalog.names(tableOf: operation), account.owns(operation)
+            else { continue }
+            let error = StoredError(row: row, operation: operation, schema: nil)
+            if error.conditions != nil || error.isOfEarlierVersion { found.append(error) }
+        }
+        return found.sorted { $0.operationID < $1.operationID }
+    }
+
+    /// The first operation that was refused by a server that sends `Tideline-Schema`.
+    fileprivate func firstRefusedBySchema() throws -> QueuedOperation? {
+        try errorsThatMayPass().first { $0.conditions?.schema != nil }
+            .flatMap { try operation($0.operationID) }
+    }
+
+    fileprivate static func scheduleID(_ endpoint: String) -> Value {
+        .string("parked|\(endpoint)")
+    }
+}
+
+extension QueueTransaction {
+    /// Whether the operations at a server that sends no `Tideline-Schema` are due; a new schedule begins if
+    /// `isWanted` and there is none.
+    fileprivate func isParkedDue(_ endpoint: String, at now: Date, isWanted: Bool) throws -> Bool {
+        guard isWanted else { return false }
+        let id = QueueReader.scheduleID(endpoint)
+        let stored = try store.row(id: id, in: SystemTables.config)?["value"]?.text
+        let schedule = stored.flatMap(ParkedSchedule.init)
+        let isDue = schedule?.isDue(at: now) ?? false
+        guard schedule == nil || isDue else { return false }
+        let next = schedule?.after(now) ?? ParkedSchedule(from: now)
+        let row: Row = [
+            "id": id, "key": "parked", "keyType": 3, "table": "", "value": .string(next.text),
+        ]
+        try store.put([row], in: SystemTables.config)
+        return isDue
+    }
+}

@@ -1,0 +1,360 @@
+// LostRecords: the rows of MS_TableLostRows, which name the rows that a restored server lost, and what
+// is kept of the epoch of each table.
+//
+// While a table has rows of a former epoch, their masks have the bit `HeldMask.former`: no query can
+// release such a row before the server was asked for it.
+
+import Foundation
+import TidelineCore
+
+/// A row that a restored server lost.
+struct LostRecord: Sendable, Hashable {
+    var table: String
+    var itemID: String
+    /// The account that was signed in when it was found.
+    var account: String?
+    /// The restored server's state of the row; nil if it has none.
+    var server: ServerState?
+    /// False if another restore came since: `server` is of the former epoch.
+    var isChecked = true
+
+    static func key(_ table: String, _ itemID: String) -> Value { .string("\(table)/\(itemID)") }
+
+    fileprivate var row: Row {
+        [
+            "id": Self.key(table, itemID), "table": .string(table), "itemId": .string(itemID),
+            "account": account.map(Value.string) ?? .null,
+            "server": server.map { .string(RowText.json($0.stored).text) } ?? .null,
+            "checked": .bool(isChecked),
+        ]
+    }
+
+    fileprivate init?(_ row: Row, _ catalog: TableCatalog) {
+        guard let table = row["table"]?.text, let itemID = row["itemId"]?.text else { return nil }
+        self.init(table: table, itemID: itemID, account: row["account"]?.text)
+        server = row["server"]?.text
+            .flatMap { RowText.row(Data($0.utf8), catalog.schema(table)) }
+            .map { ServerState($0) }
+        isChecked = row["checked"] == true
+    }
+
+    init(table: String, itemID: String, account: String?, server: ServerState? = nil) {
+        (self.table, self.itemID, self.account) = (table, itemID, account)
+        self.server = server
+    }
+
+    /// The operation that changes the restored server's row, or inserts it.
+    func based(_ change: QueuedOperation) -> QueuedOperation {
+        var operation = change
+        switch server {
+        case .row(let row):
+            operation.basis = RowBasis(base: row)
+        case .deleted(let version?, _) where operation.kind != .delete:
+            operation.kind = .update
+            operation.revives = true
+            operation.sendsWholeRow = true
+            operation.basisVersion = version
+        case .deleted, nil:
+            operation.kind = operation.kind == .delete ? .delete : .insert
+            operation.basisVersion = nil
+            operation.sendsWholeRow = false
+        }
+        return operation
+    }
+}
+
+/// The latest commit of a restored server, as the name of its epoch has it.
+package struct RestorePoint: Hashable, Sendable {
+    /// The latest commit that it had, in microseconds since 1970; nil if the epoch does not have it.
+    package var commit: Int64?
+
+    /// - Parameter epoch: A `Tideline-Epoch`: its name, and behind a dot the commit in hexadecimal digits.
+    package init(epoch: String?) {
+        let parts = epoch?.split(separator: ".", omittingEmptySubsequences: false) ?? []
+        commit = parts.count == 2 ? Int64(parts[1], radix: 16).flatMap { $0 > 0 ? $0 : nil } : nil
+    }
+
+    init(commit: Int64?) { self.commit = commit }
+
+    /// Whether the restored server has never had a state of a row, so that whatever it has was made without it.
+    private func isBefore(_ row: Row) -> Bool {
+        guard let commit else { return false }
+        if let stamp = row.commit { return stamp > commit }
+        guard case .date(let date) = row[SystemColumn.updatedAt] else { return false }
+        return Timestamp(date).milliseconds > commit / 1000
+    }
+
+    /// Whether a state of a row that was pulled before the restore is lost.
+    ///
+    /// The server's may be a later commit of another device that never saw this one. A later deletion
+    /// counts: whoever deletes a row wants it gone.
+    func hasLost(_ local: Row, server: Row) -> Bool {
+        guard local.version != server.version else { return false }
+        guard server[SystemColumn.deleted] != true else { return local.isLater(than: server) }
+        guard !local.hasValues(of: server) else { return false }
+        return local.isLater(than: server) || isBefore(local)
+    }
+}
+
+extension HeldMask {
+    /// The bit of a row that was pulled in a former epoch, and that no page of this one has shown.
+    static let former: Int64 = 1 << 62
+}
+
+extension Row {
+    /// Whether two states of a row have the same values, whatever holds them here.
+    func hasValues(of other: Row) -> Bool {
+        RowMerge.differing(self, other).allSatisfy { $0 == HeldMask.name }
+    }
+
+    /// Whether this state of a row was committed later than another one, as far as the times tell.
+    ///
+    /// Two versions of one millisecond are compared by their texts if a Tideline server wrote them, which keeps
+    /// microseconds. Otherwise this one counts as later.
+    func isLater(than other: Row) -> Bool {
+        guard case .date(let mine) = self[SystemColumn.updatedAt],
+            case .date(let theirs) = other[SystemColumn.updatedAt]
+        else { return false }
+        let (first, second) = (Timestamp(mine).milliseconds, Timestamp(theirs).milliseconds)
+        guard first == second else { return first > second }
+        guard let mine = commit, let theirs = other.commit else { return version != other.version }
+        return mine > theirs
+    }
+
+    /// The microseconds since 1970 that a version of a Tideline server stands for.
+    fileprivate var commit: Int64? {
+        guard let bytes = version.flatMap({ Data(base64Encoded: $0) }), bytes.count == 8 else {
+            return nil
+        }
+        return bytes.reduce(0) { $0 << 8 | Int64($1) }
+    }
+}
+
+extension QueueReader {
+    func lost(_ table: String, _ itemID: String) throws -> LostRecord? {
+        try store.row(id: LostRecord.key(table, itemID), in: SystemTables.lost)
+            .flatMap { LostRecord($0, catalog) }
+    }
+
+    /// The lost rows, by table and id; `account`: those that it may see.
+    func lostRecords(
+        _ table: String? = nil,
+        account: AccountView? = nil
+    ) throws -> [LostRecord] {
+        var query = TableQuery(filter: table.map { .equal("table", .string($0)) })
+        query.order = [SortKey(column: "id")]
+        return try store.rows(query, in: SystemTables.lost)
+            .compactMap { LostRecord($0, catalog) }
+            .filter { record in
+                guard catalog.schemas[record.table] != nil else { return false }
+                guard let account else { return true }
+                return account.id.map(ItemKey.init) == record.account.map(ItemKey.init)
+            }
+    }
+
+    /// How many rows the account has lost.
+    func lostCount() throws -> Int {
+        guard try store.count(nil, in: SystemTables.lost) > 0 else { return 0 }
+        return try lostRecords(account: account).count
+    }
+
+    func lostIDs(_ table: String) throws -> Set<ItemKey> {
+        guard try store.count(nil, in: SystemTables.lost) > 0 else { return [] }
+        return Set(try lostRecords(table).map { ItemKey($0.itemID) })
+    }
+
+    /// What is known of the rows of a former epoch in a table; nil if there are none.
+    func former(_ table: String) throws -> FormerRows? {
+        try config(table, "", PullCursor.formerRowsType).map(FormerRows.init)
+    }
+
+    /// Whether the table was ever pulled, from any endpoint.
+    func wasPulled(_ table: String) throws -> Bool {
+        let types = [PullCursor.Part.endpoint.rawValue, PullCursor.tableEpochType]
+        let kept: Filter = .isIn("keyType", types.map { .integer(Int64($0)) })
+        return try store.count(kept && .equal("table", .string(table)), in: SystemTables.config) > 0
+    }
+
+    /// The epoch that the rows of a table are of at an endpoint.
+    ///
+    /// A store from before this was kept has it with its cursors only: then one that is not `epoch`
+    /// counts.
+    func epoch(_ table: String, endpoint: String, otherThan epoch: String?) throws -> String? {
+        if let known = try config(table, endpoint, PullCursor.tableEpochType) { return known }
+        let query = TableQuery(filter: .equal("table", .string(table)))
+        var (epochs, endpoints) = ([String: String](), [String: String]())
+        for row in try store.rows(query, in: SystemTables.config) {
+            guard let key = row["key"]?.text, let value = row["value"]?.text,
+                case .integer(let type) = row["keyType"]
+            else { continue }
+            if type == PullCursor.Part.epoch.rawValue { epochs[key] = value }
+            if type == PullCursor.Part.endpoint.rawValue { endpoints[key] = value }
+        }
+        let known = epochs.keys.sorted()
+            .filter { endpoints[$0].map(ItemKey.init) == ItemKey(endpoint) }
+            .compactMap { epochs[$0] }
+        return known.first { $0 != epoch } ?? known.first
+    }
+}
+
+/// A table may have rows of a former epoch.
+struct FormerRows: Hashable, Sendable {
+    enum Cause: String {
+        /// The epoch changed.
+        case found
+        /// The same, and the app has had the event.
+        case reported
+        /// The rows were sent before the table was pulled for the first time: a restore is possible, and not known.
+        case sent
+    }
+
+    var cause: Cause
+    var restore: RestorePoint
+
+    init(_ cause: Cause, restore: RestorePoint) {
+        self.cause = cause
+        self.restore = restore
+    }
+
+    /// Reads what the store has: a word, and behind a space the commit of the restore.
+    init(_ text: String) {
+        let parts = text.split(separator: " ")
+        cause = parts.first.flatMap { Cause(rawValue: String($0)) } ?? .found
+        restore = RestorePoint(commit: parts.count == 2 ? Int64(parts[1]) : nil)
+    }
+
+    var text: String { cause.rawValue + (restore.commit.map { " \($0)" } ?? "") }
+}
+
+extension QueueTransaction {
+    func put(_ record: LostRecord) throws {
+        try store.put([record.row], in: SystemTables.lost)
+    }
+
+    func removeLost(_ table: String, _ itemID: String) throws {
+        try store.delete(ids: [LostRecord.key(table, itemID)], in: SystemTables.lost)
+    }
+
+    /// A page of this epoch is about to be stored.
+    ///
+    /// If the rows of the table are of another epoch, all of them get the bit of former rows, and the server has
+    /// to be asked for the lost ones again. So do rows that this device sent before it pulled the table for the
+    /// first time: answers to writes do not tell the epoch.
+    func meet(_ epoch: String?, endpoint: String, _ table: String) throws {
+        guard let epoch else { return }
+        let known = try reader.epoch(table, endpoint: endpoint, otherThan: epoch)
+        if let known, known != epoch {
+            try markFormerRows(table)
+            for var record in try reader.lostRecords(table) where record.isChecked {
+                record.isChecked = false
+                try put(record)
+            }
+            // Rows that are left of an earlier restore are measured by the earlier one.
+            let earlier = try reader.former(table).map { $0.restore.commit }
+            let commit = RestorePoint(epoch: epoch).commit
+            let point: Int64? =
+                if let earlier {
+                    if let earlier, let commit { min(earlier, commit) } else { nil }
+                } else {
+                    commit
+                }
+            try setFormer(
+                FormerRows(.found, restore: RestorePoint(commit: point)),
+                table
+            )
+        } else if known == nil, try !reader.wasPulled(table), try markFormerRows(table) > 0 {
+            // A restore is reported only if rows are lost. Its latest commit is unknown.
+            try setFormer(
+                FormerRows(.sent, restore: RestorePoint(commit: nil)),
+                table
+            )
+        }
+        _ = try set(epoch, table, endpoint, PullCursor.tableEpochType)
+    }
+
+    @discardableResult
+    private func markFormerRows(_ table: String) throws -> Int {
+        var last: Value?
+        var count = 0
+        while true {
+            var query = TableQuery(filter: last.map { .greater(SystemColumn.id, $0) })
+            query.order = [SortKey(column: SystemColumn.id)]
+            query.limit = Self.rowsAtOnce
+            let rows = try held.inner.rows(query, in: table)
+            for row in rows where row.isFromServer {
+                let mask = HeldMask.bits(row) ?? 0
+                try held.inner.setMask(mask | HeldMask.former, of: row, in: table)
+                count += 1
+            }
+            guard rows.count == Self.rowsAtOnce else { return count }
+            last = rows.last?["id"]
+        }
+    }
+
+    private static let rowsAtOnce = 1000
+
+    func setFormer(_ rows: FormerRows?, _ table: String) throws {
+        _ = try set(rows?.text, table, "", PullCursor.formerRowsType)
+    }
+
+    /// A lost row is sent again.
+    func sendLostAgain(_ record: LostRecord) throws {
+        let (table, id) = (record.table, record.itemID)
+        defer { watch?.changed(1, in: table) }
+        guard try store.row(id: .string(id), in: table) != nil,
+            try reader.operations(table, id).isEmpty
+        else { return try removeLost(table, id) }
+        let change = QueuedOperation(table: table, itemID: id, kind: .update)
+        try append(try takeOver(record, for: change))
+    }
+
+    /// An operation for a lost row takes its place: it is based on what the restored server has.
+    func takeOver(_ record: LostRecord, for change: QueuedOperation) throws -> QueuedOperation {
+        let (table, id) = (record.table, record.itemID)
+        try removeLost(table, id)
+        if var row = try held.inner.row(id: .string(id), in: table) {
+            // As for any row that is written here, the server will report it to every query.
+            let bits = try held.newBits(table)
+            row[HeldMask.name] = bits == 0 ? .null : .integer(bits)
+            try held.inner.put([row], in: table)
+        }
+        return record.based(change)
+    }
+
+    /// A lost row becomes the server's.
+    func discardLost(_ record: LostRecord, seen: SeenNotes) throws {
+        let (table, id) = (record.table, Value.string(record.itemID))
+        defer { watch?.changed(1, in: table) }
+        try removeLost(table, record.itemID)
+        guard try reader.operations(table, record.itemID).isEmpty else { return }
+        seen.note(.takenBack(RowKey(table, record.itemID)))
+        guard case .row(let row) = record.server, let stored = try held.inner.row(id: id, in: table)
+        else {
+            try store.delete(ids: [id], in: table)
+            return
+        }
+        var server = JSONRowReader.withoutDeleted(row)
+        let mask = (HeldMask.bits(stored) ?? 0) & ~HeldMask.former
+        server[HeldMask.name] = .integer(mask)
+        try held.inner.put([server], in: table)
+        try confirmHolders(of: row, table)
+        try removeUnheld(record.itemID, table)
+    }
+}
+
+extension QueueTransaction {
+    /// Puts the lost rows of tables in other letters under the names of the app.
+    func takeOverRenamedLostRows() throws {
+        for row in try store.rows(TableQuery(), in: SystemTables.lost) {
+            guard let table = row["table"]?.text, let itemID = row["itemId"]?.text,
+                let name = catalog.schema(table)?.name, name != table, let id = row["id"],
+                try reader.lost(name, itemID) == nil
+            else { continue }
+            var renamed = row
+            renamed["id"] = LostRecord.key(name, itemID)
+            renamed["table"] = .string(name)
+            try store.delete(ids: [id], in: SystemTables.lost)
+            try store.put([renamed], in: SystemTables.lost)
+        }
+    }
+}

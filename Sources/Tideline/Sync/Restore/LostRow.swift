@@ -1,0 +1,227 @@
+// LostRow, LostRowPolicy: a row that a restored server lost, as the app sees it.
+
+public import TidelineCore
+
+/// The treatment of rows that a restored server lost.
+///
+/// ```swift
+/// try await client.syncContext.initialize(
+///     store: try SQLiteStore(path: "todo.sqlite"),
+///     tables: [TodoItem.self],
+///     lostRows: .sendAgain
+/// )
+/// ```
+public enum LostRowPolicy: Sendable, Hashable, CaseIterable {
+    /// They stay on the device until the app sends them again or discards them.
+    case ask
+    /// They are queued as soon as they are found, and sent with the next push; those that another device has
+    /// changed on the restored server meanwhile stay until the app decides.
+    case sendAgain
+    /// They become the server's row, or are removed if the server has none, as soon as they are found.
+    case discard
+}
+
+/// A row that the server had before it was restored from a backup, and that the restored database
+/// lacks or has in an older state only.
+///
+/// It stays on the device, through restarts and further pulls, until it is sent again, discarded,
+/// edited or deleted. <doc:AfterARestore> explains it.
+///
+/// ```swift
+/// for row in try await client.syncContext.lostRows() {
+///     if try row.item.decode(TodoItem.self).complete {
+///         try await row.discard()
+///     } else {
+///         try await row.sendAgain()
+///     }
+/// }
+/// ```
+public struct LostRow: Sendable, Identifiable, CustomStringConvertible {
+    /// The table and the id of the row.
+    public var id: String { "\(table)/\(itemID)" }
+    /// The table's name.
+    public var table: String
+    /// The row's id.
+    public var itemID: String
+    /// The row on this device.
+    public var item: Row
+    /// The row that the restored server has; nil if it has none.
+    public var serverItem: Row?
+    /// Whether the restored server has the row as deleted.
+    public var isDeletedOnServer: Bool
+    /// Nil for a row of a test, which has no store.
+    let engine: SyncEngine?
+
+    /// A lost row, for a test of an app; its actions throw ``SyncError`` with code `notFound`.
+    public init(
+        table: String,
+        itemID: String,
+        item: Row,
+        serverItem: Row? = nil,
+        isDeletedOnServer: Bool = false
+    ) {
+        (self.table, self.itemID, self.item) = (table, itemID, item)
+        (self.serverItem, self.isDeletedOnServer) = (serverItem, isDeletedOnServer)
+        engine = nil
+    }
+
+    init(_ record: LostRecord, _ item: Row, _ engine: SyncEngine) {
+        (table, itemID, self.item) = (record.table, record.itemID, item)
+        serverItem = record.server?.row.map(JSONRowReader.withoutDeleted)
+        if case .deleted = record.server {
+            isDeletedOnServer = true
+        } else {
+            isDeletedOnServer = false
+        }
+        self.engine = engine
+    }
+
+    /// The columns in which ``item`` and ``serverItem`` differ; none if the server has no row.
+    public var differingColumns: [String] {
+        serverItem.map { RowMerge.differing(item, $0) } ?? []
+    }
+
+    /// The table and the id; never the contents of the row.
+    public var description: String { "Row '\(itemID)' of table '\(table)' was lost by the server." }
+
+    /// Queues the row: the next push inserts it, or changes the server's row to it.
+    ///
+    /// - Throws: ``SyncError`` with code `notFound` if the row is not lost any more.
+    public func sendAgain() async throws { try await perform { try $0.sendLostAgain($1) } }
+
+    /// The row becomes the server's, or leaves the device if the server has none.
+    ///
+    /// - Throws: ``SyncError`` with code `notFound` if the row is not lost any more.
+    public func discard() async throws { try await perform { try $0.discardLost($1, seen: $2) } }
+
+    private func perform(
+        _ action:
+            @escaping @Sendable (QueueTransaction, LostRecord, SeenNotes) throws -> Void
+    ) async throws {
+        guard let engine, try await engine.resolveLost([self], action) == 1 else {
+            throw SyncError.lostRowSettled(table: table, id: itemID)
+        }
+    }
+
+    private func perform(
+        _ action: @escaping @Sendable (QueueTransaction, LostRecord) throws -> Void
+    ) async throws {
+        try await perform { queue, record, _ in try action(queue, record) }
+    }
+}
+
+extension SyncContext {
+    /// The rows that a restored server lost, by table and id; those of other accounts are left out.
+    ///
+    /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
+    public nonisolated func lostRows() async throws -> [LostRow] {
+        try await engine().lostRows()
+    }
+
+    /// How many rows a restored server lost, and neither were sent again nor discarded.
+    ///
+    /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`.
+    public var lostRowCount: Int {
+        get async throws { try await engine().read { try $0.lostCount() } }
+    }
+
+    /// Queues lost rows: the next push inserts them, or changes the server's rows to them.
+    ///
+    /// ```swift
+    /// try await client.syncContext.sendLostRowsAgain { $0.table == "TodoItem" }
+    /// try await client.syncContext.push()
+    /// ```
+    ///
+    /// - Parameter condition: Which of them; all if there is none.
+    /// - Returns: How many there were.
+    /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`, and what the
+    ///   condition throws; nothing is changed then.
+    @discardableResult
+    public nonisolated func sendLostRowsAgain(
+        where condition: (LostRow) throws -> Bool = { _ in true }
+    ) async throws -> Int {
+        let engine = try engine()
+        let rows = try await engine.lostRows().filter(condition)
+        return try await engine.resolveLost(rows) { queue, record, _ in
+            try queue.sendLostAgain(record)
+        }
+    }
+
+    /// Discards lost rows: they become the server's, or leave the device if the server has none.
+    ///
+    /// ```swift
+    /// try await client.syncContext.discardLostRows()
+    /// ```
+    ///
+    /// - Parameter condition: Which of them; all if there is none.
+    /// - Returns: How many there were.
+    /// - Throws: ``SyncError`` with code `storeNotInitialized` or `storeFailure`, and what the
+    ///   condition throws; nothing is changed then.
+    @discardableResult
+    public nonisolated func discardLostRows(
+        where condition: (LostRow) throws -> Bool = { _ in true }
+    ) async throws -> Int {
+        let engine = try engine()
+        let rows = try await engine.lostRows().filter(condition)
+        return try await engine.resolveLost(rows) { queue, record, seen in
+            try queue.discardLost(record, seen: seen)
+        }
+    }
+}
+
+extension SyncEngine {
+    func lostRows() async throws -> [LostRow] {
+        let rows = try await read { reader in
+            try reader.lostRecords(account: reader.account).compactMap { record in
+                try reader.store.row(id: .string(record.itemID), in: record.table)
+                    .map { (record, $0) }
+            }
+        }
+        return rows.map { LostRow($0, $1, self) }
+    }
+
+    /// Performs an action on each of these rows that is still lost, in one transaction.
+    ///
+    /// - Returns: On how many.
+    func resolveLost(
+        _ rows: [LostRow],
+        _ action: @escaping @Sendable (QueueTransaction, LostRecord, SeenNotes) throws -> Void
+    ) async throws -> Int {
+        guard !rows.isEmpty else { return 0 }
+        let keys = rows.map { ($0.table, $0.itemID) }
+        return try await noting { queue, seen in
+            var count = 0
+            for (table, id) in keys {
+                guard let record = try queue.reader.lost(table, id),
+                    queue.account.id.map(ItemKey.init) == record.account.map(ItemKey.init)
+                else { continue }
+                try action(queue, record, seen)
+                count += 1
+            }
+            return count
+        }
+    }
+}
+
+extension SyncError {
+    fileprivate static func lostRowSettled(table: String, id: String) -> SyncError {
+        SyncError(
+            .notFound,
+            """
+            Row '\(id)' of table '\(table)' is not lost any more: it was sent again, discarded, edited, \
+            deleted, or the server has it. Read lostRows() for those that are left.
+            """
+        )
+    }
+
+    /// A purge would remove rows that only this device has.
+    static func lostRowsInPurge(_ count: Int) -> SyncError {
+        SyncError(
+            .pendingOperations,
+            """
+            The purge would remove \(count) row(s) that the restored server lost. Send them again or \
+            discard them first (lostRows()), or purge with 'force: true', which removes them.
+            """
+        )
+    }
+}

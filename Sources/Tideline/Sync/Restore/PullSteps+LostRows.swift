@@ -1,0 +1,279 @@
+// PullSteps+LostRows: finds out what became of the rows that a restored server did not send.
+//
+// After a full reading, some rows are left that only the former epoch holds. The server is asked for
+// them by their ids, deleted ones too: what it lacks, or has in an older state only, is lost.
+
+import Foundation
+import TidelineCore
+
+extension PullSteps {
+    /// Looks for lost rows once everything was read after a restore.
+    ///
+    /// - Parameter inPages: How many its pages have shown.
+    /// - Returns: How many were found in all, how many rows left the device, and how many requests it took.
+    /// - Throws: ``SyncError`` if the server cannot be asked; the next pull asks again.
+    func findLostRows(inPages: Int) async throws -> (lost: Int, removed: Int, requests: Int) {
+        let former = try await engine.read { [table] in try $0.former(table) }
+        guard former != nil || engine.lostRowPolicy != .ask else { return (inPages, 0, 0) }
+        var requests = 0
+        var ids = try await engine.read { [table] in try $0.idsToCheck(table) }
+        var found = (lost: inPages, removed: 0)
+        // An empty database says so once for all of them.
+        let isProbed = ids.count > Self.idsBeforeProbe
+        let isEmpty = isProbed ? try await lacksEveryRow() : false
+        if isProbed { requests += 1 }
+        while !ids.isEmpty {
+            try Task.checkCancellation()
+            let part = isEmpty ? Array(ids.prefix(Self.idsAtOnce)) : Self.part(of: ids)
+            ids.removeFirst(part.count)
+            let rows = isEmpty ? [] : try await rows(of: part, &requests)
+            let settled = try await engine.noting { [table] queue, seen in
+                let former = former ?? FormerRows(.reported, restore: RestorePoint(commit: nil))
+                return try LostRowCheck(queue: queue, table: table, former: former)
+                    .settle(part, rows, seen: seen)
+            }
+            found.lost += settled.lost
+            found.removed += settled.removed
+        }
+        try await finish(found.lost, former)
+        return (found.lost, found.removed, requests)
+    }
+
+    private static let idsBeforeProbe = 64
+    private static let idsAtOnce = 500
+    /// The bytes of ids in one request: a URL of two kilobytes goes through every gateway.
+    private static let idBytesAtOnce = 1200
+
+    private static func part(of ids: [String]) -> [String] {
+        var (part, bytes) = ([String](), 0)
+        for id in ids {
+            // Quotes and a comma, and three bytes for each that is escaped.
+            let size = id.utf8.reduce(10) { $0 + ($1.isUnreserved ? 1 : 3) }
+            guard part.isEmpty || bytes + size <= idBytesAtOnce else { break }
+            part.append(id)
+            bytes += size
+        }
+        return part
+    }
+
+    /// Tells the app, and remembers whether there is more to look for.
+    private func finish(_ found: Int, _ former: FormerRows?) async throws {
+        if let former {
+            let count = try await engine.transaction { [table] queue in
+                let isLeft = try queue.reader.hasFormerRows(table)
+                let cause = former.cause == .sent ? former.cause : .reported
+                let left = FormerRows(cause, restore: former.restore)
+                try queue.setFormer(isLeft ? left : nil, table)
+                return try queue.reader.lostCount()
+            }
+            if found > 0 || former.cause == .found {
+                engine.events.send(.restoredServer(lost: count))
+            }
+        }
+        guard engine.lostRowPolicy != .ask else { return }
+        let rows = try await engine.lostRows().filter { $0.table == table }
+        switch engine.lostRowPolicy {
+        case .ask: break
+        case .sendAgain:
+            // Over a later edit of another device nothing is sent without the app.
+            let older = rows.filter { row in
+                row.serverItem.map { row.item.isLater(than: $0) } ?? true
+            }
+            _ = try await engine.resolveLost(older) { queue, record, _ in
+                try queue.sendLostAgain(record)
+            }
+        case .discard:
+            _ = try await engine.resolveLost(rows) { queue, record, seen in
+                try queue.discardLost(record, seen: seen)
+            }
+        }
+    }
+
+    /// Whether the server shows no row of the table at all, not even a deleted one.
+    private func lacksEveryRow() async throws -> Bool {
+        var query = TableQuery()
+        query.includesDeleted = true
+        let page = try await page(at: try url(query), rows: 1)
+        return page.rowCount == 0 && page.nextLink == nil
+    }
+
+    private func rows(of ids: [String], _ requests: inout Int) async throws -> [Row] {
+        var query = TableQuery(filter: .isIn(SystemColumn.id, ids.map(Value.string)))
+        query.includesDeleted = true
+        var url = try url(query)
+        var rows: [Row] = []
+        for _ in 0..<engine.limits.pagesMax {
+            let page = try await page(at: url, rows: max(ids.count, 1))
+            requests += 1
+            rows += page.rows
+            guard let link = page.nextLink, !page.rows.isEmpty else { return rows }
+            url = try remote.endpoint.url(following: link, table: table)
+        }
+        // Rows that were not read must not count as lost.
+        throw error(.tooManyPages, nil)
+    }
+
+    private func url(_ query: TableQuery) throws -> URL {
+        let text = try query.wireText(engine.catalog.schema(table), dialect)
+        return try remote.endpoint.url(table, query: "?" + text)
+    }
+
+    private func page(at url: URL, rows: Int) async throws -> PulledPage {
+        let response: TransportResponse
+        do {
+            (response, _) = try await remote.once(.page(url, rows: rows), dialect)
+        } catch let error as TransportError {
+            throw SyncError.offline(error)
+        }
+        guard remote.dialect == dialect else { throw OtherGeneration() }
+        if response.status == 200,
+            let page = PulledPage(response, schema: engine.catalog.schema(table)),
+            // An empty page of something in between must not make rows lost.
+            AnswerProof.isServersPage(
+                headers: response.headers,
+                hasRows: page.rowCount > 0,
+                signs: remote.signs.known,
+                hasEpoch: true
+            )
+        {
+            return page
+        }
+        throw error(failure(response), PullAnswer(outline: AnswerOutline(response)))
+    }
+
+    private func failure(_ response: TransportResponse) -> PullMachine.Failure {
+        let isProven =
+            AnswerProof.isServers(response) || AnswerProof.wantsSignIn(response)
+        switch response.status {
+        case 408, 429, 500...: return .network
+        case let status where !isProven: return .unproven(status: status)
+        case 401: return .unauthorized
+        case 200: return .badPage
+        case let status: return .rejected(status: status)
+        }
+    }
+}
+
+extension UInt8 {
+    /// Whether a URL has it as it is (RFC 3986).
+    fileprivate var isUnreserved: Bool {
+        switch self {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "."),
+            UInt8(ascii: "_"), UInt8(ascii: "~"):
+            true
+        default: false
+        }
+    }
+}
+
+extension QueueReader {
+    /// The rows that only the former epoch holds, and the lost ones that have to be asked for again.
+    fileprivate func idsToCheck(_ table: String) throws -> [String] {
+        let pending = try pendingIDs(table)
+        let records = try lostRecords(table)
+        let lost = Set(records.map { ItemKey($0.itemID) })
+        var query = TableQuery(filter: .equal(HeldMask.name, .integer(HeldMask.former)))
+        query.select = [SystemColumn.id]
+        let rows = try store.rows(query, in: table).map(\.id)
+            .filter { !lost.contains(ItemKey($0)) && !pending.contains(ItemKey($0)) }
+        return rows + records.filter { !$0.isChecked }.map(\.itemID)
+    }
+
+    /// Whether rows of a former epoch are left, which other queries hold.
+    fileprivate func hasFormerRows(_ table: String) throws -> Bool {
+        let former = Filter.greater(HeldMask.name, .integer(HeldMask.former - 1))
+        if try store.count(former, in: table) > 0 { return true }
+        return try lostRecords(table).contains { !$0.isChecked }
+    }
+}
+
+/// The decision about rows that no page of the restored server has shown.
+struct LostRowCheck {
+    let queue: QueueTransaction
+    let table: String
+    let former: FormerRows
+
+    private var store: any LocalStoreWriter { queue.held.inner }
+
+    /// The fate of a row.
+    enum Finding: Hashable {
+        /// The server changed or deleted it since: it left the queries.
+        case left
+        /// The server has the same.
+        case same(Row)
+        case lost(ServerState?)
+        /// It may be another account's, which the server does not show to this one: it stays as it is.
+        case unknown
+    }
+
+    func finding(_ local: Row, server: Row?, wasLost: Bool) -> Finding {
+        guard let server else {
+            let mayBeAnothers = former.cause == .sent && queue.account.id != nil && !wasLost
+            return mayBeAnothers ? .unknown : .lost(nil)
+        }
+        let isLost = former.restore.hasLost(local, server: server)
+        if server[SystemColumn.deleted] == true {
+            return isLost ? .lost(ServerState(server)) : .left
+        }
+        guard server.version != local.version else { return .same(server) }
+        if wasLost, local.hasValues(of: server) { return .same(server) }
+        return wasLost || isLost ? .lost(.row(server)) : .left
+    }
+
+    /// Settles rows of which the server was asked; `rows` are those that it has.
+    ///
+    /// - Returns: How many are lost that were not before, and how many left the device.
+    func settle(
+        _ ids: [String],
+        _ rows: [Row],
+        seen: SeenNotes
+    ) throws -> (lost: Int, removed: Int) {
+        var server: [ItemKey: Row] = [:]
+        for row in rows { server[ItemKey(row.id)] = row }
+        var found = (lost: 0, removed: 0)
+        for id in ids {
+            let known = try queue.reader.lost(table, id)
+            // A change that was made meanwhile has taken over.
+            guard try queue.reader.operations(table, id).isEmpty,
+                let local = try store.row(id: .string(id), in: table)
+            else {
+                try queue.removeLost(table, id)
+                continue
+            }
+            let finding = finding(
+                local,
+                server: server[ItemKey(id)],
+                wasLost: known != nil
+            )
+            let mask = (HeldMask.bits(local) ?? 0) & ~HeldMask.former
+            switch finding {
+            case .left:
+                found.removed += try store.delete(ids: [.string(id)], in: table)
+                try queue.removeLost(table, id)
+            case .same(let row):
+                try queue.removeLost(table, id)
+                guard mask != 0 else {
+                    found.removed += try store.delete(ids: [.string(id)], in: table)
+                    continue
+                }
+                var held = JSONRowReader.withoutDeleted(row)
+                held[HeldMask.name] = .integer(mask)
+                try store.put([held], in: table)
+            case .unknown:
+                try store.setMask(mask, of: local, in: table)
+            case .lost(let state):
+                var record = LostRecord(
+                    table: table,
+                    itemID: id,
+                    account: queue.account.id,
+                    server: state
+                )
+                if let known { record.account = known.account } else { found.lost += 1 }
+                try queue.put(record)
+                try store.setMask(mask, of: local, in: table)
+            }
+        }
+        return found
+    }
+}

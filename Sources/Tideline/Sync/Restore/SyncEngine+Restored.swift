@@ -1,0 +1,57 @@
+// SyncEngine+Restored: which operations of a push met a server that was restored from a backup.
+//
+// Writes do not tell the epoch. An older state of a row than the operation was based on is proof by
+// itself; if a row is missing, the client asks the server for a list, which carries the epoch.
+
+import TidelineCore
+
+extension SyncEngine {
+    /// The operations, by their ids, whose row the server has in an older state than they were based on, or
+    /// not at all, because it was restored from a backup.
+    func restoredOperations(among settlings: [PushSettling]) async throws -> Set<Int64> {
+        guard let remote = try? remote.get(), remote.dialect == .datasync else { return [] }
+        let endpoint = remote.dialect.cursorScope(remote.endpoint.key)
+        var restored: Set<Int64> = []
+        for settling in settlings {
+            let operation = settling.operation
+            guard case .conflict(let server, _) = settling.verdict, operation.kind != .insert,
+                let base = operation.basis.base, operation.basisVersion == nil
+            else { continue }
+            let table = operation.table
+            switch server {
+            case .row(let row):
+                guard base.version != row.version, base.isOlderOnServer(row),
+                    try await epoch(table, endpoint) != nil
+                else { continue }
+                restored.insert(operation.id)
+            case .deleted(version: nil, row: nil):
+                // Under any other policy nothing is dropped without a word.
+                guard case .serverWins = policy(table).kind, operation.kind == .update,
+                    let known = try await epoch(table, endpoint),
+                    let now = try await currentEpoch(table, remote), now != known
+                else { continue }
+                restored.insert(operation.id)
+            case .deleted:
+                continue
+            }
+        }
+        return restored
+    }
+
+    private func epoch(_ table: String, _ endpoint: String) async throws -> String? {
+        try await read { try $0.epoch(table, endpoint: endpoint, otherThan: nil) }
+    }
+
+    /// The epoch of the server; nil if it does not tell.
+    private func currentEpoch(_ table: String, _ remote: RemoteService) async throws -> String? {
+        let text = try TableQuery().wireText(catalog.schema(table), .datasync)
+        let url = try remote.endpoint.url(table, query: text.isEmpty ? "" : "?" + text)
+        let (response, _) = try await remote.once(.page(url, rows: 1), .datasync)
+        return response.status == 200 ? response.headers["Tideline-Epoch"] : nil
+    }
+}
+
+extension Row {
+    /// Whether the server's state of this row was committed before this one.
+    fileprivate func isOlderOnServer(_ server: Row) -> Bool { isLater(than: server) }
+}

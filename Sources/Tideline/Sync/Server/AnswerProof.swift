@@ -1,0 +1,116 @@
+// AnswerProof: whether an answer proves to be the server's, and not that of a proxy, a firewall or a
+// login page. Pure; the rules are in docs/SYNC.md.
+
+import Foundation
+import TidelineCore
+
+/// The signs that the server of an endpoint was seen to send: later answers are compared with them.
+package struct ServerSigns: OptionSet, Sendable, Hashable {
+    package let rawValue: Int
+
+    package init(rawValue: Int) { self.rawValue = rawValue }
+
+    /// Lists carry `Tideline-Epoch`.
+    package static let epoch = ServerSigns(rawValue: 1)
+    /// Answers carry `x-zumo-server-version`, as those of the original Node and .NET servers do.
+    package static let zumoVersion = ServerSigns(rawValue: 2)
+    /// A batch was answered as one.
+    package static let batches = ServerSigns(rawValue: 4)
+    /// The server gave a stream of events.
+    package static let events = ServerSigns(rawValue: 8)
+
+    private static let names: [(ServerSigns, String)] = [
+        (.epoch, "epoch"), (.zumoVersion, "zumoVersion"), (.batches, "batches"),
+        (.events, "events"),
+    ]
+
+    /// The signs as the store keeps them; unknown words are ignored.
+    package init(text: String) {
+        let words = Set(text.split(separator: " ").map(String.init))
+        self = Self.names.reduce(into: []) { signs, pair in
+            if words.contains(pair.1) { signs.insert(pair.0) }
+        }
+    }
+
+    /// The signs as words.
+    package var text: String {
+        Self.names.filter { contains($0.0) }.map(\.1).joined(separator: " ")
+    }
+
+    /// The signs that an answer shows.
+    package init(of response: TransportResponse) {
+        self = []
+        if response.headers["Tideline-Epoch"] != nil { insert(.epoch) }
+        if AnswerProof.namesOriginalServer(response.headers) { insert(.zumoVersion) }
+    }
+}
+
+/// Decides whether an answer proves to be the server's.
+package enum AnswerProof {
+    /// Returns whether an answer without a row certainly comes from the server.
+    ///
+    /// It has a header field that only a server of tables sends, or a problem body (RFC 9457) that
+    /// names the same status as the answer. An answer about a row proves itself by the row, its id
+    /// and its version.
+    package static func isServers(_ response: TransportResponse) -> Bool {
+        hasServerField(response.headers) || isProblem(response)
+    }
+
+    /// Returns whether an answer wants a sign-in, and is not the 401 of a proxy or a login page.
+    ///
+    /// The Datasync servers send nothing with a 401 but the challenge of RFC 6750.
+    package static func wantsSignIn(_ response: TransportResponse) -> Bool {
+        response.status == 401 && (isServers(response) || hasBearerChallenge(response.headers))
+    }
+
+    /// The same for an answer whose body is not read.
+    package static func wantsSignIn(status: Int, headers: HTTPFields) -> Bool {
+        let type = headers["Content-Type"]?.lowercased() ?? ""
+        return status == 401
+            && (hasServerField(headers) || hasBearerChallenge(headers)
+                || type.hasPrefix("application/problem+json"))
+    }
+
+    /// Returns whether a page of rows may be believed.
+    ///
+    /// An empty page is easily made by a portal: it counts only if it carries the field that the
+    /// pages of this endpoint always carry. `hasEpoch`: pages of the same pull had an epoch.
+    package static func isServersPage(
+        headers: HTTPFields,
+        hasRows: Bool,
+        signs: ServerSigns,
+        hasEpoch: Bool = false
+    ) -> Bool {
+        if hasRows || hasServerField(headers) { return true }
+        return !hasEpoch && signs.isDisjoint(with: [.epoch, .zumoVersion])
+    }
+
+    /// Whether `x-zumo-server-version` is there as the original servers are recorded to send it.
+    package static func namesOriginalServer(_ headers: HTTPFields) -> Bool {
+        let version = headers["x-zumo-server-version"]?.lowercased() ?? ""
+        return version.hasPrefix("node-") || version.hasPrefix("net-")
+    }
+
+    private static func hasServerField(_ headers: HTTPFields) -> Bool {
+        namesOriginalServer(headers) || headers["Repeatability-Result"] != nil
+            || headers["Tideline-Epoch"] != nil || headers["Tideline-Horizon"] != nil
+            || headers[SharedSchema.field] != nil
+    }
+
+    private static func hasBearerChallenge(_ headers: HTTPFields) -> Bool {
+        headers["WWW-Authenticate"]?.lowercased().hasPrefix("bearer") ?? false
+    }
+
+    /// Whether the body is a problem document with the status of the answer.
+    ///
+    /// Gateways also write objects with a `status`; without the type of problem documents, one has
+    /// to have `title` or `detail`, too.
+    private static func isProblem(_ response: TransportResponse) -> Bool {
+        guard let row = RowText.row(response.body, nil), let status = row["status"],
+            case .integer(Int64(response.status)) = status
+        else { return false }
+        let type = response.headers["Content-Type"]?.lowercased() ?? ""
+        return type.hasPrefix("application/problem+json") || row["title"]?.text != nil
+            || row["detail"]?.text != nil
+    }
+}

@@ -1,0 +1,97 @@
+// BusyPeriod: how long a server asked to be sent no requests (`Retry-After`). Pure; the rules are in
+// docs/SYNC.md.
+
+package import Foundation
+import TidelineCore
+
+/// A wait that a server asked for: when the device received it, and its length.
+///
+/// The end is not kept as a time. If the wall clock was wrong when the answer came, such an end could be
+/// years away.
+package struct BusyPeriod: Sendable, Hashable {
+    /// The device's wall clock when the answer came.
+    package let received: Date
+    package let length: Duration
+    /// The time since some start when the answer came; changes of the wall clock do not affect it.
+    package let uptime: Duration?
+
+    /// Creates a period; a `length` that is longer than `lengthMax` is cut.
+    package init(received: Date, length: Duration, lengthMax: Duration, uptime: Duration? = nil) {
+        self.received = received
+        self.length = min(max(length, .zero), lengthMax)
+        self.uptime = uptime
+    }
+
+    /// Returns how much of the wait is left.
+    ///
+    /// A wall clock that was set back to before the answer ends the wait, because it would only make it longer.
+    /// The clocks may disagree: then the shorter time counts.
+    package func remaining(at now: Date, uptime: Duration? = nil) -> Duration {
+        let elapsed = now.timeIntervalSince(received)
+        guard elapsed >= 0, elapsed < Self.seconds(length) else { return .zero }
+        var left = length - .seconds(elapsed)
+        if let start = self.uptime, let uptime { left = min(left, length - (uptime - start)) }
+        return max(left, .zero)
+    }
+
+    private static func seconds(_ duration: Duration) -> TimeInterval {
+        let (seconds, attoseconds) = duration.components
+        return TimeInterval(seconds) + TimeInterval(attoseconds) / 1e18
+    }
+}
+
+extension BusyPeriod {
+    /// The period as the store keeps it: milliseconds since 1970, and milliseconds.
+    package var text: String {
+        let milliseconds = length.components.seconds * 1000
+        return "\(Timestamp(received).milliseconds) \(milliseconds)"
+    }
+
+    /// Restores a stored period; nil if the text cannot be read.
+    package init?(text: String, lengthMax: Duration, now: Date, uptime: Duration?) {
+        let numbers = text.split(separator: " ").map { Int64($0) }
+        guard numbers.count == 2, let start = numbers[0], let length = numbers[1], length > 0 else {
+            return nil
+        }
+        let received = Date(timeIntervalSince1970: Double(start) / 1000)
+        let elapsed = now.timeIntervalSince(received)
+        guard elapsed >= 0, elapsed < Double(length) / 1000 else { return nil }
+        self.init(
+            received: received,
+            length: .milliseconds(length),
+            lengthMax: lengthMax,
+            uptime: uptime.map { $0 - .seconds(elapsed) }
+        )
+    }
+}
+
+/// The field `Retry-After` (RFC 9110 section 10.2.3).
+package enum RetryAfter {
+    /// Returns the wait that a field asks for; nil if it cannot be read.
+    ///
+    /// A date is measured from `date`, the field `Date` of the same answer, or else from `serverTime`, the
+    /// server's time as far as the device knows it.
+    package static func wait(_ field: String, date: String?, serverTime: Date) -> Duration? {
+        let text = field.trimmingCharacters(in: .whitespaces)
+        let digits = text.hasPrefix("-") ? text.dropFirst() : text[...]
+        if !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
+            let seconds = Int64(text) ?? (text.hasPrefix("-") ? 0 : secondsMax)
+            return .seconds(min(max(0, seconds), secondsMax))
+        }
+        guard let then = HTTPDate.seconds(text) else { return nil }
+        let now = date.flatMap(HTTPDate.seconds) ?? Int64(clamping: serverTime)
+        let (distance, isTooLarge) = then.subtractingReportingOverflow(now)
+        return .seconds(min(max(0, isTooLarge ? 0 : distance), secondsMax))
+    }
+
+    /// A year: whatever asks for more is cut.
+    private static let secondsMax: Int64 = 365 * 86_400
+}
+
+extension Int64 {
+    /// The whole seconds since 1970 of a date, also of one that no integer can hold.
+    fileprivate init(clamping date: Date) {
+        let seconds = date.timeIntervalSince1970.rounded(.down)
+        self = Int64(exactly: seconds) ?? (seconds < 0 ? .min : .max)
+    }
+}

@@ -1,0 +1,32 @@
+// UserAgent: the `User-Agent` of every request: `Tideline/VERSION (APP)` (RFC 9110 section 10.1.5).
+
+import Foundation
+import TidelineCore
+
+package enum UserAgent {
+    /// The longest name of an app in the field, in bytes.
+    private static let nameBytesMax = 100
+
+    /// Returns the value of the field.
+    ///
+    /// - Parameter appName: The name of the app; nil takes the bundle identifier, or else the name of
+    ///   the process.
+    /// - Returns: Visible ASCII characters and spaces.
+    package static func text(appName: String?) -> String {
+        let own = Bundle.main.bundleIdentifier ?? ProcessInfo.processInfo.processName
+        let name = safe(appName ?? own)
+        return "Tideline/\(ReleaseVersion.text)" + (name.isEmpty ? "" : " (\(name))")
+    }
+
+    /// Returns the name without what a comment of a header field cannot hold.
+    package static func safe(_ name: String) -> String {
+        let bytes = name.utf8.prefix(nameBytesMax).map { byte -> UInt8 in
+            switch byte {
+            case UInt8(ascii: "("), UInt8(ascii: ")"), UInt8(ascii: "\\"): UInt8(ascii: "-")
+            case 0x20...0x7E: byte
+            default: UInt8(ascii: "-")
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .whitespaces)
+    }
+}

@@ -1,0 +1,114 @@
+// FilterRendererInstants: how columns of a server that hold microseconds compare by milliseconds.
+//
+// A comparison with a literal is a range of the column as it is stored, which an index answers. In all
+// other places the column is cut by an expression. StoredInstants.swift has the rule.
+
+import Foundation
+
+extension FilterRenderer {
+    /// Whether the expression is a column whose instants have more digits than the wire.
+    func isCutInstant(_ expression: QueryExpression) -> Bool {
+        guard dateUnit == .microseconds, case .field = expression.kind else { return false }
+        return type(expression) == .dateTime
+    }
+
+    /// Whether the column is cut in every place, `updatedAt` being exact in some.
+    package func isCut(_ expression: QueryExpression) -> Bool {
+        guard isCutInstant(expression), case .field(let name) = expression.kind else {
+            return false
+        }
+        return name != SystemColumn.updatedAt && name != uncutColumn
+    }
+
+    /// Whether the expression is the column `updatedAt` of a server.
+    func isExactUpdate(_ expression: QueryExpression) -> Bool {
+        isCutInstant(expression) && expression.kind == .field(SystemColumn.updatedAt)
+    }
+
+    /// The expression; a column of instants as it is stored.
+    func uncut(_ expression: QueryExpression) -> SQL {
+        if isCutInstant(expression), case .field(let name) = expression.kind { return column(name) }
+        return plain(expression)
+    }
+
+    /// A comparison of a column of instants with a literal; nil for others.
+    func compareCut(
+        _ comparison: Comparison,
+        _ left: QueryExpression,
+        _ right: QueryExpression,
+        _ mode: Mode
+    ) -> SQL? {
+        if isCutInstant(left), case .value(.date(let date)) = right.kind {
+            return compareCut(comparison, left, Timestamp(date), mode)
+        }
+        if isCutInstant(right), case .value(.date(let date)) = left.kind {
+            return compareCut(comparison.mirrored, right, Timestamp(date), mode)
+        }
+        return nil
+    }
+
+    private func compareCut(
+        _ comparison: Comparison,
+        _ field: QueryExpression,
+        _ instant: Timestamp,
+        _ mode: Mode
+    ) -> SQL {
+        let column = uncut(field)
+        guard isCut(field) else {
+            let literal = literal(instant)
+            switch comparison {
+            case .eq where mode == .loose: return "\(column) = \(literal)"
+            case .eq: return dialect.equal(column, literal)
+            case .ne: return dialect.notEqual(column, literal)
+            default: return inMode("\(column)\(comparison.sql)\(literal)", mode)
+            }
+        }
+        let millisecond = instant.cutToMilliseconds
+        let isWhole = millisecond == instant
+        switch comparison {
+        case .eq where isWhole: return inMode(range(column, millisecond, millisecond), mode)
+        // No instant of the wire lies between two milliseconds.
+        case .eq: return dialect.constant(false)
+        case .ne where isWhole:
+            return "NOT (\(dialect.orFalse(range(column, millisecond, millisecond))))"
+        case .ne: return dialect.constant(true)
+        case .lt where isWhole: return inMode("\(column) < \(literal(millisecond))", mode)
+        case .ge where isWhole: return inMode("\(column) >= \(literal(millisecond))", mode)
+        case .lt, .le:
+            guard let next = instant.nextMillisecond else { return "\(column) IS NOT NULL" }
+            return inMode("\(column) < \(literal(next))", mode)
+        case .gt, .ge:
+            guard let next = instant.nextMillisecond else { return dialect.constant(false) }
+            return inMode("\(column) >= \(literal(next))", mode)
+        }
+    }
+
+    /// Whether a column of instants has one of these: a range, for an index, and the milliseconds in it.
+    func isCutIn(_ field: QueryExpression, _ values: [Value], _ mode: Mode) -> SQL {
+        let instants = values.compactMap { value -> Timestamp? in
+            guard case .date(let date) = value else { return nil }
+            let instant = Timestamp(date)
+            return instant == instant.cutToMilliseconds ? instant : nil
+        }
+        guard let first = instants.min(), let last = instants.max() else {
+            return dialect.constant(false)
+        }
+        let range = range(uncut(field), first, last)
+        if first == last { return inMode(range, mode) }
+        let list = instants.map(literal).joined(separator: ", ")
+        return inMode("(\(range) AND \(plain(field)) IN (\(list)))", mode)
+    }
+
+    /// The condition that a stored instant is in one of the milliseconds from the first to the last.
+    private func range(_ column: SQL, _ first: Timestamp, _ last: Timestamp) -> SQL {
+        let begin: SQL = "\(column) >= \(literal(first))"
+        guard let end = last.nextMillisecond else { return begin }
+        return "(\(begin) AND \(column) < \(literal(end)))"
+    }
+
+    private func inMode(_ condition: SQL, _ mode: Mode) -> SQL {
+        mode == .strict ? dialect.orFalse(condition) : condition
+    }
+
+    private func literal(_ instant: Timestamp) -> SQL { literal(.date(instant.date)) }
+}

@@ -1,0 +1,136 @@
+// InstantWindow: the range of an index that a page needs when its order begins with an instant.
+//
+// A server orders instants by their milliseconds (StoredInstants.swift), which is an expression. An index of
+// the column does not have that order, so a page would sort the whole table. The order of the index differs
+// within a millisecond only, and only if a row of it has microseconds, which is rare. So a page is first read
+// in the order of the index. If no row of it has microseconds, and no row of the milliseconds at its ends,
+// both orders are the same. Else the page takes two statements: the first reads the key of the last row that
+// the page can contain, by the index; the second sorts the rows up to the end of that millisecond.
+
+package struct InstantWindow {
+    private let renderer: FilterRenderer
+    private let key: SortKey
+    private let column: SQL
+    private let isNullable: Bool
+    /// The column of the first key.
+    package let name: String
+    /// Whether the column is the only one of the order that is cut: then a page may be read by the index.
+    private let isAlone: Bool
+
+    /// Nil for an order that needs no window, or that has no index with the column of its first key.
+    package init?(_ renderer: FilterRenderer, order: [SortKey], indexes: [[String]]) {
+        guard let key = order.first, renderer.isCut(key.expression),
+            case .field(let name) = key.expression.kind,
+            indexes.joined().contains(where: { $0.lowercased() == name.lowercased() })
+        else { return nil }
+        self.renderer = renderer
+        self.key = key
+        self.name = name
+        isAlone = !order.dropFirst().contains { renderer.isCut($0.expression) }
+        column = renderer.uncut(key.expression)
+        isNullable = renderer.schema.column(named: name)?.isNullable ?? true
+    }
+
+    /// Returns the renderer of the order and of the keyset of a page that is read by the index; nil if the
+    /// page begins within a millisecond or needs more than one column to be cut.
+    ///
+    /// - Parameter begin: The first key of the row that the page begins after; nil for the first page.
+    /// - Returns: The renderer.
+    package func indexRenderer(after begin: Value?) -> FilterRenderer? {
+        guard isAlone else { return nil }
+        if case .date(let date)? = begin {
+            guard Timestamp(date).cutToMilliseconds == Timestamp(date) else { return nil }
+        }
+        return renderer.withUncut(name)
+    }
+
+    /// Whether a stored instant has microseconds that an order cuts.
+    package static func hasMicroseconds(_ stored: SQLValue) -> Bool {
+        guard case .integer(let time) = stored else { return false }
+        return time % 1000 != 0
+    }
+
+    /// Returns a statement that finds out whether a row of one of these milliseconds has microseconds.
+    ///
+    /// - Parameters:
+    ///   - table: The table.
+    ///   - instants: The first key of the row that the page begins after, and those of its first and last
+    ///     row. A row with microseconds of another millisecond would be on the page.
+    /// - Returns: The statement; nil without instants.
+    package func check(_ table: Identifier, _ instants: [Value?]) -> SQL? {
+        let parts = instants.compactMap { value -> SQL? in
+            guard case .date(let date)? = value else { return nil }
+            var sql: SQL = "EXISTS (SELECT 1 FROM \(table) WHERE \(column) > "
+            sql.append(renderer.literal(.date(date)))
+            if let next = Timestamp(date).nextMillisecond {
+                sql.append(" AND \(column) < \(renderer.literal(.date(next.date)))")
+            }
+            sql.append(")")
+            return sql
+        }
+        guard !parts.isEmpty else { return nil }
+        return "SELECT 1 WHERE \(parts.joined(separator: " OR "))"
+    }
+
+    /// Returns a statement that reads the key of the row after `count` rows; it has no row if there is none.
+    ///
+    /// - Parameters:
+    ///   - source: `FROM` and `WHERE` of the rows of the page and those after it.
+    ///   - count: The rows that the page passes over and those that it can contain.
+    /// - Returns: The statement.
+    package func probe(_ source: SQL, after count: Int) -> SQL {
+        let order = column + renderer.dialect.direction(isAscending: key.isAscending)
+        let offset = SQLValue.integer(Int64(count))
+        return "SELECT \(column)\(source) ORDER BY \(order) LIMIT 1 OFFSET \(offset)"
+    }
+
+    /// The condition on the rows of a descending order that have an instant, if some come before those without.
+    ///
+    /// With the keyset alone SQLite would read the ranges of both.
+    ///
+    /// - Parameter begin: The first key of the row that the page begins after; nil for the first page.
+    /// - Returns: The condition; nil for other orders.
+    package func withInstants(after begin: Value?) -> QueryExpression? {
+        guard !key.isAscending, isNullable, case .date? = begin else { return nil }
+        return begin.map { compare(.le, Self.cut($0)) }
+    }
+
+    /// The condition on the rows up to the millisecond of a row; nil for all rows.
+    ///
+    /// - Parameters:
+    ///   - found: The key of the row.
+    ///   - mayBeNull: Whether rows without an instant may be among those of the page.
+    /// - Returns: The condition.
+    package func through(_ found: Value, mayBeNull: Bool) -> QueryExpression? {
+        switch (key.isAscending, found.isNull) {
+        case (true, true): return compare(.eq, .null)
+        case (true, false):
+            let through = compare(.le, Self.cut(found))
+            guard mayBeNull, isNullable else { return through }
+            return QueryExpression(.any([compare(.eq, .null), through]))
+        case (false, true): return nil
+        case (false, false): return compare(.ge, Self.cut(found))
+        }
+    }
+
+    /// The condition on the rows after the millisecond of a row; nil if there are none.
+    package func after(_ found: Value) -> QueryExpression? {
+        switch (key.isAscending, found.isNull) {
+        case (true, true): return compare(.ne, .null)
+        case (true, false): return compare(.gt, Self.cut(found))
+        case (false, true): return nil
+        case (false, false):
+            let after = compare(.lt, Self.cut(found))
+            return isNullable ? QueryExpression(.any([after, compare(.eq, .null)])) : after
+        }
+    }
+
+    private func compare(_ comparison: Comparison, _ value: Value) -> QueryExpression {
+        QueryExpression(.compare(comparison, key.expression, QueryExpression(.value(value))))
+    }
+
+    private static func cut(_ value: Value) -> Value {
+        guard case .date(let date) = value else { return value }
+        return .date(Timestamp(date).cutToMilliseconds.date)
+    }
+}

@@ -1,0 +1,95 @@
+// StoredInstants: the meaning in filters and orders of instants that a server keeps in microseconds.
+//
+// The wire, and so every device, has milliseconds, cut towards the past. A filter has to find the same
+// rows on the server and on a device. Columns of instants are therefore cut before they are compared, also
+// when another program wrote the microseconds. Literals keep their digits, as they do on devices.
+//
+// `updatedAt` alone is exact in comparisons with literals and as a key of an order, because clients walk
+// along it: if it was cut, `updatedAt gt T` would miss a row that is committed later in the millisecond T.
+// In comparisons with other columns and in functions it is cut, too.
+
+import Foundation
+
+package enum StoredInstants {
+    /// The name of `updatedAt` in places where it is exact; no column has such a name.
+    fileprivate static let exactUpdate = "\u{0}updatedAt"
+
+    /// The value of a name in an expression that ``QueryExpression/namingExactUpdates`` gave.
+    ///
+    /// - Parameters:
+    ///   - name: A name in it.
+    ///   - type: The type of the column.
+    ///   - stored: The value of the column.
+    /// - Returns: The value.
+    package static func value(
+        of name: String,
+        _ type: ExpressionType,
+        stored: SQLValue
+    ) -> Value {
+        SQLFunctions.value(name == exactUpdate ? stored : cut(stored, type), as: type)
+    }
+
+    /// The name of the column.
+    package static func column(_ name: String) -> String {
+        name == exactUpdate ? SystemColumn.updatedAt : name
+    }
+
+    /// The stored value, cut if it is an instant.
+    private static func cut(_ stored: SQLValue, _ type: ExpressionType) -> SQLValue {
+        guard type == .dateTime, case .integer(let time) = stored else { return stored }
+        return .integer(Timestamp(microseconds: time).cutToMilliseconds.microseconds)
+    }
+
+    /// A key of an order as a link has it.
+    package static func key(
+        _ stored: SQLValue,
+        of column: String,
+        _ type: ExpressionType
+    ) -> SQLValue {
+        column == SystemColumn.updatedAt ? stored : cut(stored, type)
+    }
+}
+
+extension QueryExpression {
+    /// The expression with another name for `updatedAt` in places where it is exact.
+    package var namingExactUpdates: QueryExpression {
+        guard contains({ $0 == .field(SystemColumn.updatedAt) }) else { return self }
+        return isUpdate ? Self.exactUpdate : replacing(\.namingExactUpdates)
+    }
+
+    fileprivate static let exactUpdate = QueryExpression(.field(StoredInstants.exactUpdate))
+
+    fileprivate var isUpdate: Bool { kind == .field(SystemColumn.updatedAt) }
+
+    fileprivate var isLiteral: Bool { if case .value = kind { true } else { false } }
+}
+
+extension QueryExpression.Kind {
+    /// The same for a comparison of `updatedAt`; nil for others.
+    fileprivate var namingExactUpdates: QueryExpression.Kind? {
+        switch self {
+        case .compare(let comparison, let left, let right) where left.isUpdate && right.isLiteral:
+            .compare(comparison, QueryExpression.exactUpdate, right)
+        case .compare(let comparison, let left, let right) where left.isLiteral && right.isUpdate:
+            .compare(comparison, left, QueryExpression.exactUpdate)
+        case .isIn(let operand, let elements) where operand.isUpdate:
+            if elements.allSatisfy(\.isLiteral) {
+                .isIn(QueryExpression.exactUpdate, elements)
+            } else {
+                Self.chain(operand, elements)
+            }
+        default: nil
+        }
+    }
+
+    /// `in` as a chain of comparisons, exact with literals.
+    private static func chain(
+        _ operand: QueryExpression,
+        _ elements: [QueryExpression]
+    ) -> QueryExpression.Kind {
+        let parts = elements.map {
+            QueryExpression(.compare(.eq, operand, $0)).replacing(\.namingExactUpdates)
+        }
+        return parts.count == 1 ? parts[0].kind : .any(parts)
+    }
+}

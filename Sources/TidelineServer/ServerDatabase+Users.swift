@@ -1,0 +1,72 @@
+// ServerDatabase+Users: what an operator does with the data of one user, on both databases.
+
+import TidelineServerCore
+import TidelineServerPostgres
+import TidelineServerSQLite
+
+extension ServerDatabase {
+    /// Counts what the database has of a user.
+    ///
+    /// A server may run.
+    ///
+    /// - Parameters:
+    ///   - user: The user, compared byte by byte.
+    ///   - line: Called with each row and each entry as a JSON object.
+    /// - Returns: How many there are of each part.
+    /// - Throws: ``DatabaseError``, and what `line` throws.
+    @discardableResult
+    public func export(
+        user: String,
+        line: (String) throws -> Void = { _ in }
+    ) throws -> [(part: String, count: Int)] {
+        let source: any CopySource =
+            switch place {
+            case .file(let path): try FileCopy(reading: path)
+            case .postgres(let url): try PostgresCopy(reading: url)
+            }
+        return try UserData(source, tables: tables).read(user, line: line)
+    }
+
+    /// Removes what the database has of a user: rows, tombstones, change log, merge bases, entries of the
+    /// ledger and of the audit.
+    ///
+    /// Devices pull the tables from the start. Backups keep what they have.
+    ///
+    /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file; servers on PostgreSQL
+    ///   may run.
+    public func forget(user: String) throws {
+        switch place {
+        case .file(let path): try DatabaseCare(path: path).forget(user, owners: tables)
+        case .postgres(let url): try PostgresCare(url: url).forget(user, owners: tables)
+        }
+    }
+
+    /// Gives everything of a user to another one.
+    ///
+    /// Versions of rows stay; devices pull the tables from the start.
+    ///
+    /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file; servers on PostgreSQL
+    ///   may run.
+    public func rename(user: String, to name: String) throws {
+        switch place {
+        case .file(let path): try DatabaseCare(path: path).rename(user, to: name, owners: tables)
+        case .postgres(let url):
+            try PostgresCare(url: url).rename(user, to: name, owners: tables)
+        }
+    }
+
+    /// The tables that have owners, by their names in the configuration.
+    package var ownedTables: [String] { tables.filter { $0.owner != nil }.map(\.name) }
+
+    /// Releases the space of removed rows: to the system for a file, to the database in PostgreSQL.
+    ///
+    /// - Returns: The bytes before and after.
+    /// - Throws: ``DatabaseError``, with code `inUse` while a server has the file.
+    @discardableResult
+    public func compact() throws -> (before: Int64, after: Int64) {
+        switch place {
+        case .file(let path): try DatabaseCare(path: path).compact()
+        case .postgres(let url): try PostgresCare(url: url).compact()
+        }
+    }
+}

@@ -1,0 +1,82 @@
+// CallerCounts: how many connections, or streams, each caller has. A lock around a dictionary that has
+// those only who have one.
+
+import Synchronization
+import TidelineCore
+
+package final class CallerCounts: Sendable {
+    private let counts = Mutex<[String: Int]>([:])
+
+    package init() {}
+
+    /// Counts one more.
+    ///
+    /// - Returns: How many the caller has with it.
+    @discardableResult
+    package func begin(_ caller: String) -> Int {
+        counts.withLock { counts in
+            counts[caller, default: 0] += 1
+            return counts[caller, default: 0]
+        }
+    }
+
+    package func end(_ caller: String) { add(-1, of: caller) }
+
+    /// Counts so many more, or fewer.
+    package func add(_ amount: Int, of caller: String) {
+        counts.withLock { counts in
+            let count = counts[caller, default: 0] + amount
+            counts[caller] = count > 0 ? count : nil
+        }
+    }
+
+    /// How many a caller has.
+    package func count(of caller: String) -> Int { counts.withLock { $0[caller, default: 0] } }
+
+    /// The caller with the most, and how many that are.
+    package var most: (caller: String, count: Int)? {
+        counts.withLock { $0.max { $0.value < $1.value }.map { ($0.key, $0.value) } }
+    }
+}
+
+/// Says at most once a minute that a limit is reached, and which caller has the most of it.
+package final class LimitWarnings: Sendable {
+    private struct State {
+        var log = ServerLog.silent
+        /// When each limit may be named again, in microseconds of the steady clock.
+        var due: [String: Int64] = [:]
+    }
+
+    private static let pause: Int64 = 60_000_000
+
+    private let state = Mutex(State())
+    private let steady: @Sendable () -> Int64
+
+    package init(steady: @escaping @Sendable () -> Int64 = ServerEnvironment.steadyClock) {
+        self.steady = steady
+    }
+
+    /// From now on lines go to this log.
+    package func begin(_ log: ServerLog) { state.withLock { $0.log = log } }
+
+    /// A limit is reached.
+    ///
+    /// - Parameters:
+    ///   - limit: The key of the configuration.
+    ///   - caller: The caller to name, and how many it has; asked for only when a line is due.
+    package func reached(_ limit: String, _ caller: () -> (caller: String, count: Int)?) {
+        let now = steady()
+        let log = state.withLock { state -> ServerLog? in
+            guard now >= state.due[limit] ?? .min else { return nil }
+            state.due[limit] = now + Self.pause
+            return state.log
+        }
+        guard let log else { return }
+        let most = caller() ?? ("", 0)
+        log.write(
+            .warning,
+            "a limit is reached; the caller has the most of it",
+            ["limit": "limits." + limit, "caller": most.caller, "count": "\(most.count)"]
+        )
+    }
+}

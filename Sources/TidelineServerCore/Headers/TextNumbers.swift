@@ -1,0 +1,233 @@
+// TextNumbers: 64-bit integers and decimals as strings, for callers whose JSON numbers are doubles: the
+// parameter IEEE754Compatible of OData's media type. Pure.
+//
+// The text of a body is changed where it has to be; what is not understood stays, for others to refuse.
+
+import TidelineCore
+
+/// The columns of a table whose numbers a double may not hold.
+package struct TextNumbers: Sendable {
+    /// In lower case.
+    private let names: Set<String>
+
+    package init(of table: Table) {
+        names = Set(
+            table.columns.lazy.filter { [.integer, .decimal].contains($0.type) }
+                .map { $0.name.lowercased() }
+        )
+    }
+
+    /// Whether a field such as `Accept` or `Content-Type` asks for it.
+    package static func isAsked(by field: String?) -> Bool { choice(of: field) ?? false }
+
+    /// Returns the value of the parameter in any media range that JSON fits; nil if it is absent.
+    package static func choice(of field: String?) -> Bool? {
+        guard let field, field.utf8.contains(UInt8(ascii: "=")) else { return nil }
+        var choice: Bool?
+        for range in field.split(separator: ",") {
+            let parts = range.split(separator: ";").map { part in
+                part.filter { $0 != " " && $0 != "\t" && $0 != "\"" }.lowercased()
+            }
+            guard let type = parts.first, fitsJSON(type) else { continue }
+            let isRefused = parts.contains { part in
+                part.hasPrefix("q=") && Double(part.dropFirst(2)) == 0
+            }
+            guard !isRefused else { continue }
+            if parts.contains("ieee754compatible=true") { return true }
+            if parts.contains("ieee754compatible=false") { choice = false }
+        }
+        return choice
+    }
+
+    /// The parameter in the type of an answer.
+    static let parameter = "; IEEE754Compatible=true"
+
+    private static func fitsJSON(_ type: String) -> Bool {
+        type == "*/*" || type == "application/*" || type == "application/json"
+            || type.hasPrefix("application/") && type.hasSuffix("+json")
+    }
+
+    // MARK: - Answers
+
+    /// Where the rows of a body are.
+    package enum Shape: Sendable {
+        /// The body is a row.
+        case row
+        /// An array of rows, or an object whose `items` or `results` are.
+        case list
+    }
+
+    /// The body with the numbers of these columns as strings.
+    package func quoted(_ body: [UInt8], _ shape: Shape) -> [UInt8] {
+        changed(body) { reader, editor in
+            let token = try reader.value()
+            guard shape == .list else { return try row(token, &reader, &editor) }
+            if case .array = token { return try rows(&reader, &editor) }
+            guard case .object = token else { return try reader.skip(token) }
+            try reader.beginObject()
+            while let name = try reader.nextMember() {
+                let isItems = ["items", "results"].contains(reader.text(name))
+                let token = try reader.value()
+                if isItems, case .array = token {
+                    try rows(&reader, &editor)
+                } else {
+                    try reader.skip(token)
+                }
+            }
+        }
+    }
+
+    private func rows(_ reader: inout JSONReader, _ editor: inout TextEditor) throws {
+        try reader.beginArray()
+        while try reader.nextElement() { try row(try reader.value(), &reader, &editor) }
+    }
+
+    private func row(
+        _ token: JSONReader.Token,
+        _ reader: inout JSONReader,
+        _ editor: inout TextEditor
+    ) throws {
+        guard case .object = token else { return try reader.skip(token) }
+        try reader.beginObject()
+        while let name = try reader.nextMember() {
+            let token = try reader.value()
+            if case .number(let range) = token, names.contains(reader.text(name).lowercased()) {
+                editor.replace(range, with: [Self.quote] + editor.bytes[range] + [Self.quote])
+            }
+            try reader.skip(token)
+        }
+    }
+
+    // MARK: - Bodies
+
+    /// A body, a row or a JSON Patch, with the strings of these columns that are numbers as numbers.
+    package func unquoted(_ body: [UInt8]) -> [UInt8] {
+        changed(body) { reader, editor in
+            switch try reader.value() {
+            case .object: try members(&reader, &editor)
+            case .array:
+                try reader.beginArray()
+                while try reader.nextElement() {
+                    let token = try reader.value()
+                    if case .object = token {
+                        try step(&reader, &editor)
+                    } else {
+                        try reader.skip(token)
+                    }
+                }
+            case let token: try reader.skip(token)
+            }
+        }
+    }
+
+    private func members(_ reader: inout JSONReader, _ editor: inout TextEditor) throws {
+        try reader.beginObject()
+        while let name = try reader.nextMember() {
+            let token = try reader.value()
+            if case .string(let span) = token, names.contains(reader.text(name).lowercased()) {
+                unquote(span.range, &editor)
+            }
+            try reader.skip(token)
+        }
+    }
+
+    /// A step of a JSON Patch, whose path may follow its value.
+    private func step(_ reader: inout JSONReader, _ editor: inout TextEditor) throws {
+        var column = ""
+        var value: Range<Int>?
+        try reader.beginObject()
+        while let name = try reader.nextMember() {
+            let member = reader.text(name)
+            let token = try reader.value()
+            if case .string(let span) = token {
+                if member == "path" {
+                    column = String(reader.text(span).drop { $0 == "/" })
+                } else if member == "value" {
+                    value = span.range
+                }
+            }
+            try reader.skip(token)
+        }
+        if let value, names.contains(column.lowercased()) { unquote(value, &editor) }
+    }
+
+    /// `range` is the inside of a string.
+    private func unquote(_ range: Range<Int>, _ editor: inout TextEditor) {
+        let text = Array(editor.bytes[range])
+        let isNumber = text.withUnsafeBufferPointer { buffer in
+            var reader = JSONReader(buffer)
+            guard case .number(let number)? = try? reader.value() else { return false }
+            return number == 0..<buffer.count
+        }
+        guard isNumber else { return }
+        editor.replace((range.lowerBound - 1)..<(range.upperBound + 1), with: text)
+    }
+
+    private static let quote = UInt8(ascii: "\"")
+
+    private func changed(
+        _ body: [UInt8],
+        _ change: (inout JSONReader, inout TextEditor) throws -> Void
+    ) -> [UInt8] {
+        guard !names.isEmpty, !body.isEmpty else { return body }
+        var editor = TextEditor(body)
+        let isRead = body.withUnsafeBufferPointer { buffer in
+            var reader = JSONReader(buffer)
+            return (try? change(&reader, &editor)) != nil
+        }
+        return isRead ? editor.result : body
+    }
+}
+
+/// A text with some of its parts replaced, from the begin to the end.
+private struct TextEditor {
+    let bytes: [UInt8]
+    private var made: [UInt8] = []
+    private var done = 0
+
+    init(_ bytes: [UInt8]) {
+        self.bytes = bytes
+    }
+
+    mutating func replace(_ range: Range<Int>, with text: [UInt8]) {
+        guard range.lowerBound >= done else { return }
+        made += bytes[done..<range.lowerBound]
+        made += text
+        done = range.upperBound
+    }
+
+    var result: [UInt8] { made + bytes[done...] }
+}
+
+// MARK: - Requests
+
+extension TableService {
+    /// The request with numbers in its body, if its `Content-Type` says that they are strings.
+    func plainNumbers(_ request: ServerRequest, table name: String) -> ServerRequest {
+        guard TextNumbers.isAsked(by: request.headers["Content-Type"]),
+            let table = catalog.table(named: name)
+        else { return request }
+        var plain = request
+        plain.body = TextNumbers(of: table).unquoted(request.body)
+        return plain
+    }
+
+    /// The answer with strings for numbers, if the caller asks for them.
+    func textNumbers(
+        _ answer: ServerResponse,
+        to accept: String?,
+        table name: String,
+        _ shape: TextNumbers.Shape
+    ) -> ServerResponse {
+        guard TextNumbers.isAsked(by: accept), !answer.body.isEmpty,
+            let type = answer.headers["Content-Type"], type.hasPrefix("application/json"),
+            let table = catalog.table(named: name)
+        else { return answer }
+        var changed = answer
+        changed.body = TextNumbers(of: table).quoted(answer.body, shape)
+        if !TextNumbers.isAsked(by: type) {
+            changed.headers["Content-Type"] = type + TextNumbers.parameter
+        }
+        return changed
+    }
+}

@@ -1,0 +1,129 @@
+// ReadTurns: which read a reader takes next. Pure.
+//
+// A read that is not known to be brief waits among the first tries. One that has had its share while
+// other callers wait is interrupted, and waits among the restarted ones: some readers never take those,
+// so whatever other callers ask for, a first try has its turn soon.
+
+/// The reads that wait for a reader, and the readers that wait for a read.
+package struct ReadTurns<Element> {
+    /// The kinds of readers, by the reads that they take.
+    package enum Reader: Hashable, Sendable, CaseIterable {
+        /// Brief reads only.
+        case brief
+        /// First tries, and brief reads.
+        case first
+        /// Everything.
+        case all
+    }
+
+    /// How far a read has come.
+    package enum Line: Hashable, Sendable {
+        case brief
+        case first
+        case restarted
+    }
+
+    private var brief = TurnQueue<ReadCaller, Element>()
+    private var first = TurnQueue<ReadCaller, Element>()
+    private var restarted = TurnQueue<ReadCaller, Element>()
+    /// The readers that wait to be woken.
+    private var idle: [Reader: Int] = [:]
+    /// The restarted reads that run, by caller.
+    private var running: [ReadCaller: Int] = [:]
+    /// How many readers take everything.
+    private let readersOfAll: Int
+    /// Whether a reader of everything takes a restarted read next.
+    private var isRestartedNext = false
+    /// At the end every reader takes everything.
+    package var isEnding = false
+
+    package init(readersOfAll: Int) { self.readersOfAll = readersOfAll }
+
+    /// Adds a read.
+    ///
+    /// - Returns: The reader to wake; nil if each that takes it is at work.
+    package mutating func append(
+        _ element: Element,
+        of caller: ReadCaller,
+        _ line: Line
+    ) -> Reader? {
+        let readers: [Reader]
+        switch line {
+        case .brief:
+            brief.append(element, of: caller)
+            readers = [.brief, .first, .all]
+        case .first:
+            first.append(element, of: caller)
+            readers = [.all, .first]
+        case .restarted:
+            restarted.append(element, of: caller)
+            readers = [.all]
+        }
+        for reader in readers where idle[reader, default: 0] > 0 {
+            idle[reader, default: 0] -= 1
+            return reader
+        }
+        return nil
+    }
+
+    /// Takes the next read; nil if there is none, and the reader waits then.
+    package mutating func take(as reader: Reader) -> (element: Element, line: Line)? {
+        let next = next(as: isEnding ? .all : reader)
+        if next == nil, !isEnding { idle[reader, default: 0] += 1 }
+        return next
+    }
+
+    private mutating func next(as reader: Reader) -> (element: Element, line: Line)? {
+        switch reader {
+        case .brief: break
+        case .first: if let read = first.take() { return (read, .first) }
+        case .all:
+            isRestartedNext.toggle()
+            if isRestartedNext, let read = takeRestarted() { return (read, .restarted) }
+            if let read = first.take() { return (read, .first) }
+            if let read = takeRestarted() { return (read, .restarted) }
+        }
+        return brief.take().map { ($0, .brief) }
+    }
+
+    /// A caller has not all the readers that take everything, if there are several.
+    private mutating func takeRestarted() -> Element? {
+        let most = isEnding ? Int.max : max(1, readersOfAll - 1)
+        let running = running
+        guard let (caller, read) = restarted.takeFirst(where: { running[$0, default: 0] < most })
+        else { return nil }
+        self.running[caller, default: 0] += 1
+        return read
+    }
+
+    /// A restarted read has ended, or waits again.
+    package mutating func ended(of caller: ReadCaller, _ line: Line) {
+        guard line == .restarted, let count = running[caller] else { return }
+        running[caller] = count > 1 ? count - 1 : nil
+    }
+
+    /// Whether another caller waits for what a reader takes.
+    package func othersWait(than caller: ReadCaller, for reader: Reader) -> Bool {
+        switch reader {
+        case .brief: brief.hasOthers(than: caller)
+        case .first: first.hasOthers(than: caller)
+        case .all: first.hasOthers(than: caller) || restarted.hasOthers(than: caller)
+        }
+    }
+}
+
+/// How long a read goes on while other callers wait.
+package enum ReadShare {
+    /// The share of a first try, in nanoseconds.
+    package static let first: UInt64 = 200_000_000
+
+    /// How often a read starts over; then it goes on to its end.
+    package static let restartsMax = 4
+
+    /// The share of a read that was restarted so often; nil for one that is not interrupted any more.
+    ///
+    /// Each is twice the last one, so that a long read comes to its end.
+    package static func nanoseconds(restarts: Int) -> UInt64? {
+        restarts < restartsMax ? first << UInt64(restarts) : nil
+    }
+}

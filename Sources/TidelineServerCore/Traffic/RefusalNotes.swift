@@ -1,0 +1,81 @@
+// RefusalNotes: who is refused, in one line of the log a minute for each kind.
+
+import Synchronization
+
+/// Counts refused requests by their callers, and says when a line is due.
+package final class RefusalNotes: Sendable {
+    /// Why requests are refused.
+    package enum Kind: Hashable, Sendable, CaseIterable {
+        case tokens
+        case limits
+    }
+
+    /// The contents of a line: the requests since the last line, and the caller with most of them.
+    package struct Line: Hashable, Sendable {
+        package var caller: String
+        package var count: Int
+        package var ofCaller: Int
+
+        package init(caller: String, count: Int, ofCaller: Int) {
+            self.caller = caller
+            self.count = count
+            self.ofCaller = ofCaller
+        }
+    }
+
+    private struct State {
+        var last: Int64?
+        var count = 0
+        var callers: [String: Int] = [:]
+    }
+
+    private let states = Mutex<[Kind: State]>([:])
+
+    private static let interval: Int64 = 60_000_000
+    /// The most callers that are counted separately.
+    private static let callersMax = 1000
+
+    package init() {}
+
+    /// Counts a refused request.
+    ///
+    /// - Parameters:
+    ///   - kind: Why it is refused.
+    ///   - caller: The user or address.
+    ///   - now: Microseconds since 1970.
+    /// - Returns: The line that is due; nil within a minute of the last one.
+    package func note(_ kind: Kind, _ caller: String, now: Int64) -> Line? {
+        states.withLock { states in
+            var state = states[kind] ?? State()
+            defer { states[kind] = state }
+            state.count += 1
+            if state.callers[caller] != nil || state.callers.count < Self.callersMax {
+                state.callers[caller, default: 0] += 1
+            }
+            if let last = state.last, now >= last, now - last < Self.interval { return nil }
+            let most = state.callers.max { ($0.value, $1.key) < ($1.value, $0.key) }
+            let line = Line(
+                caller: most?.key ?? caller,
+                count: state.count,
+                ofCaller: most?.value ?? 0
+            )
+            state = State(last: now)
+            return line
+        }
+    }
+}
+
+extension TableService {
+    /// Notes a refused request, and writes the line that is due.
+    func noteRefusal(_ kind: RefusalNotes.Kind, _ caller: String) {
+        let now = settings.environment.now()
+        guard let line = settings.traffic.refusals.note(kind, caller, now: now) else { return }
+        let fields: KeyValuePairs = [
+            "caller": line.caller, "requests": "\(line.ofCaller)", "ofAll": "\(line.count)",
+        ]
+        switch kind {
+        case .tokens: settings.log.write(.warning, "tokens are refused", fields)
+        case .limits: settings.log.write(.warning, "callers pass their limits", fields)
+        }
+    }
+}

@@ -1,0 +1,37 @@
+// LedgerRules: what both databases keep of a write that came with a name.
+
+package enum LedgerRules {
+    /// The bytes of an entry without its row.
+    package static let entryBytes = 200
+
+    /// A row of more bytes is not kept: it is read again for the replayed answer.
+    package static let rowBytesMax = 4096
+
+    /// The account of all callers together; no caller has this name.
+    package static let allCallers = "*"
+
+    /// How many entries go at most along with so many new ones: enough for the bytes of each.
+    package static func drops(beside entries: Int) -> Int {
+        entries * (rowBytesMax / entryBytes + 2) + 200
+    }
+
+    /// The bytes of a row that an entry keeps.
+    package static func kept(_ row: StoredRow?, of operation: WriteOperation) -> [UInt8]? {
+        guard operation.keepsRowInLedger else { return nil }
+        return row.flatMap { $0.json.count <= rowBytesMax ? $0.json : nil }
+    }
+
+    /// The outcome of a write that is replayed, with the row as it is now.
+    ///
+    /// The row is nil if it is gone, or if the caller may not see it any more: then the answer has
+    /// what the ledger kept of it.
+    package static func outcome(
+        _ outcome: WriteOutcome,
+        _ state: RowState,
+        row: StoredRow?
+    ) -> WriteOutcome {
+        var outcome = outcome
+        outcome.row = row ?? StoredRow(json: [], state: state).stub(outcome.repeatedID ?? "")
+        return outcome
+    }
+}

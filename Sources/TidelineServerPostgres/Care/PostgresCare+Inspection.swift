@@ -1,0 +1,143 @@
+// PostgresCare+Inspection: counts, times and sizes of a database, and the removal of tombstones by hand;
+// servers may run.
+
+import TidelineCore
+import TidelinePostgres
+package import TidelineServerCore
+
+extension PostgresCare {
+    /// Returns counts, times and names, never values of rows.
+    ///
+    /// - Throws: ``DatabaseError``
+    package func report() throws -> Report {
+        try connected { connection in
+            try checkWhole(connection)
+            try connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            let state = try connection.run(
+                """
+                SELECT (SELECT "value" FROM tideline.state WHERE "key" = 'format'),
+                    (SELECT "value" FROM tideline.state WHERE "key" = 'epoch'),
+                    (SELECT count(*) FROM tideline.ledger), (SELECT count(*) FROM tideline.bases),
+                    pg_database_size(current_database()), \(PostgresClock.microseconds)
+                """
+            )
+            var report = Report([
+                "kind": .text("server"),
+                "format": state.isNull(0, 0) ? .none : .text(state.text(0, 0)),
+                "epoch": state.isNull(0, 1) ? .none : .text(state.text(0, 1)),
+                "ledgerEntries": .integer(state.integer(0, 2)),
+                "mergeBases": .integer(state.integer(0, 3)),
+            ])
+            report["auditEntries"] = .integer(
+                try PostgresAudit.isMissing(connection)
+                    ? 0 : connection.run("SELECT count(*) FROM tideline.audit").integer(0, 0)
+            )
+            report["bytes"] = .report(Report(["database": .integer(state.integer(0, 4))]))
+            report["tables"] = .list(try tableReports(connection, now: state.integer(0, 5)))
+            try connection.run("COMMIT")
+            return report
+        }
+    }
+
+    private func tableReports(_ connection: PostgresConnection, now: Int64) throws -> [Report] {
+        let stamps = try PostgresReceipts.stamps(connection)
+        let found = try connection.run(
+            """
+            SELECT t."relation", t."name", c."horizon" FROM tideline.tables AS t
+            JOIN tideline.clocks AS c ON c."table" = t."name"
+            WHERE to_regclass(quote_ident(t."relation")) IS NOT NULL ORDER BY t."name"
+            """
+        )
+        return try (0..<found.count).map { row in
+            let name = found.text(row, 0)
+            let log = PostgresName.log(name)
+            let hasLog = try !connection.run("SELECT to_regclass($1) IS NULL", [.text(log)])
+                .boolean(0, 0)
+            let counts = try connection.run(
+                """
+                SELECT count(*) FILTER (WHERE NOT "deleted"), count(*) FILTER (WHERE "deleted"),
+                    \(hasLog ? "(SELECT count(*) FROM \(log))" : "0::bigint")
+                FROM \(PostgresName.quoted(name))
+                """
+            )
+            let key = found.text(row, 1)
+            let stamp = stamps.first { $0.table == key }?.stamp ?? 0
+            return Report([
+                "name": .text(name), "rows": .integer(counts.integer(0, 0)),
+                "deleted": .integer(counts.integer(0, 1)),
+                "changeLog": .integer(counts.integer(0, 2)),
+                "lastWrite": .time(stamp),
+                "clockAheadSeconds": .integer(ClockAhead.seconds(stamp, now: now)),
+                "horizon": .time(found.integer(row, 2)),
+            ])
+        }
+    }
+
+    /// Removes the tombstones of these tables that are older, and raises their horizons.
+    ///
+    /// - Parameters:
+    ///   - names: In any letter case; nil for all tables.
+    ///   - days: How old they have to be; 0 for all.
+    ///   - trustsClock: Whether the time counts however far it is ahead of the newest commit.
+    ///   - report: Told how many of a table were removed, piece by piece.
+    /// - Returns: The tables with the counts of removed rows.
+    /// - Throws: ``DatabaseError``
+    package func purgeTombstones(
+        of names: [String]?,
+        olderThan days: Int,
+        trustsClock: Bool = false,
+        report: (_ table: String, _ rows: Int) -> Void = { _, _ in }
+    ) throws -> [(table: String, rows: Int)] {
+        try connected { connection in
+            try checkWhole(connection)
+            let look = try PostgresReceipts.look(connection)
+            let known = look.memory?.time ?? look.newest ?? look.now
+            guard days == 0 || trustsClock || look.now - known <= TrustedTime.nearness else {
+                throw DatabaseError.doubtedClock("\(address)", now: look.now, known: known)
+            }
+            let from = trustsClock ? 0 : look.memory?.agesFrom ?? 0
+            let time = RemovalTime(now: look.now, agesFrom: from)
+            let purge = PostgresPurge(ServerLimits())
+            return try self.named(names, connection).map { table in
+                var total = 0
+                while true {
+                    let count = try purge.removeTombstones(
+                        of: table,
+                        olderThan: days,
+                        connection,
+                        time: time
+                    )
+                    total += count
+                    report(table, count)
+                    if count < PurgeSchedule.rowsMax { return (table, total) }
+                }
+            }
+        }
+    }
+
+    /// The tables of these names, in any letter case; all without names.
+    private func named(
+        _ names: [String]?,
+        _ connection: PostgresConnection
+    ) throws -> [String] {
+        let found = try connection.run(
+            """
+            SELECT "relation" FROM tideline.tables
+            WHERE to_regclass(quote_ident("relation")) IS NOT NULL ORDER BY "name"
+            """
+        )
+        let known = (0..<found.count).map { found.text($0, 0) }
+        if let missing = names?.first(where: { name in
+            !known.contains { $0.lowercased() == name.lowercased() }
+        }) {
+            throw DatabaseError(
+                .missing,
+                "\(address): there is no table '\(missing)'. There are: "
+                    + "\(known.joined(separator: ", "))."
+            )
+        }
+        return known.filter { table in
+            names?.contains { $0.lowercased() == table.lowercased() } ?? true
+        }
+    }
+}

@@ -1,0 +1,242 @@
+// PostgresCare+Users: removes what a database has of a user, or gives it to another user; servers may run,
+// and their writes to these tables wait until it is done.
+//
+// A device that has the rows learns of it by a pull from the start: the clock of each table is moved on,
+// and its horizon with it, so that every older cursor and link starts over.
+
+import TidelineCore
+import TidelinePostgres
+package import TidelineServerCore
+
+extension PostgresCare {
+    /// Removes a user's rows with their history, and the user's entries of ledger and audit.
+    ///
+    /// - Throws: ``DatabaseError``; nothing was changed then.
+    package func forget(_ user: String, owners tables: [TableDefinition]) throws {
+        try change(tables) { connection, owned in
+            var isOfUser = "\"caller\" = '=' || $1::text"
+            for table in owned {
+                isOfUser += " OR \(table.json) = $1"
+                for sql in [
+                    """
+                    DELETE FROM tideline.bases WHERE "table" = \(table.key)
+                    AND ("id" IN (\(table.ids)) OR \(table.json) = $1)
+                    """,
+                    """
+                    DELETE FROM tideline.audit WHERE lower("table") = \(table.key)
+                    AND "id" IN (\(table.ids))
+                    """,
+                ] {
+                    try connection.run(sql, [.text(user)])
+                }
+            }
+            try connection.run("DELETE FROM tideline.ledger WHERE \(isOfUser)", [.text(user)])
+            // The table is younger than some databases.
+            let isOld = try connection.run("SELECT to_regclass('tideline.ledger_callers') IS NULL")
+            if !isOld.boolean(0, 0) {
+                try connection.run(
+                    "DELETE FROM tideline.ledger_callers WHERE \"caller\" = '=' || $1::text",
+                    [.text(user)]
+                )
+            }
+            try connection.run("DELETE FROM tideline.audit WHERE \"user\" = $1", [.text(user)])
+            for table in owned {
+                var gone = try table.forgetLog(user, connection)
+                gone += try connection.run(
+                    """
+                    WITH gone AS (DELETE FROM \(table.relation) WHERE \(table.owner) = $1 RETURNING 1)
+                    SELECT count(*) FROM gone
+                    """,
+                    [.text(user)]
+                ).integer(0, 0)
+                if gone > 0 { try table.startOver([user], connection) }
+            }
+        }
+    }
+
+    /// Gives the rows of a user to another one, with the entries of ledger and audit.
+    ///
+    /// Versions stay, so that changes that wait on devices still fit.
+    ///
+    /// - Throws: ``DatabaseError``; nothing was changed then.
+    package func rename(
+        _ user: String,
+        to name: String,
+        owners tables: [TableDefinition]
+    ) throws {
+        let values: [SQLValue] = [.text(user), .text(name)]
+        try change(tables) { connection, owned in
+            for table in owned {
+                var moved = try table.forgetLog(user, connection)
+                moved += try connection.run(
+                    """
+                    WITH moved AS (
+                        UPDATE \(table.relation) SET \(table.owner) = $2 WHERE \(table.owner) = $1
+                        RETURNING 1
+                    )
+                    SELECT count(*) FROM moved
+                    """,
+                    values
+                ).integer(0, 0)
+                for kept in ["bases", "ledger"] {
+                    try connection.run(
+                        """
+                        UPDATE tideline.\(kept) SET "row" = jsonb_set(
+                            "row"::jsonb, ARRAY[\(table.member)], to_jsonb($2::text)
+                        )::text
+                        WHERE \(table.json) = $1
+                        """,
+                        values
+                    )
+                }
+                if moved > 0 { try table.startOver([user, name], connection) }
+            }
+            for sql in [
+                """
+                DELETE FROM tideline.ledger AS l WHERE "caller" = '=' || $1::text AND EXISTS (
+                    SELECT FROM tideline.ledger AS o
+                    WHERE o."request" = l."request" AND o."caller" = '=' || $2::text
+                )
+                """,
+                "UPDATE tideline.ledger SET \"caller\" = '=' || $2::text WHERE \"caller\" = '=' || $1::text",
+                "UPDATE tideline.audit SET \"user\" = $2 WHERE \"user\" = $1",
+            ] {
+                try connection.run(sql, values)
+            }
+        }
+    }
+
+    /// Lets PostgreSQL reuse the space of removed rows (VACUUM), table by table.
+    ///
+    /// - Returns: The bytes of the database before and after.
+    package func compact() throws -> (before: Int64, after: Int64) {
+        try connected { connection in
+            try checkWhole(connection)
+            let size = "SELECT pg_database_size(current_database())"
+            let before = try connection.run(size).integer(0, 0)
+            let found = try connection.run(
+                """
+                SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class AS c
+                JOIN pg_namespace AS n ON n.oid = c.relnamespace
+                WHERE c.relkind = 'r' AND (n.nspname = 'tideline' OR c.oid IN (
+                    SELECT to_regclass(quote_ident("relation")) FROM tideline.tables
+                )) ORDER BY 1
+                """
+            )
+            for row in 0..<found.count {
+                try connection.execute("VACUUM (ANALYZE) \(found.text(row, 0))")
+            }
+            return (before, try connection.run(size).integer(0, 0))
+        }
+    }
+
+    /// Runs `body` in a transaction that has the clocks of these tables.
+    private func change(
+        _ tables: [TableDefinition],
+        _ body: (PostgresConnection, [OwnedTable]) throws -> Void
+    ) throws {
+        try connected { connection in
+            try checkWhole(connection)
+            try connection.execute("BEGIN; \(PostgresSchema.lock(waiting: 10_000));")
+            try connection.run(PostgresSchema.idle)
+            var owned: [OwnedTable] = []
+            for declared in tables {
+                guard let owner = declared.owner,
+                    let stored = try PostgresSchemaChange.stored(declared.name, connection),
+                    let column = stored.schema.columns.first(where: {
+                        $0.name.lowercased() == owner.lowercased()
+                    })
+                else { continue }
+                let table = OwnedTable(table: stored, column: column.name)
+                try connection.execute("LOCK TABLE \(table.relation) IN EXCLUSIVE MODE")
+                try connection.run(PostgresSchema.lockClock, [.text(stored.name.lowercased())])
+                owned.append(table)
+            }
+            try body(connection, owned)
+            try connection.run("COMMIT")
+        }
+    }
+}
+
+/// A table whose rows have owners.
+private struct OwnedTable {
+    let table: TableDefinition
+    let column: String
+
+    var relation: String { PostgresName.quoted(table.name) }
+    var owner: String { PostgresName.quoted(column) }
+    /// Its name in the server's own tables, as a literal.
+    var key: String { Self.literal(table.name.lowercased()) }
+    /// The member of a row of the wire, as a literal.
+    var member: String { Self.literal(column) }
+    var ids: String { "SELECT \"id\" FROM \(relation) WHERE \(owner) = $1" }
+
+    /// The owner in a kept row.
+    ///
+    /// JSON with the character U+0000 cannot be taken apart.
+    var json: String {
+        #"CASE WHEN position('\u0000' in "row") = 0 THEN "row"::json ->> \#(member) END"#
+    }
+
+    private static func literal(_ text: String) -> String {
+        "'" + text.replacing("'", with: "''") + "'"
+    }
+
+    /// Removes what the log has of a user; returns how many entries.
+    func forgetLog(_ user: String, _ connection: PostgresConnection) throws -> Int64 {
+        let log = PostgresName.log(table.name)
+        guard try !connection.run("SELECT to_regclass($1) IS NULL", [.text(log)]).boolean(0, 0)
+        else { return 0 }
+        let isOfOwner = table.clock == .owner ? "OR \"tideline_owner\" = $1" : ""
+        return try connection.run(
+            """
+            WITH gone AS (
+                DELETE FROM \(log) WHERE \(owner) = $1 \(isOfOwner) OR "id" IN (\(ids))
+                RETURNING 1
+            )
+            SELECT count(*) FROM gone
+            """,
+            [.text(user)]
+        ).integer(0, 0)
+    }
+
+    /// Has each device that knows an earlier state of the table, or of the rows of these users, pull it
+    /// from the start.
+    func startOver(_ users: [String], _ connection: PostgresConnection) throws {
+        let name = SQLValue.text(table.name.lowercased())
+        let isOfOwners = table.clock == .owner
+        let last =
+            isOfOwners
+            ? """
+            SELECT greatest(max("stamp"), (SELECT "stamp" FROM tideline.clocks WHERE "table" = $1))
+            FROM tideline.owner_clocks WHERE "table" = $1 AND "owner" = ANY($2::text[])
+            """ : "SELECT \"stamp\" FROM tideline.clocks WHERE \"table\" = $1"
+        let users = PostgresParameter.array(users.map { .text($0) })
+        let found = try connection.run(
+            PostgresStatement(last, isOfOwners ? [.value(name), users] : [.value(name)])
+        )
+        // Times on the wire have milliseconds: the next one but one is behind every cursor.
+        let next = SQLValue.integer((found.integer(0, 0) / 1000 + 2) * 1000)
+        try connection.run(
+            """
+            UPDATE tideline.clocks
+            SET "stamp" = greatest("stamp", $2::bigint), "horizon" = greatest("horizon", $2::bigint)
+            WHERE "table" = $1
+            """,
+            [name, next]
+        )
+        guard isOfOwners else { return }
+        // Clocks that are missing begin where the table's clock is.
+        for relation in ["owner_clocks", "owner_departures", "owner_moved"] {
+            try connection.run(
+                PostgresStatement(
+                    """
+                    DELETE FROM tideline.\(relation)
+                    WHERE "table" = $1 AND "owner" = ANY($2::text[])
+                    """,
+                    [.value(name), users]
+                )
+            )
+        }
+    }
+}

@@ -1,0 +1,126 @@
+// HistoryRow: the history that the servers of a database have accepted, in the database.
+//
+// The row says which transaction wrote it. A dump that is restored writes all rows again, so the row of
+// a restored dump has the words of another transaction.
+
+import TidelineCore
+import TidelinePostgres
+
+/// What PostgreSQL says about the history of a database.
+struct DatabaseIdentity: Hashable {
+    /// The cluster; it gets another one from initdb and pg_upgrade.
+    private let system: String?
+    /// Another one after each promotion of a standby and each recovery to a point in time.
+    private let timeline: String?
+    private let database: String
+    /// Why the timeline cannot be read, in the words of PostgreSQL; nil if it can.
+    let timelineFault: String?
+
+    var text: String { "\(system ?? "?")/\(timeline ?? "?")/\(database)" }
+
+    /// Reads what the role may read.
+    ///
+    /// - Throws: ``PostgresError`` when the connection is of no use.
+    init(_ connection: PostgresConnection) throws {
+        system = try Self.first(Self.readSystem, connection).answer
+        let (timeline, fault) = try Self.first(Self.readTimeline, connection)
+        self.timeline = timeline
+        timelineFault = timeline == nil ? fault ?? "it has none" : nil
+        database = try Self.first([Self.readDatabase], connection).answer ?? "?"
+    }
+
+    /// The answer of the first of these queries that the role may ask, or why it may ask none.
+    private static func first(
+        _ queries: [String],
+        _ connection: PostgresConnection
+    ) throws -> (answer: String?, fault: String?) {
+        var fault: String?
+        for query in queries {
+            do {
+                let result = try connection.run(query)
+                if result.count > 0, !result.isNull(0, 0) { return (result.text(0, 0), nil) }
+            } catch let error as PostgresError {
+                if error.isConnectionLost || connection.isBroken { throw error }
+                fault = fault ?? error.message
+            }
+        }
+        return (nil, fault)
+    }
+
+    private static let readSystem = [
+        "SELECT system_identifier::text FROM pg_control_system()"
+    ]
+
+    /// The second one lags behind a promotion until the next checkpoint.
+    private static let readTimeline = [
+        PostgresSchema.readTimeline,
+        "SELECT lpad(upper(to_hex(timeline_id)), 8, '0') FROM pg_control_checkpoint()",
+    ]
+
+    private static let readDatabase = """
+        SELECT oid::text FROM pg_database WHERE datname = current_database()
+        """
+
+    /// The SQL that lets a role see a promotion.
+    static let remedy = """
+        GRANT EXECUTE ON FUNCTION pg_walfile_name(pg_lsn), pg_current_wal_insert_lsn() TO the role of the \
+        server; until then run 'tideline restored' after each failover
+        """
+}
+
+struct HistoryRow: Hashable {
+    /// Identity, a random word, and the transaction that wrote it; nil if there is no row.
+    var value: String?
+    /// Whether the transaction wrote it that it names.
+    var isWhole: Bool
+
+    static let query = """
+        SELECT "value", "xmin"::text = split_part("value", ' ', 3) FROM tideline.state
+        WHERE "key" = 'history'
+        """
+
+    static func read(_ connection: PostgresConnection) throws -> HistoryRow {
+        HistoryRow(try connection.run(query))
+    }
+
+    init(_ result: PostgresResult) {
+        guard result.count > 0 else {
+            value = nil
+            isWhole = true
+            return
+        }
+        value = result.text(0, 0)
+        isWhole = result.boolean(0, 1)
+    }
+
+    /// The identity that a history began with.
+    static func identity(of value: String) -> String {
+        value.split(separator: " ").first.map(String.init) ?? ""
+    }
+
+    /// Writes the row, if it is as it was read.
+    ///
+    /// - Returns: Its value; nil when another server has written it since.
+    static func put(
+        _ identity: DatabaseIdentity,
+        after former: String?,
+        _ connection: PostgresConnection
+    ) throws -> String? {
+        let result = try connection.run(write, [.text(identity.text), .text(former ?? "")])
+        return result.count > 0 ? result.text(0, 0) : nil
+    }
+
+    /// `xmin` has the lower half of the number of a transaction.
+    private static let write = """
+        INSERT INTO tideline.state AS s ("key", "value")
+        VALUES (
+            'history',
+            $1::text || ' ' || substr(md5(gen_random_uuid()::text), 1, 16) || ' '
+                || mod(pg_current_xact_id()::text::numeric, 4294967296)::text
+        )
+        ON CONFLICT ("key") DO UPDATE SET "value" = excluded."value" WHERE s."value" = $2::text
+        RETURNING "value"
+        """
+
+    static let remove = "DELETE FROM tideline.state WHERE \"key\" = 'history'"
+}

@@ -1,0 +1,66 @@
+// FileFault: what is wrong with the file of a running server, in words for its operator.
+
+import TidelineCore
+import TidelineServerCore
+
+/// Why a server does not write to its file any more.
+enum FileFault: Hashable, Sendable {
+    case missing(String)
+    case replaced(String)
+    case truncated(String)
+    case locked(String)
+    case damaged(String)
+
+    var code: String {
+        switch self {
+        case .missing: "databaseMissing"
+        case .replaced: "databaseReplaced"
+        case .truncated: "databaseTruncated"
+        case .locked: "databaseLockMissing"
+        case .damaged: "databaseDamaged"
+        }
+    }
+
+    /// The event, without names of files.
+    private var reason: String {
+        switch self {
+        case .missing: "The database file is not at its path any more."
+        case .replaced: "Another file is at the path of the database file."
+        case .truncated: "The database file or its log was cut off."
+        case .locked: "The lock file of the database was removed or replaced."
+        case .damaged: "The database file is damaged."
+        }
+    }
+
+    /// The answer to a caller, who does not learn the path.
+    var refusal: ServerError {
+        ServerError(
+            503,
+            "\(reason) Nothing is written until the operator has repaired this and restarted the server; "
+                + "the server's log says how.",
+            headers: ["Retry-After": "60"],
+            code: code
+        )
+    }
+
+    /// The steps for the operator.
+    var remedy: String {
+        switch self {
+        case .missing(let file):
+            "Stop the server, move '\(file)' back with its -wal and -shm files, and start the server. If it "
+                + "was deleted, restore a backup: tideline restore FILE"
+        case .replaced(let file):
+            "'\(file)' is not the file that the server opened. Stop the server, move it and its -wal and -shm "
+                + "files away, then put the right file in place: tideline restore FILE"
+        case .truncated(let file):
+            "'\(file)' is shorter than the server left it. Stop the server, keep a copy of the files, and "
+                + "restore a backup: tideline restore FILE"
+        case .locked(let file):
+            "'\(file)' is not the file that the server locked. Stop all servers of this database, then start "
+                + "one; leave the lock file in place"
+        case .damaged(let file):
+            "'\(file)' is damaged. Stop the server, keep a copy of the file with its -wal, and restore a "
+                + "backup: tideline restore FILE"
+        }
+    }
+}

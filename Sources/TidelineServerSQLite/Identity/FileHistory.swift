@@ -1,0 +1,111 @@
+// FileHistory: whether a database file is the one that its server left, or an earlier state of it.
+//
+// The file has an identity that each start replaces. The lock file next to it has the same identity,
+// and the newest commit. A copy that is put back by hand has another identity or has come
+// less far, so links and cursors of devices may name changes that it does not have.
+
+import Foundation
+import TidelineCore
+import TidelineSQLite
+import TidelineServerCore
+
+/// A record about a database file, kept outside of it.
+struct FileRecord: Hashable, Sendable {
+    /// One, or two while a start replaces the first by the second.
+    var identities: [String]
+    /// The newest commit timestamp of its tables that a server knew of.
+    var stamp: Int64
+
+    var text: String { "\(stamp) \(identities.joined(separator: " "))" }
+
+    init(identities: [String], stamp: Int64) {
+        self.identities = identities
+        self.stamp = stamp
+    }
+
+    /// Returns nil for any other text.
+    init?(_ text: some StringProtocol) {
+        let parts = text.split(separator: " ").map { String($0) }
+        guard let first = parts.first, let stamp = Int64(first), parts.count > 1 else { return nil }
+        self.init(identities: Array(parts.dropFirst()), stamp: stamp)
+    }
+}
+
+/// The identity of a database file, kept in it.
+struct FileIdentity: Hashable, Sendable {
+    var name: String
+    /// The number of the file in its file system.
+    var inode: Int64
+
+    /// The identity of a backup until a server starts on it.
+    static let backup = "backup"
+
+    static let table = """
+        CREATE TABLE IF NOT EXISTS "tideline_file" (
+            "identity" TEXT    NOT NULL,
+            "inode"    INTEGER NOT NULL
+        ) STRICT
+        """
+
+    /// Returns nil for a file that no server of this format has had.
+    static func read(_ database: Database) throws -> FileIdentity? {
+        guard try database.integer(ServerSchema.hasTable, [.text("tideline_file")]) != 0 else {
+            return nil
+        }
+        let statement = try database.prepare(
+            "SELECT \"identity\", \"inode\" FROM \"tideline_file\""
+        )
+        defer { statement.reset() }
+        guard try statement.step() else { return nil }
+        return FileIdentity(name: statement.text(0), inode: statement.integer(1))
+    }
+
+    func put(_ database: Database) throws {
+        try Self.remove(database)
+        try database.prepare("INSERT INTO \"tideline_file\" VALUES (?1, ?2)")
+            .run([.text(name), .integer(inode)])
+    }
+
+    /// Removes the identity, so that the next start asks nothing of it.
+    static func remove(_ database: Database) throws {
+        try database.execute(table)
+        try database.execute("DELETE FROM \"tideline_file\"")
+    }
+
+    /// The newest commit timestamp of all tables.
+    static func stamp(_ database: Database) throws -> Int64 {
+        try database.integer("SELECT coalesce(max(\"stamp\"), 0) FROM \"tideline_tables\"") ?? 0
+    }
+}
+
+enum FileHistory: Hashable, Sendable {
+    /// The file is as a server left it, or nothing is known of it.
+    case same
+    /// The file may lack commits that devices know of.
+    case changed(String)
+
+    /// Compares a file with what is known of it.
+    ///
+    /// - Parameters:
+    ///   - inside: The identity in the file.
+    ///   - outside: The record next to it.
+    ///   - inode: The number of the file.
+    ///   - stamp: The newest commit timestamp in it.
+    init(inside: FileIdentity?, outside: FileRecord?, inode: Int64, stamp: Int64) {
+        switch (inside, outside) {
+        case (nil, nil): self = .same
+        case (let inside?, _) where inside.name == FileIdentity.backup:
+            self = .changed("it is a backup that was put in place without 'tideline restore'")
+        case (let inside?, nil) where inside.inode == inode: self = .same
+        case (_, nil):
+            self = .changed(
+                "it is a copy, and the lock file that says how old it may be is missing"
+            )
+        case (let inside?, let outside?) where outside.identities.contains(inside.name):
+            self =
+                stamp < outside.stamp
+                ? .changed("it lacks commits that the server had acknowledged") : .same
+        case (_, _?): self = .changed("another file was put at its path")
+        }
+    }
+}

@@ -1,0 +1,371 @@
+// FileWatch: compares the open database with the files at its path.
+//
+// A few calls of stat before and after each commit, and once a second. A change that they cannot
+// explain is a doubt: then a new connection reads the identity and the newest commit from the file.
+// A new connection, because those that are open have pages of the file that was there before.
+
+import Dispatch
+import Foundation
+import Synchronization
+import TidelineSQLite
+import TidelineServerCore
+
+final class FileWatch: Sendable {
+    private struct State {
+        var fault: FileFault?
+        /// The numbers of the database, its log, the index of the log and the lock file.
+        var numbers: [(file: String, number: FileNumber?)] = []
+        /// The largest size that the database had.
+        var sizeMax: Int64 = 0
+        /// When it was written last, as far as that was verified.
+        var verified: FileTime?
+        /// The identity that the file has.
+        var identity: String?
+        var record: FileRecord?
+    }
+
+    private let path: String
+    private let lock: FileLock
+    private let log: ServerLog
+    private let state = Mutex(State())
+    private let isStopped = DispatchSemaphore(value: 0)
+    /// How many pages the log had after the last commit.
+    private let logPages = Atomic(0)
+    private let pageBytes: Int64
+    /// How many copies of the log to the database are under way, which explain that it is written.
+    private let copies = Atomic(0)
+    /// How many copies of the log began or ended.
+    private let copyEvents = Atomic(0)
+    /// The newest commit timestamp.
+    private let stamp = Atomic<Int64>(0)
+    /// The newest commit timestamp that the database has without its log; negative until the log, with
+    /// the identity, was copied as a whole.
+    private let copiedStamp = Atomic<Int64>(-1)
+
+    /// Remembers what is at the path, right after it was opened.
+    init(path: String, lock: FileLock, database: Database, log: ServerLog) throws {
+        self.path = path
+        self.lock = lock
+        self.log = log
+        pageBytes = try database.integer("PRAGMA page_size") ?? 4096
+        let files = [path, path + "-wal", path + "-shm"]
+        state.withLock { state in
+            state.numbers = files.map { (file: $0, number: FileNumber(of: $0)) }
+            state.numbers.append((file: lock.path, number: lock.number))
+        }
+    }
+
+    /// Takes over the file of a server that is starting, and looks once a second from now on.
+    func begin(on database: Database) throws {
+        guard state.withLock({ $0.identity == nil }) else { return }
+        let identity = try database.text("SELECT lower(hex(randomblob(8)))")
+        let reason = try database.transaction { try takeOver(database, identity: identity) }
+        // New connections read the identity from the file itself, not from the log.
+        try copying { try database.checkpoint(.truncate) }
+        tookOver(identity)
+        if let reason {
+            log.write(
+                .warning,
+                "the database is not as its server left it: clients pull everything again",
+                ["cause": reason]
+            )
+        }
+        if !lock.isWritable {
+            let warning = Self.unwritableLock(lock.path)
+            log.write(.warning, "the history of the file is not watched", ["cause": warning.text])
+        }
+        beginLooks()
+    }
+
+    /// The warning about a lock file that the server may read and not write.
+    static func unwritableLock(_ path: String) -> StoreWarning {
+        StoreWarning(
+            "fileHistoryOff",
+            "The server cannot write '\(path)', so a database that is replaced while no server runs goes "
+                + "unnoticed. Give the file to the user of the server, or remove it while no server runs."
+        )
+    }
+
+    private func beginLooks() {
+        let thread = Thread { [weak self, isStopped] in
+            while isStopped.wait(timeout: Self.nextLook) == .timedOut {
+                guard let self else { return }
+                if check() == nil { tellRecord() }
+            }
+        }
+        thread.name = "tideline-file"
+        thread.start()
+    }
+
+    private static var nextLook: DispatchTime {
+        DispatchTime(uptimeNanoseconds: QueryStart().adding(.seconds(1)))
+    }
+
+    /// Writes down how far the tables have come.
+    func stop() { tellRecord() }
+
+    /// Ends the looks.
+    func end() { isStopped.signal() }
+
+    /// The log of the writing connection has so many pages after a commit.
+    func committed(pages: Int) { logPages.store(pages, ordering: .sequentiallyConsistent) }
+
+    /// Copies the log to the database.
+    ///
+    /// - Returns: Whether nothing was in the way.
+    @discardableResult
+    func copying(_ body: () throws -> (pages: Int, copied: Int)?) rethrows -> Bool {
+        let before = stamp.load(ordering: .sequentiallyConsistent)
+        copies.wrappingAdd(1, ordering: .sequentiallyConsistent)
+        copyEvents.wrappingAdd(1, ordering: .sequentiallyConsistent)
+        defer {
+            copies.wrappingSubtract(1, ordering: .sequentiallyConsistent)
+            copyEvents.wrappingAdd(1, ordering: .sequentiallyConsistent)
+        }
+        guard let result = try body() else { return false }
+        if result.copied == result.pages {
+            copiedStamp.max(before, ordering: .sequentiallyConsistent)
+        }
+        return true
+    }
+
+    /// A commit moved clocks to these times.
+    func committed(_ moved: [TableStamp]) {
+        guard let newest = moved.map(\.stamp).max() else { return }
+        stamp.max(newest, ordering: .sequentiallyConsistent)
+    }
+
+    // MARK: - History
+
+    /// Compares the history of the file with what is known of it, and gives it a new identity; in a
+    /// transaction.
+    ///
+    /// - Returns: Why the epoch was renewed, or nil.
+    func takeOver(_ database: Database, identity: String) throws -> String? {
+        let newest = try FileIdentity.stamp(database)
+        let inside = try FileIdentity.read(database)
+        let inode = FileNumber(of: path)?.inode ?? 0
+        let history = FileHistory(
+            inside: inside,
+            // A lock file that cannot be written says nothing.
+            outside: lock.record,
+            inode: inode,
+            stamp: newest
+        )
+        let former = inside.map { [$0.name] } ?? []
+        // The old and the new one: the commit of this transaction may fail.
+        lock.note(FileRecord(identities: former + [identity], stamp: newest))
+        try FileIdentity(name: identity, inode: inode).put(database)
+        stamp.max(newest, ordering: .sequentiallyConsistent)
+        guard case .changed(let reason) = history else { return nil }
+        try database.execute(ServerSchema.renewEpoch)
+        return reason
+    }
+
+    /// The identity is in the file: from now on it is looked for.
+    func tookOver(_ identity: String) {
+        state.withLock { $0.identity = identity }
+        tellRecord()
+    }
+
+    private func tellRecord() {
+        let newest = stamp.load(ordering: .sequentiallyConsistent)
+        state.withLock { state in
+            guard let identity = state.identity, state.fault == nil else { return }
+            let record = FileRecord(identities: [identity], stamp: newest)
+            guard record != state.record else { return }
+            state.record = record
+            lock.note(record)
+        }
+    }
+
+    // MARK: - Looks
+
+    /// Returns why nothing is to be written or acknowledged; nil if nothing speaks against it.
+    func check() -> ServerError? {
+        state.withLock { state in
+            if let fault = state.fault { return fault.refusal }
+            guard let fault = look(&state) else { return nil }
+            take(fault, &state)
+            return fault.refusal
+        }
+    }
+
+    /// Takes note of an error of SQLite, which may come from a file that is damaged.
+    ///
+    /// - Returns: The refusal, if the file is at fault.
+    @discardableResult
+    func met(_ error: any Error) -> ServerError? {
+        guard let error = error as? SQLiteError else { return nil }
+        let isDamage = error.isCorrupt || error.isNotADatabase
+        guard isDamage || error.isInputOutput || error.isCannotOpen else { return nil }
+        return state.withLock { state in
+            if let fault = state.fault { return fault.refusal }
+            // A file that was replaced or cut off looks damaged, too.
+            state.verified = nil
+            guard let fault = look(&state) ?? (isDamage ? .damaged(path) : nil) else { return nil }
+            take(fault, &state)
+            return fault.refusal
+        }
+    }
+
+    private func take(_ fault: FileFault, _ state: inout State) {
+        state.fault = fault
+        log.write(
+            .error,
+            "the database file is at fault; nothing is written any more",
+            ["cause": fault.code, "do": fault.remedy]
+        )
+    }
+
+    private func look(_ state: inout State) -> FileFault? {
+        for place in state.numbers.indices {
+            let (file, number) = state.numbers[place]
+            guard number != nil else {
+                // The index of the log is made by the first read.
+                state.numbers[place].number = FileNumber(of: file)
+                continue
+            }
+            guard let found = FileNumber(of: file) else {
+                return file == lock.path ? .locked(file) : .missing(file)
+            }
+            guard found == number else {
+                return file == lock.path ? .locked(file) : .replaced(file)
+            }
+        }
+        // Before the looks: commits go on.
+        let pages = Int64(logPages.load(ordering: .sequentiallyConsistent))
+        let isOwn = copies.load(ordering: .sequentiallyConsistent) > 0
+        guard let size = FileSize(of: path), let logSize = FileSize(of: path + "-wal") else {
+            return .missing(path)
+        }
+        defer { state.sizeMax = max(state.sizeMax, size.bytes) }
+        if size.bytes < state.sizeMax, isCutOff(size) { return .truncated(path) }
+        let logBytes = pages == 0 ? 0 : Self.logHead + pages * (pageBytes + Self.frameHead)
+        let isLogShort = logSize.bytes < logBytes
+        let isDoubtful = size.time != state.verified && !isOwn || isLogShort
+        guard state.identity != nil, isDoubtful else { return nil }
+        let fault = verify(state.identity, isLogShort: isLogShort)
+        if fault == nil {
+            state.verified = size.time
+            // Another program has emptied the log into the database.
+            if isLogShort { logPages.store(0, ordering: .sequentiallyConsistent) }
+        }
+        return fault
+    }
+
+    /// Whether the file is shorter than its own header says; a program that compacts it changes both.
+    private func isCutOff(_ size: FileSize) -> Bool {
+        guard let header = try? DatabaseHeader(path: path), header.isDatabase else { return true }
+        return header.bytes > size.bytes
+    }
+
+    /// Reads identity and newest commit by a new connection.
+    private func verify(_ identity: String?, isLogShort: Bool) -> FileFault? {
+        if isOverwritten(identity) { return .replaced(path) }
+        // Before the look: commits go on meanwhile.
+        let known = stamp.load(ordering: .sequentiallyConsistent)
+        do {
+            let database = try Database(path: path, mode: .readOnly)
+            guard try FileIdentity.read(database)?.name == identity else { return .replaced(path) }
+            guard try FileIdentity.stamp(database) >= known else {
+                return isLogShort ? .truncated(path + "-wal") : .replaced(path)
+            }
+            return nil
+        } catch let error as SQLiteError where error.isCorrupt || error.isNotADatabase {
+            return isLogShort ? .truncated(path + "-wal") : .damaged(path)
+        } catch let error as SQLiteError where error.isGeneric {
+            // The table of the identity is not in it.
+            return .replaced(path)
+        } catch {
+            // No descriptor is left, or the disk fails: nothing is known, unless the log is too short.
+            return isLogShort ? .truncated(path + "-wal") : nil
+        }
+    }
+
+    /// Whether the database without its log has come less far than the log was copied to it: then an
+    /// earlier copy was written over it, which the pages of the log hide.
+    ///
+    /// A copy that is under way may be read half, so it is read again.
+    private func isOverwritten(_ identity: String?) -> Bool {
+        let known = copiedStamp.load(ordering: .sequentiallyConsistent)
+        guard known >= 0 else { return false }
+        let pause = DispatchSemaphore(value: 0)
+        for _ in 0..<Self.overwrittenTries {
+            let before = copyEvents.load(ordering: .sequentiallyConsistent)
+            do {
+                let database = try Database(path: path, mode: .frozen)
+                if try FileIdentity.read(database)?.name == identity,
+                    try FileIdentity.stamp(database) >= known
+                {
+                    return false
+                }
+            } catch let error as SQLiteError where error.isCannotOpen {
+                return false
+            } catch {
+                // A page that is being written.
+            }
+            let isOwn = copies.load(ordering: .sequentiallyConsistent) > 0
+            let isCopied = before != copyEvents.load(ordering: .sequentiallyConsistent)
+            if isOwn || isCopied { return false }
+            _ = pause.wait(timeout: Self.nextTry)
+        }
+        return true
+    }
+
+    private static let overwrittenTries = 5
+
+    private static var nextTry: DispatchTime {
+        DispatchTime(uptimeNanoseconds: QueryStart().adding(.milliseconds(20)))
+    }
+
+    /// The bytes of the log before its first page, and before each page.
+    private static let logHead: Int64 = 32
+    private static let frameHead: Int64 = 24
+}
+
+/// Which file it is, whatever its name.
+struct FileNumber: Hashable, Sendable {
+    var device: Int64
+    var inode: Int64
+
+    init?(of path: String) {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        self.init(status)
+    }
+
+    init?(of descriptor: Int32) {
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { return nil }
+        self.init(status)
+    }
+
+    private init(_ status: stat) {
+        device = Int64(truncatingIfNeeded: status.st_dev)
+        inode = Int64(truncatingIfNeeded: status.st_ino)
+    }
+}
+
+struct FileTime: Hashable, Sendable {
+    var seconds: Int64
+    var nanoseconds: Int64
+}
+
+private struct FileSize {
+    var bytes: Int64
+    /// When it was written last.
+    var time: FileTime
+
+    init?(of path: String) {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        bytes = Int64(status.st_size)
+        #if canImport(Darwin)
+        let written = status.st_mtimespec
+        #else
+        let written = status.st_mtim
+        #endif
+        time = FileTime(seconds: Int64(written.tv_sec), nanoseconds: Int64(written.tv_nsec))
+    }
+}

@@ -1,0 +1,71 @@
+// SQLiteRefusal: the answer to a caller for an error of SQLite.
+
+import TidelineSQLite
+import TidelineServerCore
+
+enum SQLiteRefusal {
+    /// Of a write: a constraint, index or trigger that the operator made refuses the row.
+    static func ofWrite(_ error: any Error, _ database: Database) -> any Error {
+        guard let error = error as? SQLiteError, error.isConstraint else { return error }
+        switch error.code >> 8 {
+        case 1: return ServerError.constraint(.check, checkPlace(error, database))
+        case 3: return ServerError.constraint(.foreignKey, "")
+        case 5: return ServerError.constraint(.notNull, place(error))
+        case 6, 8, 10: return ServerError.constraint(.unique, place(error))
+        // The words are the trigger's, and may have values in them.
+        case 7: return ServerError.constraint(.trigger, "")
+        default: return ServerError.constraint(.other, "")
+        }
+    }
+
+    /// The columns of a CHECK, and its name if it has one.
+    private static func checkPlace(_ error: SQLiteError, _ database: Database) -> String {
+        let named = text(error)
+        // A constraint that is not found has no name in the answer.
+        guard !named.isEmpty, let tables = try? tables(of: error, database) else { return "" }
+        for (columns, sql) in tables {
+            guard let check = CheckConstraint.all(in: sql).first(where: { $0.isNamed(named) })
+            else { continue }
+            let place = columns.filter { check.words.contains($0.lowercased()) }
+                .joined(separator: ", ")
+            return check.name.map { "\(place) (constraint \($0))" } ?? place
+        }
+        return ""
+    }
+
+    /// The columns and the SQL of the tables that the statement names.
+    private static func tables(
+        of error: SQLiteError,
+        _ database: Database
+    ) throws -> [(columns: [String], sql: String)] {
+        let statement = try database.prepare(
+            "SELECT \"name\", \"sql\" FROM \"sqlite_master\" WHERE \"type\" = 'table'"
+        )
+        defer { statement.reset() }
+        var found: [(name: String, sql: String)] = []
+        while try statement.step() { found.append((statement.text(0), statement.text(1))) }
+        return try found.filter { error.sql?.contains(ServerSchema.quoted($0.name)) ?? true }
+            .map { name, sql in
+                let columns = try database.prepare("SELECT \"name\" FROM pragma_table_info(?1)")
+                defer { columns.reset() }
+                columns.bind(1, text: name)
+                var names: [String] = []
+                while try columns.step() { names.append(columns.text(0)) }
+                return (names, sql)
+            }
+    }
+
+    private static func text(_ error: SQLiteError) -> String {
+        guard let start = error.message.firstRange(of: "constraint failed: ")?.upperBound else {
+            return ""
+        }
+        return String(error.message[start...])
+    }
+
+    /// The columns that SQLite names as `table.column`.
+    private static func place(_ error: SQLiteError) -> String {
+        text(error).split(separator: ", ")
+            .map { $0.split(separator: ".").last.map(String.init) ?? "" }
+            .joined(separator: ", ")
+    }
+}

@@ -1,0 +1,83 @@
+// LockedStore: a store that cannot be used for a while, as a protected file of a locked phone.
+
+import Foundation
+import Synchronization
+import Tideline
+
+final class LockedStore: SharedStore {
+    private let inner: any LocalStore
+    private let isLocked: @Sendable () -> Bool
+    /// How many transactions failed.
+    private let failures = Mutex(0)
+
+    /// `isLocked`: whether transactions fail at this moment.
+    init(_ inner: any LocalStore, isLocked: @escaping @Sendable () -> Bool) {
+        self.inner = inner
+        self.isLocked = isLocked
+    }
+
+    private func check() throws { if isLocked() { throw POSIXError(.EPERM) } }
+
+    /// Whether a transaction fails at its begin; every second one does so at its end, and is undone.
+    private func checkBegin() throws {
+        guard isLocked() else { return }
+        let count = failures.withLock { failures in
+            failures += 1
+            return failures
+        }
+        if count % 2 == 1 { try check() }
+    }
+
+    func open(tables: [TableSchema]) async throws {
+        try check()
+        try await inner.open(tables: tables)
+    }
+
+    func read<Result: Sendable>(
+        _ body: @escaping @Sendable (any LocalStoreReader) throws -> Result
+    ) async throws -> Result {
+        try check()
+        return try await inner.read(body)
+    }
+
+    func write<Result: Sendable>(
+        _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
+    ) async throws -> Result {
+        try checkBegin()
+        return try await inner.write { [self] writer in
+            let result = try body(writer)
+            try check()
+            return result
+        }
+    }
+
+    func writeRepeatable<Result: Sendable>(
+        _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
+    ) async throws -> Result {
+        try checkBegin()
+        return try await inner.writeRepeatable { [self] writer in
+            let result = try body(writer)
+            try check()
+            return result
+        }
+    }
+
+    func changes() -> AsyncStream<Set<String>> { inner.changes() }
+    var fileIdentity: String? { inner.fileIdentity }
+    func close() async throws { try await inner.close() }
+    func suspend() async { await inner.suspend() }
+    func interruptTransactions() { inner.interruptTransactions() }
+    func resume() { inner.resume() }
+
+    func takeSyncTurn(at now: Date, lease: Duration, isForced: Bool) -> Int? {
+        guard let shared = inner as? any SharedStore else { return 0 }
+        return shared.takeSyncTurn(at: now, lease: lease, isForced: isForced)
+    }
+
+    func holdsSyncTurn(_ turn: Int, at now: Date, lease: Duration) -> Bool {
+        guard let shared = inner as? any SharedStore else { return true }
+        return shared.holdsSyncTurn(turn, at: now, lease: lease)
+    }
+
+    func endSyncTurn(_ turn: Int) { (inner as? any SharedStore)?.endSyncTurn(turn) }
+}

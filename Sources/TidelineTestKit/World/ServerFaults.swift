@@ -1,0 +1,104 @@
+// ServerFaults: faults of the simulated server itself: a row that it cannot process, a deploy that
+// rejects every write for a while, and tokens that have expired.
+
+import Foundation
+import Synchronization
+import Tideline
+import TidelineCore
+
+/// A transport in front of the simulated server, whose responses prove to be the server's.
+final class ServerFaults: Transport {
+    /// The response of the server in place of a write.
+    enum Rejection: Sendable, Hashable {
+        /// The row cannot be processed: 500.
+        case failure
+        /// The deployed version lacks the table: 404.
+        case missingTable
+        /// The deployed version denies the caller the right to write: 403.
+        case missingRight
+
+        fileprivate var problem: (status: Int, body: [UInt8]) {
+            switch self {
+            case .failure:
+                (500, Self.body("Internal Server Error", 500, nil))
+            case .missingTable:
+                (404, Self.body("Not Found", 404, "noSuchTable"))
+            case .missingRight:
+                (403, Self.body("Forbidden", 403, nil))
+            }
+        }
+
+        private static func body(_ title: String, _ status: Int, _ code: String?) -> [UInt8] {
+            let member = code.map { #","code":"\#($0)""# } ?? ""
+            return Array(#"{"title":"\#(title)","status":\#(status)\#(member)}"#.utf8)
+        }
+    }
+
+    private struct State {
+        /// The row that the server cannot process.
+        var poisonedID: String?
+        /// The response to every write.
+        var rejection: Rejection?
+    }
+
+    private let inner: any Transport
+    private let state = Mutex(State())
+
+    private let now: @Sendable () -> Int64
+
+    /// `now` is the time of the server, in microseconds since 1970.
+    init(_ inner: any Transport, now: @escaping @Sendable () -> Int64) {
+        self.inner = inner
+        self.now = now
+    }
+
+    /// Makes every write of one row fail, or none.
+    func poison(_ id: String?) { state.withLock { $0.poisonedID = id } }
+
+    /// Rejects every write, or none.
+    func reject(_ rejection: Rejection?) { state.withLock { $0.rejection = rejection } }
+
+    func stream(_ request: TransportRequest) async throws -> TransportStream {
+        guard !WorldSignIn.isExpired(request, at: now()) else {
+            let response = WorldSignIn.rejection
+            return TransportStream(
+                status: response.status,
+                headers: response.headers,
+                bytes: AsyncThrowingStream { $0.finish() }
+            )
+        }
+        return try await inner.stream(request)
+    }
+
+    func send(_ request: TransportRequest) async throws -> TransportResponse {
+        guard !WorldSignIn.isExpired(request, at: now()) else { return WorldSignIn.rejection }
+        let (poisonedID, rejection) = state.withLock { ($0.poisonedID, $0.rejection) }
+        guard poisonedID != nil || rejection != nil else { return try await inner.send(request) }
+        let answer = { (method: String, target: String, body: [UInt8]?) -> Rejection? in
+            guard method != "GET" else { return nil }
+            if let rejection { return rejection }
+            return Self.id(of: target, body) == poisonedID ? .failure : nil
+        }
+        guard request.url.path().hasSuffix("/$batch") else {
+            guard let rejection = answer(request.method, request.url.path(), request.body) else {
+                return try await inner.send(request)
+            }
+            let (status, body) = rejection.problem
+            return TransportResponse(status: status, headers: Self.headers, body: body)
+        }
+        let (rest, responses) = BatchChanges.without(request) { method, target, body in
+            answer(method, target, body)?.problem
+        }
+        let response = try await inner.send(rest)
+        return BatchChanges.adding(responses, to: response)
+    }
+
+    private static let headers: HTTPFields = ["Content-Type": "application/problem+json"]
+
+    /// The id of the row that a write is about.
+    private static func id(of target: String, _ body: [UInt8]?) -> String? {
+        let path = target.prefix { $0 != "?" }.split(separator: "/")
+        if path.count >= 3 { return path.last.map(String.init) }
+        return body.flatMap(JSONPieces.members)?["id"].flatMap(JSONPieces.text)
+    }
+}

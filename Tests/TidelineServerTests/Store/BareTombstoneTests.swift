@@ -1,0 +1,219 @@
+// A table with `tombstones: bare` erases the values of a deleted row, wherever the database has them.
+
+import Foundation
+import Testing
+import TidelineCore
+import TidelinePostgres
+import TidelineServer
+import TidelineServerCore
+import TidelineTestKit
+
+@Suite struct BareTombstoneTests {
+    private static let columns = [
+        ColumnDefinition("text", .string), ColumnDefinition("rank", .integer, nullable: false),
+        ColumnDefinition("due", .dateTime), ColumnDefinition("data", .binary),
+        ColumnDefinition("kind", .enumeration(["a", "b"]), default: .string("b")),
+    ]
+
+    private static let table = TableDefinition(
+        "T",
+        columns: columns,
+        conflict: .merge,
+        tombstones: .bare
+    )
+
+    private static let row = """
+        {"id":"ID","text":"secret","rank":7,"due":"2026-01-02T03:04:05Z","data":"c2VjcmV0","kind":"b"}
+        """
+
+    static let stores = PostgresCluster.reasonToSkip == nil ? [false, true] : [false]
+
+    private struct Place {
+        var path: String
+        var url: String?
+
+        var address: String { url ?? "sqlite:" + path }
+
+        func door(_ tables: [TableDefinition]) async throws -> Door {
+            try await Door(
+                tables,
+                path: url == nil ? path : nil,
+                onPostgres: url != nil,
+                database: url
+            )
+        }
+
+        /// All bytes that the database has outside of free pages.
+        func dump() async throws -> String {
+            if let url {
+                let psql = try PostgresConnection(PostgresAddress(url))
+                let sources = [
+                    "SELECT \"T\"::text FROM \"T\"", "SELECT b::text FROM tideline.bases AS b",
+                    "SELECT l::text FROM tideline.ledger AS l",
+                    "SELECT l::text FROM tideline.\"log.T\" AS l",
+                ]
+                return try sources.map { source in
+                    let found = try psql.run(source)
+                    return (0..<found.count).map { found.text($0, 0) }.joined(separator: "\n")
+                }
+                .joined(separator: "\n")
+            }
+            var configuration = ServerConfiguration()
+            configuration.database = .sqlite(path: path)
+            configuration.tables = [BareTombstoneTests.table]
+            _ = try ServerDatabase(configuration).compact()
+            return String(decoding: try Data(contentsOf: URL(filePath: path)), as: UTF8.self)
+        }
+    }
+
+    private func withPlace(_ onPostgres: Bool, _ body: (Place) async throws -> Void) async throws {
+        let url = onPostgres ? try PostgresCluster.shared().database() : nil
+        try await withTemporaryDirectory { try await body(Place(path: $0 + "/a.db", url: url)) }
+    }
+
+    private func check(_ row: [String: Any], _ id: String) {
+        #expect(row["id"] as? String == id && row["deleted"] as? Bool == true, "\(row)")
+        #expect(row["text"] is NSNull && row["due"] is NSNull && row["data"] is NSNull)
+        #expect(row["rank"] as? Int == 0 && row["kind"] is NSNull)
+        #expect(row["version"] is String && row["createdAt"] is String)
+        #expect(row["updatedAt"] is String)
+    }
+
+    @Test("each way to delete erases the values, and no copy of them stays", arguments: stores)
+    func deletes(onPostgres: Bool) async throws {
+        try await withPlace(onPostgres) { place in
+            let door = try await place.door([Self.table])
+            let keys: HTTPFields = [
+                "Repeatability-Request-ID": "one",
+                "Repeatability-First-Sent": HTTPDate.text(microseconds: 1_800_000_000_000_000),
+            ]
+            for id in ["a", "b", "c", "d"] {
+                let body = Self.row.replacing("ID", with: id)
+                let made = await door.send(
+                    "POST",
+                    "/tables/T",
+                    body,
+                    headers: id == "a" ? keys : [:]
+                )
+                #expect(made.status == 201)
+                // Older versions, to merge by.
+                #expect(await door.send("PATCH", "/tables/T/\(id)", #"{"rank":8}"#).status == 200)
+            }
+            let first = await door.send("GET", "/tables/T/a").row
+            #expect(await door.send("DELETE", "/tables/T/a").status == 204)
+            #expect(await door.send("PATCH", "/tables/T/b", #"{"deleted":true}"#).status == 200)
+            let whole = #"{"text":"secret","rank":1,"deleted":true}"#
+            #expect(await door.send("PUT", "/tables/T/c", whole).status == 200)
+            let batch = #"{"requests":[{"id":"1","method":"delete","url":"tables/T/d"}]}"#
+            #expect(await door.send("POST", "/$batch", batch).text.contains("204"))
+            let rows = await door.send("GET", "/tables/T?__includeDeleted=true").rows
+            #expect(rows.count == 4)
+            for row in rows { check(row, row["id"] as? String ?? "") }
+            #expect(rows.first?["createdAt"] as? String == first["createdAt"] as? String)
+            #expect(rows.first?["version"] as? String != first["version"] as? String)
+            // The repeat of the insert is answered without what was erased.
+            let body = Self.row.replacing("ID", with: "a")
+            let repeated = await door.send("POST", "/tables/T", body, headers: keys)
+            #expect(repeated.status == 201 && !repeated.text.contains("secret"))
+            // A row that comes back has what is sent with it.
+            let back = await door.send("PATCH", "/tables/T/b", #"{"deleted":false,"rank":3}"#)
+            #expect(back.row["rank"] as? Int == 3 && back.row["text"] is NSNull)
+            await door.store.stop()
+            #expect(try await !place.dump().contains("secret"))
+        }
+    }
+
+    @Test("tombstones from before the option lose their values at the start", arguments: stores)
+    func older(onPostgres: Bool) async throws {
+        try await withPlace(onPostgres) { place in
+            var full = Self.table
+            full.tombstones = .full
+            let before = try await place.door([full])
+            for id in ["a", "b"] {
+                _ = await before.send("POST", "/tables/T", Self.row.replacing("ID", with: id))
+            }
+            _ = await before.send("PATCH", "/tables/T/a", #"{"rank":8}"#)
+            #expect(await before.send("DELETE", "/tables/T/a").status == 204)
+            let kept = await before.send("GET", "/tables/T/a?__includeDeleted=true").row
+            #expect(kept["text"] as? String == "secret")
+            await before.store.stop()
+            let door = try await place.door([Self.table])
+            let row = await door.send("GET", "/tables/T/a?__includeDeleted=true").row
+            check(row, "a")
+            #expect(row["version"] as? String == kept["version"] as? String)
+            #expect(await door.send("GET", "/tables/T/b").row["text"] as? String == "secret")
+            await door.store.stop()
+        }
+    }
+
+    @Test("an owner learns of the tombstone, and export shows no values", arguments: stores)
+    func owners(onPostgres: Bool) async throws {
+        try await withPlace(onPostgres) { place in
+            var table = Self.table
+            table.owner = "userId"
+            table.completeOwner()
+            let door = try await Door(
+                [table],
+                path: onPostgres ? nil : place.path,
+                onPostgres: onPostgres,
+                database: place.url,
+                authenticator: try Tokens.authenticator()
+            )
+            let anna = try Tokens.headers("anna")
+            let row = Self.row.replacing("ID", with: "a")
+            #expect(await door.send("POST", "/tables/T", row, headers: anna).status == 201)
+            #expect(await door.send("DELETE", "/tables/T/a", headers: anna).status == 204)
+            let rows = await door.send("GET", "/tables/T?__includeDeleted=true", headers: anna).rows
+            #expect(rows.count == 1)
+            for row in rows {
+                check(row, "a")
+                #expect(row["userId"] as? String == "anna")
+            }
+            await door.store.stop()
+            var configuration = ServerConfiguration()
+            configuration.database =
+                place.url.map { .postgres(url: $0) } ?? .sqlite(path: place.path)
+            configuration.tables = [table]
+            var lines: [String] = []
+            _ = try ServerDatabase(configuration).export(user: "anna") { lines.append($0) }
+            #expect(lines.count == 1 && lines[0].contains("tombstones"), "\(lines)")
+            #expect(!lines[0].contains("secret"))
+        }
+    }
+
+    @Test(
+        "a delete by another program erases, too",
+        .enabled(if: PostgresCluster.reasonToSkip == nil, "PostgreSQL is not installed")
+    )
+    func externalWriters() async throws {
+        try await withPlace(true) { place in
+            let door = try await place.door([Self.table])
+            for id in ["a", "b"] {
+                _ = await door.send("POST", "/tables/T", Self.row.replacing("ID", with: id))
+            }
+            let psql = try PostgresConnection(PostgresAddress(place.url ?? ""))
+            try psql.execute(
+                """
+                DELETE FROM "T" WHERE id = 'a';
+                UPDATE "T" SET deleted = TRUE, text = 'secret' WHERE id = 'b'
+                """
+            )
+            for id in ["a", "b"] {
+                check(await door.send("GET", "/tables/T/\(id)?__includeDeleted=true").row, id)
+            }
+            await door.store.stop()
+        }
+    }
+
+    @Test("it needs tombstones")
+    func configuration() async throws {
+        var table = Self.table
+        table.softDelete = false
+        await #expect(throws: SchemaError.self) { try await Door([table]) }
+        var hooks = TableHooks()
+        hooks.rowFilter = { _ in "rank eq 1" }
+        await #expect(throws: SchemaError.self) {
+            try await Door([Self.table], hooks: ["t": hooks])
+        }
+    }
+}

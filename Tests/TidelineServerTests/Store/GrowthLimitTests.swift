@@ -1,0 +1,94 @@
+// A dynamic schema grows as far as it may, and other writes have their turn.
+
+import Foundation
+import Synchronization
+import Testing
+import TidelineCore
+import TidelineServerCore
+import TidelineTestKit
+
+@Suite struct GrowthLimitTests {
+    @Test(
+        "a dynamic schema makes as many tables as limits.tables",
+        arguments: AuditedServer.backends
+    )
+    func tablesAreBounded(_ onPostgres: Bool) async throws {
+        var limits = ServerLimits()
+        limits.tables = 4
+        let door = try await Door(onPostgres: onPostgres, dynamic: true, limits: limits)
+        var statuses: [Int] = []
+        for number in 0..<6 {
+            let answer = await door.send("POST", "/tables/t\(number)", #"{"a":1}"#)
+            statuses.append(answer.status)
+            if answer.status == 403 { #expect(answer.code == "tooManyTables") }
+        }
+        #expect(statuses == [201, 201, 201, 403, 403, 403])
+        // Those that are there go on.
+        #expect(await door.send("POST", "/tables/t0", #"{"a":2,"b":"x"}"#).status == 201)
+        #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
+        await door.store.stop()
+    }
+
+    @Test("a table gets as many columns as limits.columns", arguments: AuditedServer.backends)
+    func columnsAreBounded(_ onPostgres: Bool) async throws {
+        var limits = ServerLimits()
+        limits.columns = 5
+        let door = try await Door(onPostgres: onPostgres, dynamic: true, limits: limits)
+        #expect(await door.send("POST", "/tables/t", #"{"a":1,"b":1,"c":1}"#).status == 201)
+        #expect(await door.send("POST", "/tables/t", #"{"d":1,"e":1}"#).status == 201)
+        let more = await door.send("POST", "/tables/t", #"{"f":1}"#)
+        #expect(more.status == 403 && more.code == "tooManyColumns")
+        let wide = await door.send("POST", "/tables/u", #"{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1}"#)
+        #expect(wide.status == 403 && wide.code == "tooManyColumns")
+        #expect(await door.send("POST", "/tables/t", #"{"a":1,"e":1}"#).status == 201)
+        await door.store.stop()
+    }
+
+    @Test("creators of tables do not delay other writes", arguments: AuditedServer.backends)
+    func otherWritesHaveTheirTurn(_ onPostgres: Bool) async throws {
+        try await withTemporaryDirectory { directory in
+            let url = try onPostgres ? PostgresCluster.shared().database() : nil
+            let door = try await Door(
+                path: onPostgres ? nil : directory + "/a.db",
+                onPostgres: onPostgres,
+                database: url,
+                dynamic: true
+            )
+            let stop = Flag()
+            let made = Count()
+            let creators = (0..<8).map { creator in
+                Task {
+                    var number = 0
+                    while !stop.isSet {
+                        _ = await door.send("POST", "/tables/c\(creator)x\(number)", #"{"a":1}"#)
+                        made.add()
+                        number += 1
+                    }
+                }
+            }
+            while made.value < 8 { await Task.yield() }
+            // How many tables are made while a write waits: machines differ in how long that takes.
+            var waits: [Int] = []
+            for _ in 0..<21 {
+                let before = made.value
+                #expect(await door.send("POST", "/tables/TodoItem", "{}").status == 201)
+                waits.append(made.value - before)
+            }
+            stop.set()
+            for creator in creators { await creator.value }
+            waits.sort()
+            // At most one of each creator, which were in the queue before it.
+            #expect(waits[10] <= 10, "\(waits)")
+            await door.store.stop()
+        }
+    }
+}
+
+/// A number that several tasks raise.
+private final class Count: Sendable {
+    private let number = Atomic(0)
+
+    var value: Int { number.load(ordering: .relaxed) }
+
+    func add() { number.wrappingAdd(1, ordering: .relaxed) }
+}

@@ -1,0 +1,114 @@
+// The machine that decides whether the wall clock may be believed before something is removed for its age.
+
+import Testing
+import TidelineServerCore
+
+@Suite struct TrustedTimeTests {
+    private static let hour: Int64 = 3_600_000_000
+    private static let day = 24 * hour
+    private static let start: Int64 = 1_800_000_000_000_000
+
+    /// A process that reads both clocks, and the database that it stores its memory in.
+    private struct Process {
+        var time = TrustedTime()
+        var memory: TrustedTime.Memory?
+
+        mutating func read(_ wall: Int64, _ steady: Int64, newest: Int64? = nil) -> RemovalTime? {
+            let reading = TrustedTime.Reading(wall: wall, steady: steady)
+            switch time.take(reading, memory: memory, newest: newest) {
+            case .trusted(let time, let next):
+                if let next { memory = next }
+                return time
+            case .doubted(_, let next):
+                if let next { memory = next }
+                return nil
+            }
+        }
+
+        mutating func restart() { time = TrustedTime() }
+    }
+
+    @Test func aTimeNearTheNewestCommitIsTrusted() {
+        var process = Process()
+        #expect(process.read(Self.start, 0, newest: Self.start - Self.hour) != nil)
+        process = Process()
+        #expect(process.read(Self.start, 0, newest: Self.start - 2 * Self.day) == nil)
+        // What was doubted first is not believed because it was seen before.
+        #expect(process.read(Self.start + Self.hour / 2, Self.hour / 2) == nil)
+        process.restart()
+        #expect(process.read(Self.start + Self.hour / 2, 0) == nil)
+    }
+
+    @Test func timeThatPassesOnBothClocksIsTrusted() {
+        var process = Process()
+        #expect(process.read(Self.start, 0) != nil)
+        #expect(process.read(Self.start + 400 * Self.day, 400 * Self.day) != nil)
+    }
+
+    @Test func anHourProvesATime() {
+        var process = Process()
+        _ = process.read(Self.start, 0)
+        let late = Self.start + 3650 * Self.day
+        for minute in stride(from: Int64(1), to: 60, by: 10) {
+            #expect(process.read(late + minute * 60_000_000, minute * 60_000_000) == nil)
+        }
+        let proven = process.read(late + Self.hour + 60_000_000, Self.hour + 60_000_000)
+        // Nothing counts as older than this moment: the clock may have been behind before.
+        #expect(proven?.end(days: 1) == nil && proven?.isProven == true)
+        let later = process.read(late + Self.hour + 2 * Self.day, Self.hour + 2 * Self.day)
+        #expect(later?.end(days: 1) == late + Self.hour + Self.day)
+    }
+
+    @Test func aClockThatJumpsProvesNothing() {
+        var process = Process()
+        _ = process.read(Self.start, 0)
+        for number in Int64(1)..<20 {
+            let wall = Self.start + number * 100 * Self.day
+            #expect(process.read(wall, number * Self.hour / 2) == nil)
+        }
+    }
+
+    /// The first time was not proven, so the lower one counts at once, and the way back needs a proof.
+    @Test func aFirstStartAheadIsForgotten() {
+        var process = Process()
+        _ = process.read(Self.start + 3650 * Self.day, 0)
+        process.restart()
+        #expect(process.read(Self.start, 0) != nil)
+        #expect(process.read(Self.start + 3650 * Self.day, 1_000_000) == nil)
+    }
+
+    @Test func aMomentBehindChangesNothing() {
+        var process = Process()
+        _ = process.read(Self.start, 0)
+        _ = process.read(Self.start + Self.hour, Self.hour)
+        #expect(process.read(Self.start - 3650 * Self.day, Self.hour + 1_000_000) == nil)
+        let after = process.read(Self.start + Self.hour + 2_000_000, Self.hour + 2_000_000)
+        #expect(after?.end(days: 1) == Self.start + Self.hour + 2_000_000 - Self.day)
+    }
+
+    @Test func extremeTimesDoNotOverflow() {
+        for wall in [Int64.min, -1, 0, .max] {
+            for memory in [Int64.min, 0, .max] {
+                var process = Process()
+                process.memory = TrustedTime.Memory(
+                    time: memory,
+                    latest: memory,
+                    isProven: true,
+                    agesFrom: memory
+                )
+                for steady in [0, Self.hour, .max] { _ = process.read(wall, steady) }
+                _ = process.read(Self.start, 0)
+            }
+        }
+        #expect(RemovalTime(now: .min).end(days: 1) == nil)
+        #expect(RemovalTime(now: 0).end(days: .max) == nil)
+    }
+
+    @Test func theMemoryIsAText() {
+        let memory = TrustedTime.Memory(time: 5, latest: 7, isProven: true, agesFrom: -1)
+        #expect(TrustedTime.Memory(text: memory.text) == memory)
+        for text in ["", "1 2 3", "a 1 1 1", "1 1 1 1 1"] {
+            #expect(TrustedTime.Memory(text: text) == nil)
+        }
+    }
+}

@@ -1,0 +1,353 @@
+// A wall clock that is wrong for a while removes nothing, and what it dated is removed in time.
+
+import Foundation
+import Synchronization
+import Testing
+import TidelineCore
+import TidelineServerCore
+import TidelineServerPostgres
+import TidelineServerSQLite
+import TidelineTestKit
+
+@Suite struct WrongClockTests {
+    private static let day: Int64 = 86_400_000_000
+    private static let decade = 3652 * day
+    private static let second: Int64 = 1_000_000
+
+    private static var tables: [TableDefinition] {
+        var soft = Door.todo
+        soft.tombstoneDays = 30
+        soft.audit = true
+        var hard = TableDefinition("Hard", columns: Door.todo.schema.columns, softDelete: false)
+        hard.tombstoneDays = 30
+        return [soft, hard]
+    }
+
+    /// A database and the clocks of its machine, over several starts of its server.
+    private struct Machine {
+        let path: String
+        let url: String?
+        /// The wall clock, and a clock that is never set.
+        let wall = TestClock(step: 1000)
+        let steady = TestClock(0)
+
+        func start(log: ServerLog = .silent) async throws -> Door {
+            try await Door(
+                WrongClockTests.tables,
+                path: url == nil ? path : nil,
+                onPostgres: url != nil,
+                database: url,
+                clock: wall,
+                steady: steady,
+                storeLog: log
+            )
+        }
+
+        /// Time passes, and both clocks know.
+        func pass(_ time: Int64) {
+            wall.move(by: time)
+            steady.move(by: time)
+        }
+
+        func audit() throws -> [AuditEntry] {
+            let query = AuditQuery()
+            guard let url else { return try DatabaseInspection(path: path).audit(query) }
+            return try PostgresCare(url: url).audit(query)
+        }
+    }
+
+    private final class Lines: Sendable {
+        private let lines = Mutex("")
+
+        var log: ServerLog {
+            ServerLog(
+                level: .warning,
+                now: { 0 },
+                sink: { line in self.lines.withLock { $0 += String(decoding: line, as: UTF8.self) }
+                }
+            )
+        }
+
+        var text: String { lines.withLock { $0 } }
+    }
+
+    private static func with(
+        _ onPostgres: Bool,
+        _ body: (Machine) async throws -> Void
+    ) async throws {
+        try await withTemporaryDirectory { directory in
+            let url = try onPostgres ? PostgresCluster.shared().database() : nil
+            try await body(Machine(path: directory + "/a.db", url: url))
+        }
+    }
+
+    private static func named(_ name: String, _ clock: TestClock) -> HTTPFields {
+        [
+            "Repeatability-Request-ID": name,
+            "Repeatability-First-Sent": HTTPDate.text(microseconds: clock.current),
+        ]
+    }
+
+    private static func deleteRow(_ id: String, _ door: Door, _ machine: Machine) async {
+        for table in ["TodoItem", "Hard"] {
+            let made = await door.send(
+                "POST",
+                "/tables/\(table)",
+                #"{"id":"\#(id)"}"#,
+                headers: named("\(table)-\(id)", machine.wall)
+            )
+            #expect(made.status == 201, "\(made.text)")
+            let gone = await door.send("DELETE", "/tables/\(table)/\(id)")
+            #expect(gone.status == 204)
+        }
+    }
+
+    private static func tombstones(_ door: Door) async -> [String] {
+        await door.send("GET", "/tables/TodoItem?__includedeleted=true&$orderby=id").ids
+    }
+
+    private static func link(_ door: Door) async -> String {
+        let fields: HTTPFields = ["Prefer": "odata.track-changes"]
+        let list = await door.send("GET", "/tables/Hard", headers: fields)
+        return "/tables/Hard?" + (list.deltaLink ?? "")
+    }
+
+    /// All that is removed for its age.
+    private static func expectAll(
+        _ id: String,
+        sent: HTTPFields,
+        link: String,
+        _ door: Door,
+        _ machine: Machine
+    ) async throws {
+        #expect(await tombstones(door).contains(id))
+        let body = #"{"id":"\#(id)"}"#
+        let again = await door.send("POST", "/tables/TodoItem", body, headers: sent)
+        #expect(again.status == 201, "the ledger knows the write: \(again.text)")
+        #expect(try machine.audit().contains { $0.id == id })
+        let changes = await door.send("GET", link)
+        #expect(changes.status == 200, "\(changes.text)")
+    }
+
+    @Test("three seconds ten years ahead remove nothing", arguments: AuditedServer.backends)
+    func aMomentAheadRemovesNothing(_ onPostgres: Bool) async throws {
+        try await Self.with(onPostgres) { machine in
+            let door = try await machine.start()
+            let sent = Self.named("TodoItem-a", machine.wall)
+            let link = await Self.link(door)
+            await Self.deleteRow("a", door, machine)
+            for wrong in [Self.decade, 40 * Self.day] {
+                machine.pass(Self.second)
+                machine.wall.move(by: wrong)
+                try await door.purge()
+                machine.pass(Self.second)
+                let written = await door.send("POST", "/tables/TodoItem", "{}")
+                #expect(written.status == 201)
+                try await door.purge()
+                machine.pass(Self.second)
+                machine.wall.move(by: -wrong)
+                try await door.purge()
+                try await Self.expectAll("a", sent: sent, link: link, door, machine)
+            }
+            await door.store.stop()
+        }
+    }
+
+    @Test("a clock that is ahead at a start removes nothing", arguments: AuditedServer.backends)
+    func aStartAheadRemovesNothing(_ onPostgres: Bool) async throws {
+        try await Self.with(onPostgres) { machine in
+            var door = try await machine.start()
+            let sent = Self.named("TodoItem-a", machine.wall)
+            let link = await Self.link(door)
+            await Self.deleteRow("a", door, machine)
+            await door.store.stop()
+            // Each start finds what the last one has written.
+            for _ in 0..<3 {
+                machine.wall.move(by: Self.decade)
+                door = try await machine.start()
+                _ = await door.send("POST", "/tables/TodoItem", "{}")
+                try await door.purge()
+                await door.store.stop()
+                machine.wall.move(by: -Self.decade)
+                machine.pass(Self.second)
+            }
+            door = try await machine.start()
+            try await door.purge()
+            try await Self.expectAll("a", sent: sent, link: link, door, machine)
+            await door.store.stop()
+        }
+    }
+
+    @Test(
+        "a clock that is wrong at the first start removes nothing later",
+        arguments: AuditedServer.backends
+    )
+    func aWrongFirstStartRemovesNothing(_ onPostgres: Bool) async throws {
+        for wrong in [-Self.decade, Self.decade] {
+            try await Self.with(onPostgres) { machine in
+                machine.wall.move(by: wrong)
+                var door = try await machine.start()
+                let link = await Self.link(door)
+                await Self.deleteRow("a", door, machine)
+                try await door.purge()
+                await door.store.stop()
+                machine.wall.move(by: -wrong)
+                machine.pass(Self.second)
+                door = try await machine.start()
+                let sent = Self.named("TodoItem-b", machine.wall)
+                await Self.deleteRow("b", door, machine)
+                // For longer than a proof takes, so that the time is trusted again.
+                for _ in 0..<8 {
+                    machine.pass(600 * Self.second)
+                    try await door.purge()
+                }
+                #expect(await Self.tombstones(door) == ["a", "b"])
+                try await Self.expectAll("b", sent: sent, link: link, door, machine)
+                await door.store.stop()
+            }
+        }
+    }
+
+    @Test("what a wrong clock dated is removed in time", arguments: AuditedServer.backends)
+    func whatIsDatedAheadGoesInTime(_ onPostgres: Bool) async throws {
+        try await Self.with(onPostgres) { machine in
+            let door = try await machine.start()
+            machine.wall.move(by: Self.decade)
+            await Self.deleteRow("a", door, machine)
+            machine.wall.move(by: -Self.decade)
+            machine.pass(Self.second)
+            let link = await Self.link(door)
+            await Self.deleteRow("b", door, machine)
+            for _ in 0..<8 {
+                machine.pass(600 * Self.second)
+                try await door.purge()
+            }
+            machine.pass(15 * Self.day)
+            try await door.purge()
+            #expect(await Self.tombstones(door) == ["a", "b"])
+            #expect(await door.send("GET", link).status == 200)
+            machine.pass(16 * Self.day)
+            await Self.deleteRow("c", door, machine)
+            try await door.purge()
+            #expect(await Self.tombstones(door) == ["c"])
+            #expect(await door.send("GET", link).status == 410)
+            machine.pass(Self.day)
+            try await door.purge()
+            let metrics = await door.send("GET", "/metrics").text
+            #expect(metrics.contains(#"tideline_purged_total{kind="ledger"} 4"#), "\(metrics)")
+            #expect(try machine.audit().count == 6)
+            machine.pass(340 * Self.day)
+            try await door.purge()
+            #expect(try machine.audit().allSatisfy { $0.id == "c" })
+            await door.store.stop()
+        }
+    }
+
+    @Test(
+        "a server that was off for long removes old rows after an hour",
+        arguments: AuditedServer.backends
+    )
+    func aLongStopIsNoWrongClock(_ onPostgres: Bool) async throws {
+        try await Self.with(onPostgres) { machine in
+            var door = try await machine.start()
+            machine.pass(3600 * Self.second)
+            try await door.purge()
+            await Self.deleteRow("a", door, machine)
+            await door.store.stop()
+            machine.pass(40 * Self.day)
+            door = try await machine.start()
+            try await door.purge()
+            #expect(await Self.tombstones(door) == ["a"])
+            machine.pass(3601 * Self.second)
+            try await door.purge()
+            #expect(await Self.tombstones(door).isEmpty)
+            await door.store.stop()
+        }
+    }
+
+    // MARK: - What is reported, and the reset
+
+    @Test("a clock that is ahead is reported, and reset", arguments: AuditedServer.backends)
+    func aClockIsReset(_ onPostgres: Bool) async throws {
+        try await Self.with(onPostgres) { machine in
+            var door = try await machine.start()
+            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"old"}"#)
+            let epoch = await door.send("GET", "/tables/TodoItem").headers["Tideline-Epoch"]
+            machine.wall.move(by: Self.decade)
+            for id in ["x", "w"] {
+                _ = await door.send("POST", "/tables/TodoItem", #"{"id":"\#(id)"}"#)
+            }
+            machine.wall.move(by: -Self.decade)
+            machine.pass(Self.second)
+            _ = await door.send("POST", "/tables/TodoItem", #"{"id":"late"}"#)
+            await door.store.stop()
+            let lines = Lines()
+            door = try await machine.start(log: lines.log)
+            #expect(lines.text.contains("ahead of the wall clock"))
+            #expect(lines.text.lowercased().contains("todoitem"))
+            try await door.purge()
+            let metrics = await door.send("GET", "/metrics").text
+            let seconds = Self.decade / Self.second
+            let name = "tideline_table_clock_ahead_seconds "
+            #expect(
+                metrics.contains("\n\(name)\(seconds - 2)")
+                    || metrics.contains("\n\(name)\(seconds - 1)")
+            )
+            await door.store.stop()
+
+            let now = machine.wall.current
+            let reset =
+                try machine.url.map { try PostgresCare(url: $0).resetClocks(of: nil, now: now) }
+                ?? DatabaseCare(path: machine.path).resetClocks(of: ["todoitem"], now: now)
+            #expect(reset.epoch != nil && reset.epoch != epoch)
+            #expect(reset.tables.map(\.table) == ["TodoItem"] && reset.tables.first?.rows == 3)
+
+            machine.pass(Self.second)
+            door = try await machine.start()
+            let list = await door.send("GET", "/tables/TodoItem?$orderby=updatedAt")
+            #expect(list.headers["Tideline-Epoch"] == reset.epoch)
+            #expect(list.ids == ["old", "x", "w", "late"])
+            let end = Timestamp(microseconds: machine.wall.current).text
+            for row in list.rows {
+                #expect(row["updatedAt"] as? String ?? "z" < end)
+                #expect(row["createdAt"] as? String ?? "z" < end)
+            }
+            let next = await door.send("POST", "/tables/TodoItem", #"{"id":"next"}"#)
+            #expect(
+                next.row["updatedAt"] as? String ?? "z"
+                    < Timestamp(microseconds: machine.wall.current + Self.second).text
+            )
+            #expect(
+                await door.send("GET", "/tables/TodoItem?$orderby=updatedAt").ids.last == "next"
+            )
+            await door.store.stop()
+            let again =
+                try machine.url.map {
+                    try PostgresCare(url: $0).resetClocks(of: nil, now: now + Self.day)
+                }
+                ?? DatabaseCare(path: machine.path).resetClocks(of: nil, now: now + Self.day)
+            #expect(again.epoch == nil && again.tables.isEmpty)
+        }
+    }
+
+    @Test("the command that removes tombstones asks for a clock that is near")
+    func theCommandDoubtsAClock() async throws {
+        try await Self.with(false) { machine in
+            let door = try await machine.start()
+            await Self.deleteRow("a", door, machine)
+            await door.store.stop()
+            let care = DatabaseCare(path: machine.path)
+            let wrong = machine.wall.current + Self.decade
+            #expect(throws: DatabaseError.self) {
+                try care.purgeTombstones(of: nil, olderThan: 30, now: wrong)
+            }
+            let removed = try care.purgeTombstones(
+                of: ["TodoItem"],
+                olderThan: 30,
+                now: wrong,
+                trustsClock: true
+            )
+            #expect(removed.map(\.rows) == [1])
+        }
+    }
+}

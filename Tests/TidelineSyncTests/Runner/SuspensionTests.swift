@@ -1,0 +1,206 @@
+// Suspension: all work ends within 200 ms, no lock on a file stays, and everything goes on afterwards.
+
+import Foundation
+import Synchronization
+import Testing
+import Tideline
+import TidelineCore
+import TidelineTestKit
+
+@Suite(.timeLimit(.minutes(10)), .serialized) struct SuspensionTests {
+    /// A transport whose calls never end, whatever happens to their tasks.
+    private final class DeafTransport: Transport {
+        private let count = Mutex(0)
+        private let inner: any Transport
+        private let isDeaf = Mutex(true)
+
+        init(_ inner: any Transport) { self.inner = inner }
+
+        func heal() { isDeaf.withLock { $0 = false } }
+
+        func reached(_ number: Int = 1) async {
+            while count.withLock({ $0 }) < number { await Task.yield() }
+        }
+
+        func send(_ request: TransportRequest) async throws -> TransportResponse {
+            count.withLock { $0 += 1 }
+            if isDeaf.withLock({ $0 }) {
+                await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
+            }
+            return try await inner.send(request)
+        }
+
+        func stream(_ request: TransportRequest) async throws -> TransportStream {
+            try await inner.stream(request)
+        }
+    }
+
+    /// The locks of this process on the files of a store, as the system lists them.
+    private func locks(on path: String) throws -> [String] {
+        var inodes: Set<String> = []
+        for end in ["", "-wal", "-shm", "-sync"] {
+            var status = stat()
+            guard stat(path + end, &status) == 0 else { continue }
+            inodes.insert(String(status.st_ino))
+        }
+        let list = try String(contentsOfFile: "/proc/locks", encoding: .utf8)
+        return list.split(separator: "\n").map(String.init).filter { line in
+            let fields = line.split(separator: " ")
+            guard let file = fields.first(where: { $0.filter { $0 == ":" }.count == 2 }) else {
+                return false
+            }
+            return inodes.contains(String(file.split(separator: ":").last ?? ""))
+        }
+    }
+
+    private func suspend(_ client: SyncClient) async {
+        let clock = ContinuousClock()
+        let time = await clock.measure { await client.suspend() }
+        #expect(time < .milliseconds(250), "suspending took \(time)")
+    }
+
+    @Test(
+        "a push whose transport is deaf ends, its locks go, and a resumed client sends the change"
+    )
+    func aDeafTransport() async throws {
+        try await withTemporaryFile { path in
+            let transport = DeafTransport(try await makeServer().transport)
+            let device = try await Device(transport, store: SQLiteStore(path: path))
+            try await device.todos().insert(Todo(id: "a", text: "mine"))
+            let push = Task { try await device.push() }
+            await transport.reached()
+            await suspend(device.client)
+            let error = try #require(try await push.value)
+            #expect(error.status == .cancelled)
+            #expect((error.cause as? SyncError)?.code == .suspended)
+            #if os(Linux)
+            #expect(try locks(on: path).isEmpty)
+            #endif
+            // Nothing is sent while the client is suspended.
+            #expect(try await device.push()?.status == .cancelled)
+            #expect(await code { try await device.todos().pull(queryID: nil) } == .suspended)
+            #expect(
+                await code { _ = try await device.client.table(Todo.self).read() } == .suspended
+            )
+            transport.heal()
+            device.client.resume()
+            #expect(try await device.push() == nil)
+            #expect(try await device.todos().read(id: "a")?.version != nil)
+        }
+    }
+
+    @Test("a token call that is deaf does not keep the client from being suspended")
+    func aDeafToken() async throws {
+        struct Deaf: Authentication {
+            let reached: @Sendable () -> Void
+            var accountID: String? { "anna" }
+            func token(refreshing: Bool) async throws -> String {
+                reached()
+                await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
+                return ""
+            }
+        }
+        let hasReached = Mutex(false)
+        let device = try await Device(
+            ScriptedTransport(),
+            authentication: Deaf { hasReached.withLock { $0 = true } }
+        )
+        let read = Task { try await device.client.table(Todo.self).read() }
+        while !hasReached.withLock({ $0 }) { await Task.yield() }
+        await suspend(device.client)
+        let error = await #expect(throws: SyncError.self) { try await read.value }
+        #expect(error?.code == .suspended)
+    }
+
+    @Test("local reads and changes work while the client is suspended, and hold no lock")
+    func localWork() async throws {
+        try await withTemporaryFile { path in
+            let server = try await makeServer()
+            let device = try await Device(server.transport, store: SQLiteStore(path: path))
+            let todos = try device.todos()
+            try await todos.insert(Todo(id: "a", text: "before"))
+            await suspend(device.client)
+            try await todos.update(id: "a") { $0.text = "meanwhile" }
+            try await todos.insert(Todo(id: "b", text: "meanwhile"))
+            #expect(try await todos.read().count == 2)
+            #if os(Linux)
+            #expect(try locks(on: path).isEmpty)
+            #endif
+            await suspend(device.client)
+            device.client.resume()
+            #expect(try await device.context.push().completed == 2)
+            #expect(try await todos.read(id: "a")?.text == "meanwhile")
+        }
+    }
+
+    @Test("a long change is undone, says so, and can be done again")
+    func aLongChange() async throws {
+        try await withTemporaryFile { path in
+            let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
+            let todos = try device.todos()
+            let (begun, begin) = AsyncStream.makeStream(of: Void.self)
+            let change = Task {
+                try await device.context.transaction { transaction in
+                    let todos = try transaction.table(Todo.self)
+                    for number in 0..<1_000_000 {
+                        try todos.insert(Todo(id: "row-\(number % 900)-\(number)", text: "x"))
+                        try todos.delete(id: "row-\(number % 900)-\(number)")
+                        if number == 10 { begin.yield() }
+                    }
+                }
+            }
+            for await _ in begun { break }
+            await suspend(device.client)
+            let error = await #expect(throws: SyncError.self) { try await change.value }
+            #expect(error?.code == .suspended)
+            #if os(Linux)
+            #expect(try locks(on: path).isEmpty)
+            #endif
+            try await todos.insert(Todo(id: "a"))
+            device.client.resume()
+            #expect(try await todos.read().map(\.id) == ["a"])
+        }
+    }
+
+    @Test("automatic sync rests while the client is suspended, and goes on")
+    func automaticSync() async throws {
+        try await withTemporaryFile { path in
+            let server = try await makeServer()
+            let device = try await Device(
+                server.transport,
+                store: SQLiteStore(path: path),
+                environment: .live
+            )
+            try device.client.startSyncing()
+            defer { device.client.stopSyncing() }
+            let todos = try device.todos()
+            try await todos.insert(Todo(id: "a"))
+            for try await rows in todos.observe() where rows.first?.version != nil { break }
+            await suspend(device.client)
+            try await todos.insert(Todo(id: "b"))
+            #if os(Linux)
+            #expect(try locks(on: path).isEmpty)
+            #endif
+            #expect(try await device.context.pendingOperationCount == 1)
+            device.client.resume()
+            for try await rows in todos.observe()
+            where rows.count == 2 && rows.allSatisfy({ $0.version != nil }) { break }
+        }
+    }
+
+    @Test("an observer lives through a suspension")
+    func anObserver() async throws {
+        try await withTemporaryFile { path in
+            let device = try await Device(ScriptedTransport(), store: SQLiteStore(path: path))
+            let todos = try device.todos()
+            var seen = todos.observe().makeAsyncIterator()
+            #expect(try await seen.next()?.isEmpty == true)
+            await suspend(device.client)
+            try await todos.insert(Todo(id: "a"))
+            #expect(try await seen.next()?.map(\.id) == ["a"])
+            device.client.resume()
+            try await todos.insert(Todo(id: "b"))
+            #expect(try await seen.next()?.count == 2)
+        }
+    }
+}
