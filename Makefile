@@ -33,7 +33,7 @@ CIPHER_SUITES := Account|Attempt|CancelledChange|ChangedModel|ChangedType|Change
     StoreCheck|StoreClose|SyncTable|SyncTurns|TableIndex|Transaction
 CIPHER_SKIPPED := rowsQueueErrorsAndPositionsOutliveAChangeOfTheModel|aModelsColumnsAreTheServersInAnyCase|$\
     whatPullsHoldFollowsTheLettersOfTheirTable|aStoreWithoutOurMarkIsOpened|aRowWithoutAChecksumIsUnknown|$\
-    aFileWithoutAWriteAheadLogIsRefused|verifyPurgeAndCheckTellHowFarTheyAre|oddLimits|oddTimes
+    aFileWithoutAWriteAheadLogIsRefused|anOlderAnswerLeavesTheQuery|verifyPurgeAndCheckTellHowFarTheyAre|oddLimits|oddTimes
 
 # What `make protocol` runs with PostgreSQL below: the recorded transcripts and the tables of cases of the routes.
 PROTOCOL := TidelineServerTests\.(Transcript|ProtocolExample|Operation|Status|Head|Datasync|Row|Column|Condition|$\

@@ -119,6 +119,13 @@ extension SyncError {
         )
     }
 
+    static func noStoreFile(_ path: String) -> SyncError {
+        SyncError(
+            .storeFailure,
+            "There is no file at \(path). Give the path of the store whose key is to change."
+        )
+    }
+
     static func noStoreFolder(_ folder: String, _ path: String) -> SyncError {
         SyncError(
             .storeFailure,

@@ -37,7 +37,7 @@ extension ProcessTests {
                 "/tables/TodoItem",
                 #"{"id":"mark-\#(round)"}"#
             )
-            #expect(answer.status == 201)
+            #expect(answer.status == 201, "\(String(decoding: answer.body, as: UTF8.self))")
         }
 
         /// Writes until the server is killed, some time later.

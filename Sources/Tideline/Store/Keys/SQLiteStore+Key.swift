@@ -65,7 +65,7 @@ extension SQLiteStore {
     public static func changeKey(path: String, from old: Key?, to new: Key?) throws {
         do {
             guard FileManager.default.fileExists(atPath: path) else {
-                throw SQLiteError(code: 14, message: "no file")
+                throw SyncError.noStoreFile(path)
             }
             try SQLiteStoreSchema.check(path, old?.key)
             let database = try Database(
