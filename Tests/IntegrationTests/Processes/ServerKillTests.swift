@@ -37,7 +37,10 @@ extension ProcessTests {
                 "/tables/TodoItem",
                 #"{"id":"mark-\#(round)"}"#
             )
-            #expect(answer.status == 201, "\(String(decoding: answer.body, as: UTF8.self))")
+            #expect(
+                answer.status == 201,
+                "\(String(decoding: answer.body, as: UTF8.self)); the log: \(server.process.error.suffix(2000))"
+            )
         }
 
         /// Writes until the server is killed, some time later.

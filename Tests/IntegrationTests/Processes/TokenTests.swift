@@ -80,6 +80,8 @@ extension ProcessTests {
                 #expect(
                     preflight.headers["Access-Control-Allow-Methods"]?.contains("PATCH") == true
                 )
+                // The log is written by a thread of its own; at the end it is whole.
+                _ = try await server.stop()
                 let log = server.process.error
                 #expect(log.contains("status=401"))
                 for secret in [anna, bert, "0123456789abcdef"] { #expect(!log.contains(secret)) }
