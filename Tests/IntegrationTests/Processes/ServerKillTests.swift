@@ -2,6 +2,7 @@
 // acknowledged is there afterwards, and is not older than acknowledged.
 
 import Foundation
+import Synchronization
 import Testing
 import Tideline
 
@@ -18,7 +19,7 @@ extension ProcessTests {
                     try await Self.insertMark(round, at: server)
                     let written = try await load(server, round)
                     #expect(written.rows.count > 5, "round \(round) was killed before any load")
-                    #expect(written.strange.isEmpty)
+                    #expect(written.strange.isEmpty, "the log: \(server.process.error.suffix(2000))")
                     ledger.add(written)
                     server = try await server.restart()
                     let stored = try await server.wire.allRows("TodoItem")
@@ -43,21 +44,26 @@ extension ProcessTests {
             )
         }
 
-        /// Writes until the server is killed, some time later.
+        /// Writes until the server is killed, after some answers.
         private func load(_ server: ServerProcess, _ round: Int) async throws -> Ledger {
             let transport = CurlTransport()
+            let answers = Answers()
             return try await withThrowingTaskGroup(of: Ledger.self) { group in
                 for number in 0..<Self.writers {
                     group.addTask {
                         var writer = Writer(
                             name: "r\(round)-w\(number)",
-                            wire: Wire(endpoint: server.url, transport: transport)
+                            wire: Wire(endpoint: server.url, transport: transport),
+                            answers: answers
                         )
                         await writer.run()
                         return writer.ledger
                     }
                 }
-                try await Task.sleep(for: .milliseconds(Int.random(in: 300...900)))
+                let enough = Int.random(in: 50...400)
+                _ = try await eventually("\(enough) answers") {
+                    answers.areStrange || answers.count >= enough ? () : nil
+                }
                 try await server.process.destroy()
                 return try await group.reduce(into: Ledger()) { $0.add($1) }
             }
@@ -153,15 +159,33 @@ private struct Ledger: Sendable {
     }
 }
 
+/// The answers that all writers got.
+private final class Answers: Sendable {
+    private let state = Mutex((count: 0, areStrange: false))
+
+    var count: Int { state.withLock { $0.count } }
+    /// Whether one of them is none that a writer may get.
+    var areStrange: Bool { state.withLock { $0.areStrange } }
+
+    func add(isStrange: Bool) {
+        state.withLock { state in
+            state.count += 1
+            if isStrange { state.areStrange = true }
+        }
+    }
+}
+
 private struct Writer {
     let name: String
     let wire: Wire
+    let answers: Answers
     var ledger = Ledger()
     private var live: [String] = []
 
-    init(name: String, wire: Wire) {
+    init(name: String, wire: Wire, answers: Answers) {
         self.name = name
         self.wire = wire
+        self.answers = answers
     }
 
     /// Writes until there is no answer.
@@ -221,7 +245,11 @@ private struct Writer {
     }
 
     private mutating func note(_ answer: TransportResponse, _ expected: Int) -> Bool {
-        if answer.status != expected { ledger.strange.append("\(name): \(answer.status)") }
+        answers.add(isStrange: answer.status != expected)
+        if answer.status != expected {
+            let body = String(decoding: answer.body, as: UTF8.self)
+            ledger.strange.append("\(name): \(answer.status) \(body)")
+        }
         return answer.status == expected
     }
 }

@@ -66,7 +66,7 @@ extension ProcessTests {
             return formatter.string(from: Date())
         }()
 
-        /// Writes until the server is killed, some time later.
+        /// Writes until the server is killed, after some answers.
         private func load(_ server: ServerProcess, _ sent: Sent) async throws {
             let transport = CurlTransport()
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -84,7 +84,10 @@ extension ProcessTests {
                         }
                     }
                 }
-                try await Task.sleep(for: .milliseconds(Int.random(in: 400...900)))
+                let enough = Int.random(in: 50...400)
+                _ = try await eventually("\(enough) answers") {
+                    sent.answers.withLock { $0.values.count { $0 != nil } } >= enough ? () : nil
+                }
                 try await server.process.destroy()
                 try await group.waitForAll()
             }
