@@ -127,7 +127,7 @@ def check_units(system, folder):
     shutil.copytree(system.root / "usr/lib/systemd/system", units)
     for name in UNITS:
         text = (units / name).read_text()
-        (units / name).write_text(re.sub(r"(?<=^ExecStart=)", str(system.root), text, flags=re.M))
+        (units / name).write_text(re.sub(r"^(ExecStart(?:Pre)?=)/", rf"\1{system.root}/", text, flags=re.M))
     for name in UNITS:
         # Whether there is a manual is asked of this machine, too.
         told = run("systemd-analyze", "verify", units / name, wanted=None)
@@ -154,7 +154,7 @@ def check_reading(system):
     """
     expect(
         run("bash", "-c", script).split("\n")[:2],
-        ["--dry-run --database --dynamic-schema", "restore restored"],
+        ["--dry-run --database --dynamic-schema", "restore restored reset-clocks"],
         "bash",
     )
     fish = share / "fish/vendor_completions.d/tideline.fish"
