@@ -6,8 +6,10 @@ import TidelineCore
 package final class TableCatalog: Sendable {
     private struct State {
         var tables: [String: Table] = [:]
-        /// Made when it is first asked for.
-        var fingerprint: String?
+        /// The fingerprints of all tables, added up.
+        ///
+        /// A sum, so that a new table costs the same however many there are.
+        var fingerprint: UInt64 = 0
     }
 
     private let state = Mutex(State())
@@ -43,17 +45,14 @@ package final class TableCatalog: Sendable {
     /// The value of `Tideline-Schema`: another text for other tables, columns or permissions.
     ///
     /// It is the same on every server with the same tables, also after a restart.
-    var fingerprint: String {
-        state.withLock { state in
-            if let kept = state.fingerprint { return kept }
-            let texts = Self.all(state.tables).map { table in
-                let columns = table.columns.map { "\($0)" }.sorted()
-                return "\(table.name) \(table.definition.permissions) \(columns)"
-            }
-            let made = String(Fingerprint(texts).bits, radix: 16)
-            state.fingerprint = made
-            return made
-        }
+    package var fingerprint: String {
+        String(state.withLock { $0.fingerprint }, radix: 16)
+    }
+
+    private static func fingerprint(of table: Table) -> UInt64 {
+        let columns = table.columns.map { "\($0)" }.sorted()
+        let text = "\(table.name) \(table.definition.permissions) \(columns)"
+        return Fingerprint([text]).bits
     }
 
     /// A table that a write will make, or make wider; it is not added.
@@ -77,14 +76,16 @@ package final class TableCatalog: Sendable {
     /// of a database that others change, too, the form that was read last counts.
     package func put(_ definition: TableDefinition) {
         let table = Table(completed(definition), hooks: hooks[definition.name.lowercased()])
+        let fingerprint = Self.fingerprint(of: table)
         state.withLock { state in
             if let old = state.tables[table.name] {
                 let isOtherForm = definition.form != nil && definition.form != old.definition.form
                 guard isOtherForm || table.columns.count > old.columns.count else { return }
+                if old.name == table.name { state.fingerprint &-= Self.fingerprint(of: old) }
             }
             state.tables[table.name] = table
             state.tables[table.name.lowercased()] = table
-            state.fingerprint = nil
+            state.fingerprint &+= fingerprint
         }
     }
 }

@@ -194,14 +194,17 @@ package struct TableService: Sendable {
         guard !added.isEmpty else { return (body, table) }
         var definition = table.definition
         definition.schema.columns += added
-        guard definition.schema.columns.count <= Self.columnsMax else {
-            throw ServerError.badRequest("A table may have at most \(Self.columnsMax) columns.")
-        }
+        // Before a table of so many columns is made in memory.
+        let refusal = ServerError.growth(
+            of: definition,
+            isNew: false,
+            tables: 0,
+            settings.limits
+        )
+        if let refusal { throw refusal }
         let extended = catalog.table(of: definition, from: table.storedForm)
         return (try RowBody.read(bytes, for: extended), extended)
     }
-
-    private static let columnsMax = 500
 
     private static func unknownMember(_ member: RowBody.Unknown) -> ServerError {
         TableDefinition.columnFault(member.name) == nil

@@ -160,7 +160,9 @@ struct SchemaChange {
         from stored: TableDefinition?,
         by steps: [SchemaStep]
     ) throws -> TableDefinition {
-        if stored == nil { try database.execute(ServerSchema.create(table.name)) }
+        if stored == nil {
+            try database.execute(ServerSchema.create(table.name, table.schema.columns))
+        }
         var columns = stored?.schema.columns ?? []
         for column in table.schema.columns {
             let place = columns.firstIndex { SchemaPlan.isSame($0.name, column.name) }
@@ -169,6 +171,8 @@ struct SchemaChange {
         let rows = RowChange(database, table: table.name, report: report)
         if steps.contains(where: \.rebuildsColumns) { try dropIndexes(table.name, but: []) }
         for step in steps {
+            // A new table has its columns already.
+            if case .addColumn = step.kind, stored == nil { continue }
             try rows.carryOut(step.kind)
             if case .dropColumn(let column, _) = step.kind {
                 columns.removeAll { SchemaPlan.isSame($0.name, column.name) }

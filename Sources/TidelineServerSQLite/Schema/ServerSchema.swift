@@ -114,23 +114,29 @@ enum ServerSchema {
         "\"" + name.replacing("\"", with: "\"\"") + "\""
     }
 
-    /// The new table; its columns are added one by one like later ones.
-    static func create(_ table: String) -> String {
-        """
-        CREATE TABLE \(quoted(table)) (
-            "id"        TEXT    NOT NULL PRIMARY KEY,
-            "createdAt" INTEGER NOT NULL,
-            "updatedAt" INTEGER NOT NULL,
-            "version"   INTEGER NOT NULL,
-            "deleted"   INTEGER NOT NULL DEFAULT 0 CHECK ("deleted" IN (0, 1))
-        )
-        """
+    /// The new table with its columns, in one statement: SQLite reads the whole schema again after each
+    /// column that is added later.
+    static func create(_ table: String, _ columns: [ColumnDefinition]) -> String {
+        let own = columns.map { ",\n    \(declaration($0))" }.joined()
+        return """
+            CREATE TABLE \(quoted(table)) (
+                "id"        TEXT    NOT NULL PRIMARY KEY,
+                "createdAt" INTEGER NOT NULL,
+                "updatedAt" INTEGER NOT NULL,
+                "version"   INTEGER NOT NULL,
+                "deleted"   INTEGER NOT NULL DEFAULT 0 CHECK ("deleted" IN (0, 1))\(own)
+            )
+            """
+    }
+
+    private static func declaration(_ column: ColumnDefinition) -> String {
+        "\(quoted(column.name)) \(affinity(column.type)) DEFAULT \(literal(column.storedDefault))"
     }
 
     static func add(_ column: ColumnDefinition, to table: String) -> String {
         """
         ALTER TABLE \(quoted(table))
-        ADD COLUMN \(quoted(column.name)) \(affinity(column.type)) DEFAULT \(literal(column.storedDefault))
+        ADD COLUMN \(declaration(column))
         """
     }
 

@@ -4,6 +4,7 @@ import Foundation
 import Synchronization
 import Testing
 import TidelineCore
+import TidelineSQLite
 import TidelineServerCore
 import TidelineTestKit
 
@@ -42,6 +43,41 @@ import TidelineTestKit
         #expect(wide.status == 403 && wide.code == "tooManyColumns")
         #expect(await door.send("POST", "/tables/t", #"{"a":1,"e":1}"#).status == 201)
         await door.store.stop()
+    }
+
+    @Test("limits.columns is the only bound of columns", arguments: AuditedServer.backends)
+    func manyColumns(_ onPostgres: Bool) async throws {
+        func body(_ columns: Range<Int>) -> String {
+            "{\(columns.map { "\"c\($0)\":1" }.joined(separator: ","))}"
+        }
+        var limits = ServerLimits()
+        let door = try await Door(onPostgres: onPostgres, dynamic: true, limits: limits)
+        let refused = await door.send("POST", "/tables/t", body(0..<501))
+        #expect(refused.status == 403 && refused.code == "tooManyColumns")
+        await door.store.stop()
+        limits.columns = 600
+        let wide = try await Door(onPostgres: onPostgres, dynamic: true, limits: limits)
+        #expect(await wide.send("POST", "/tables/t", body(0..<550)).status == 201)
+        await wide.store.stop()
+    }
+
+    /// SQLite reads the whole schema again after each column that is added to a table.
+    @Test("a table with forty columns is made by as many statements as one with a single column")
+    func oneStatementForAllColumns() async throws {
+        try await withTemporaryDirectory { directory in
+            let path = directory + "/a.db"
+            let door = try await Door(path: path, dynamic: true)
+            let file = try Database(path: path, mode: .readOnly)
+            func changes(_ body: String, _ table: String) async throws -> Int64 {
+                let before = try #require(try file.integer("PRAGMA schema_version"))
+                #expect(await door.send("POST", "/tables/\(table)", body).status == 201)
+                return try #require(try file.integer("PRAGMA schema_version")) - before
+            }
+            let columns = (0..<40).map { "\"c\($0)\":\($0)" }.joined(separator: ",")
+            let narrow = try await changes(#"{"a":1}"#, "narrow")
+            #expect(try await changes("{\(columns)}", "wide") == narrow)
+            await door.store.stop()
+        }
     }
 
     @Test("creators of tables do not delay other writes", arguments: AuditedServer.backends)
