@@ -22,9 +22,12 @@ final class MadeUpServer: Transport {
             return first
         }
         let last = min(rows, first + size)
-        var body = #"{"items":["#
+        // Bytes, not text: what the made-up server needs is not the device's.
+        var body: [UInt8] = []
+        body.reserveCapacity((last - first) * 256 + 256)
+        body += #"{"items":["#.utf8
         for number in first..<last {
-            if number > first { body += "," }
+            if number > first { body += ",".utf8 }
             let time = String(
                 format: "2026-01-01T%02d:%02d:%02d.%03d",
                 number / 3_600_000 % 24,
@@ -32,23 +35,25 @@ final class MadeUpServer: Transport {
                 number / 1000 % 60,
                 number % 1000
             )
-            body += """
+            let row = """
                 {"id":"\(table)-\(number)","text":"The text of row \(number), as long as most are",\
                 "complete":false,"rank":\(number),"createdAt":"\(time)Z","updatedAt":"\(time)Z",\
                 "version":"AAAAAAAA\(number)","deleted":false}
                 """
+            body += row.utf8
         }
-        body += "]"
+        body += "]".utf8
         if last < rows, first < last {
-            body +=
+            let link =
                 #","nextLink":"\#(request.url.scheme ?? "http")://\#(request.url.host() ?? "")"#
                 + #"\#(request.url.path())?page=\#(last)""#
+            body += link.utf8
         }
-        body += "}"
+        body += "}".utf8
         return TransportResponse(
             status: 200,
             headers: ["Content-Type": "application/json"],
-            body: Array(body.utf8)
+            body: body
         )
     }
 
@@ -57,13 +62,16 @@ final class MadeUpServer: Transport {
     }
 
     /// Syncs so many tables, and prints how many rows came and the most memory that the process had.
-    static func firstSync(_ path: String, tables: Int, rows: Int) async throws {
-        guard let endpoint = URL(string: "http://localhost") else { return }
-        let client = SyncClient(
-            endpoint: endpoint,
-            generation: .datasync,
-            transport: MadeUpServer(rows: rows)
-        )
+    ///
+    /// A server with a port is asked itself; without one the pages are made up.
+    static func firstSync(_ path: String, from server: URL, tables: Int, rows: Int) async throws {
+        let client =
+            server.port == nil
+            ? SyncClient(
+                endpoint: server,
+                generation: .datasync,
+                transport: MadeUpServer(rows: rows)
+            ) : SyncClient(endpoint: server)
         let names = (0..<tables).map { "table\($0)" }
         try await client.syncContext.initialize(
             store: try SQLiteStore(path: path),

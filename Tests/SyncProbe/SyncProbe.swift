@@ -4,7 +4,8 @@
 //     SyncProbe STORE SERVER edit N SEED      N random changes; 0 for changes without end
 //     SyncProbe STORE SERVER push | pull
 //     SyncProbe STORE SERVER hold             takes the turn to sync, and keeps it
-//     SyncProbe STORE SERVER first T N        a first sync of T tables with N rows each, without SERVER
+//     SyncProbe STORE SERVER first T N        a first sync of T tables with N rows each; without a port
+//                                             in SERVER the rows are made up
 
 import Foundation
 import Tideline
@@ -31,7 +32,12 @@ struct SyncProbe {
         if words[2] == "first", words.count == 5, let tables = Int(words[3]),
             let rows = Int(words[4])
         {
-            return try await MadeUpServer.firstSync(words[0], tables: tables, rows: rows)
+            return try await MadeUpServer.firstSync(
+                words[0],
+                from: server,
+                tables: tables,
+                rows: rows
+            )
         }
         // Small pages, so that a pull of few rows can be cut in many places.
         var limits = SyncLimits()

@@ -127,7 +127,9 @@ struct PullRun {
         var pages: [PullSteps.ReadyPage] = []
         var (rows, bytes) = (0, 0)
         let limits = engine.limits
-        while rows < limits.storedRowsMax, bytes < limits.storedBytesMax {
+        while rows < limits.storedRowsMax / engine.gate.pullsRunning,
+            bytes < limits.storedBytesMax / engine.gate.pullsRunning
+        {
             switch action {
             case .request, .follow:
                 if isStored.isSet, !pages.isEmpty { return pages }

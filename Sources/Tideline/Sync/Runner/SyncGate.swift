@@ -82,6 +82,9 @@ final class SyncGate: Sendable {
         for latch in idle { latch.set() }
     }
 
+    /// How many pulls share the memory for pages; at least one.
+    var pullsRunning: Int { max(1, state.withLock { $0.turns.runningCount }) }
+
     /// A latch that is set as soon as no job runs or waits.
     func whenIdle() -> Latch {
         let latch = Latch()

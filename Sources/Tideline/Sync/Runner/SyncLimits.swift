@@ -49,7 +49,7 @@ public struct SyncLimits: Sendable, Hashable {
 
     /// How many pulls run at the same time; further pulls wait for their turn.
     ///
-    /// Each has up to ``storedBytesMax`` bytes of pages in memory, twice.
+    /// Together they have up to ``storedBytesMax`` bytes of pages in memory, twice, and one more page each.
     public var parallelPulls = 3
 
     /// How often a conflict of the same operation is settled by sending again, over all pushes.
@@ -105,10 +105,13 @@ public struct SyncLimits: Sendable, Hashable {
 
     /// How many rows of a pull are stored in one transaction, where pages come faster than that.
     ///
-    /// A local change waits for no more than these and the page that passes them.
+    /// A local change waits for no more than these and the page that passes them. Pulls that run at the same time
+    /// share them.
     public var storedRowsMax = 16_000
 
     /// How many bytes of answers a pull stores in one transaction, if they are more than one page.
+    ///
+    /// Pulls that run at the same time share them.
     public var storedBytesMax = 4 << 20
 
     /// The page that is not made smaller when the server is too slow.

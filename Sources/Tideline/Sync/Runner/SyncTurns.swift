@@ -43,6 +43,9 @@ package struct SyncTurns: Sendable {
     /// Whether no job runs or waits.
     package var isIdle: Bool { running.isEmpty && waiting.isEmpty }
 
+    /// How many jobs run.
+    package var runningCount: Int { running.count }
+
     private mutating func admit() -> [Int] {
         var started: [Int] = []
         var left: [(id: Int, job: Job)] = []
