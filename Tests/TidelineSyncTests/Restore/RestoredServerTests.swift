@@ -503,6 +503,42 @@ import TidelineTestKit
         }
     }
 
+    /// Found by the simulation, seed 20977.
+    @Test("rows that the signed-in account sent before the first pull are lost, too")
+    func sentByTheAccountBeforeTheFirstPull() async throws {
+        try await withRestorableServer { server in
+            let device = try await Device(server, authentication: SignIn("anna"))
+            let backup = try server.backup()
+            for text in ["first", "second"] {
+                try await device.todos().insert(Todo(id: text, text: text))
+                try await device.context.push()
+            }
+            try await server.restore(backup)
+            let result = try await device.todos().pull(queryID: "all")
+            #expect(result.lost == 2 && result.removed == 0)
+            #expect(try await device.context.lostRows().map(\.itemID) == ["first", "second"])
+            #expect(try await Self.texts(device) == ["first": "first", "second": "second"])
+        }
+    }
+
+    @Test("rows that another account sent before the first pull are not this account's to lose")
+    func sentByAnotherAccountBeforeTheFirstPull() async throws {
+        try await withRestorableServer { server in
+            let signIn = SignIn("anna")
+            let device = try await Device(server, authentication: signIn)
+            let backup = try server.backup()
+            try await device.todos().insert(Todo(id: "anna's", text: "anna"))
+            try await device.context.push()
+            signIn.change(to: "ben")
+            try await device.todos().insert(Todo(id: "ben's", text: "ben"))
+            try await device.context.push()
+            try await server.restore(backup)
+            let result = try await device.todos().pull(queryID: "all")
+            #expect(result.lost == 0 && result.removed == 0)
+            #expect(try await device.context.lostRowCount == 0)
+        }
+    }
+
     @Test("a first pull of a server that was not restored reports no restore")
     func firstPull() async throws {
         try await withRestorableServer { server in

@@ -58,6 +58,9 @@ package struct PullCursor: Sendable, Hashable {
     /// The `keyType` of what tells the file of a store from a copy of it, which belongs to no table.
     package static let fileIdentityType = 16
 
+    /// The `keyType` of the account that sent the rows of a table before the table was pulled.
+    package static let senderType = 17
+
     package init(position: Position, epoch: String?, fingerprint: String, endpoint: String) {
         self.position = position
         self.epoch = epoch

@@ -274,6 +274,8 @@ extension SyncEngine {
         }
         var (results, unblocked) = try await noting { queue, seen in
             try queue.noteCommits(of: settlings)
+            try queue.noteSenders(of: settlings)
+            try queue.noteAnswered(settlings)
             let settlement = Settlement(queue: queue)
             // No two answers are to one row, so that none changes what another finds; but where two
             // groups become one, operations of other rows get the name of the one.

@@ -293,6 +293,28 @@ extension QueueTransaction {
 
     private static let rowsAtOnce = 1000
 
+    /// Takes the mark of a former epoch off rows that answers to a push showed in a later state than any that
+    /// is known here.
+    ///
+    /// The table was read in the new epoch before the push, so these answers are the restored server's. With
+    /// the mark, a later change of another device would make the row a lost one.
+    func noteAnswered(_ settlings: [PushSettling]) throws {
+        var former: [String: Bool] = [:]
+        for settling in settlings {
+            let operation = settling.operation
+            guard let row = settling.serverRow else { continue }
+            let hasFormer = try former[operation.table] ?? (reader.former(operation.table) != nil)
+            former[operation.table] = hasFormer
+            guard hasFormer,
+                let stored = try held.inner.row(id: .string(operation.itemID), in: operation.table),
+                let mask = HeldMask.bits(stored), mask & HeldMask.former != 0
+            else { continue }
+            let known = [stored, operation.basis.base, operation.basis.latest?.row]
+            guard known.allSatisfy({ $0?.isLater(than: row) != true }) else { continue }
+            try held.inner.setMask(mask & ~HeldMask.former, of: stored, in: operation.table)
+        }
+    }
+
     func setFormer(_ rows: FormerRows?, _ table: String) throws {
         _ = try set(rows?.text, table, "", PullCursor.formerRowsType)
     }
@@ -355,6 +377,16 @@ extension QueueTransaction {
             renamed["table"] = .string(name)
             try store.delete(ids: [id], in: SystemTables.lost)
             try store.put([renamed], in: SystemTables.lost)
+        }
+    }
+}
+
+extension PushSettling {
+    /// The server's row, as far as the answer tells it.
+    fileprivate var serverRow: Row? {
+        switch verdict {
+        case .accepted(let state), .conflict(let state, _), .undeleted(let state): state.row
+        case .rejected: nil
         }
     }
 }

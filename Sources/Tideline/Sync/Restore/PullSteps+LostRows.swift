@@ -207,10 +207,9 @@ struct LostRowCheck {
         case unknown
     }
 
-    func finding(_ local: Row, server: Row?, wasLost: Bool) -> Finding {
+    func finding(_ local: Row, server: Row?, wasLost: Bool) throws -> Finding {
         guard let server else {
-            let mayBeAnothers = former.cause == .sent && queue.account.id != nil && !wasLost
-            return mayBeAnothers ? .unknown : .lost(nil)
+            return try mayBeAnothers(wasLost) ? .unknown : .lost(nil)
         }
         let isLost = former.restore.hasLost(local, server: server)
         if server[SystemColumn.deleted] == true {
@@ -219,6 +218,12 @@ struct LostRowCheck {
         guard server.version != local.version else { return .same(server) }
         if wasLost, local.hasValues(of: server) { return .same(server) }
         return wasLost || isLost ? .lost(.row(server)) : .left
+    }
+
+    /// Whether a row that the server does not show may be another account's.
+    private func mayBeAnothers(_ wasLost: Bool) throws -> Bool {
+        guard former.cause == .sent, let account = queue.account.id, !wasLost else { return false }
+        return try !queue.reader.isOnlySender(table, account)
     }
 
     /// Settles rows of which the server was asked; `rows` are those that it has.
@@ -241,7 +246,7 @@ struct LostRowCheck {
                 try queue.removeLost(table, id)
                 continue
             }
-            let finding = finding(
+            let finding = try finding(
                 local,
                 server: server[ItemKey(id)],
                 wasLost: known != nil
