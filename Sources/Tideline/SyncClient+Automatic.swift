@@ -79,7 +79,7 @@ extension SyncClient {
     /// sent all the same: if they succeed, the wait is over.
     ///
     /// Rejected operations are not an error: ``SyncContext/operationErrors()`` returns them, and
-    /// ``currentSyncStatus`` counts them unless automatic sync runs.
+    /// ``currentSyncStatus`` names them unless automatic sync runs.
     ///
     /// - Parameters:
     ///   - deadline: How long it may take.
@@ -122,8 +122,8 @@ extension SyncClient {
 }
 
 extension SyncEngine {
-    /// - Returns: How many operations wait for the app.
-    fileprivate func syncOnce(_ policy: SyncPolicy) async throws -> Int {
+    /// - Returns: The operations that wait for the app.
+    fileprivate func syncOnce(_ policy: SyncPolicy) async throws -> UnacceptedRows {
         _ = try await pushBeforePull()
         try await forEach(policy.pulls(of: tableNames)) { pull in
             _ = try await self.pull(
@@ -135,7 +135,7 @@ extension SyncEngine {
         }
         // What was changed meanwhile, and what a pull released.
         if let left = try await pushBeforePull() { throw left }
-        return try await operationErrors().count
+        return UnacceptedRows(parked: try await operationErrors())
     }
 }
 
@@ -208,10 +208,12 @@ final class AutomaticSync: Sendable {
     }
 
     /// Shows what one sync left, unless automatic sync shows what it does.
-    func publish(rejected: Int) {
+    func publish(rejected: UnacceptedRows) {
         state.withLock { state in
             guard state.runner == nil else { return }
-            statuses.publish(rejected == 0 ? .idle : .blocked(by: .rejectedOperations(rejected)))
+            statuses.publish(
+                rejected.count == 0 ? .idle : .blocked(by: .rejectedOperations(rejected))
+            )
         }
     }
 

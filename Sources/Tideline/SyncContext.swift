@@ -132,6 +132,11 @@ public actor SyncContext {
         await engine.takeOverRenamedTables()
         await engine.recallServer()
         opened.withLock { $0 = engine }
+        // A suspension that came before could not tell the store.
+        if calls.isSuspended {
+            await store.suspend()
+            if !calls.isSuspended { store.resume() }
+        }
     }
 
     /// Whether ``initialize(store:tables:schemas:conflicts:tableConflicts:lostRows:)`` has ended well.

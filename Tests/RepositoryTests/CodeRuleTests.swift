@@ -11,6 +11,8 @@ struct CodeRuleTests {
     static let readsTheWorld: [String: String] = [
         "Sources/Tideline/Sync/Runner/SyncEnvironment.swift":
             "Is the environment value of the client.",
+        "Sources/Tideline/Model/PresentMoment.swift":
+            "Tells defaults that are the present moment; models are looked at before any environment.",
         "Sources/Tideline/Store/ForeignChanges.swift":
             "Looks at intervals for what other processes wrote.",
         "Sources/Tideline/Transport/": "Ends calls on real sockets by their own deadlines.",

@@ -23,6 +23,12 @@ import TidelineTestKit
         _ = try await play(WorldPlan(seed: seed))
     }
 
+    /// Seeds that broke a guarantee: a gateway's page as the very first answer took a transaction apart.
+    @Test(arguments: [UInt64(3664), 3734])
+    func aFirstPageOfAGateway(seed: UInt64) async throws {
+        _ = try await play(WorldPlan(seed: seed))
+    }
+
     /// Transactions come to the server as groups, and so do the faults that hit them.
     @Test func transactionsAreGroups() async throws {
         var groups = 0

@@ -100,7 +100,8 @@ private struct StatusText: View {
         case .offline: Text("Offline; \(sync.pendingCount) changes wait.")
         case .busy(let until): Text("The server is busy until \(until.formatted()).")
         case .blocked(by: .signIn): Text("Sign in to sync.")
-        case .blocked(by: .rejectedOperations(let count)): Text("\(count) changes need a decision.")
+        case .blocked(by: .rejectedOperations(let rejected)):
+            Text("\(rejected.count) changes need a decision.")
         case .blocked(by: .failingRows(let rows)):
             Text("\(rows.count) changes are not accepted.")
         case .blocked(by: .lostRows(let count)): Text("The restored server lost \(count) items.")

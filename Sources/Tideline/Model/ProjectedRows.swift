@@ -70,6 +70,8 @@ final class ProjectedRows: Sendable {
         var identity = RecordIdentity.nothing
         /// Whether a selection had the column in which records tell their state.
         var tellsState = false
+        /// The values of the last record type for columns without a value.
+        var placeholders: Row?
     }
 
     private let tables = Mutex<[String: Table]>([:])
@@ -90,10 +92,12 @@ final class ProjectedRows: Sendable {
         guard !unread.isEmpty else { return }
         let identity = coder.identity
         let tellsState = identity.column.map { selected.contains($0.lowercased()) } ?? false
+        let placeholders = coder.schema == nil ? nil : coder.placeholders
         tables.withLock { tables in
             var table = tables.removeValue(forKey: coder.table.name) ?? Table()
             table.identity = identity
             table.tellsState = table.tellsState || tellsState
+            table.placeholders = placeholders ?? table.placeholders
             for row in rows {
                 let key = ItemKey(row.id)
                 let known = table.unread[key]
@@ -118,7 +122,11 @@ final class ProjectedRows: Sendable {
             return nil
         }
         let isPlain = coder.schema == nil
-        let placeholders = isPlain ? catalog?.placeholders(of: name) : coder.placeholders
+        // A row may have been made of a record.
+        let placeholders =
+            isPlain
+            ? catalog?.placeholders(of: name) ?? tables.withLock { $0[name]?.placeholders }
+            : coder.placeholders
         return Projection(
             table: name,
             unread: unread,

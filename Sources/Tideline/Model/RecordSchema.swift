@@ -53,14 +53,19 @@ public final class RecordSchema: Sendable {
 
     /// The values of the model's record of defaults, for properties that may not be nil.
     ///
-    /// A value that differs each time, as a new id does, does not count.
+    /// A value that differs each time, as a new id or `Date()` does, does not count.
     private func defaults<Record: SyncRecord>(of type: Record.Type) -> [String: Value] {
-        guard let one = try? RowWriter.row(of: Record.defaults, self),
-            let two = try? RowWriter.row(of: Record.defaults, self)
-        else { return [:] }
+        var moment = PresentMoment()
+        guard let one = try? RowWriter.row(of: Record.defaults, self) else { return [:] }
+        moment.close()
+        if neverNil.contains(where: { one[$0].map(PresentMoment.maySet) ?? false }) {
+            PresentMoment.pass()
+        }
+        guard let two = try? RowWriter.row(of: Record.defaults, self) else { return [:] }
         var defaults: [String: Value] = [:]
         for name in neverNil where !SystemColumn.names.contains(name) {
-            if let value = one[name], !value.isNull, value == two[name] { defaults[name] = value }
+            guard let value = one[name], !value.isNull, value == two[name] else { continue }
+            if !moment.contains(value) { defaults[name] = value }
         }
         return defaults
     }

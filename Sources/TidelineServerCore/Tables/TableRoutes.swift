@@ -27,11 +27,17 @@ final class TableCall: Sendable {
         now: Int64,
         isDashboard: Bool = false
     ) throws {
+        var (request, head) = (request, RequestHead(request.headers))
+        if request.method != "GET", !request.query.isEmpty {
+            // The digest of the write stays the same, so a repeat may come with or without the parameter.
+            let condition = try QueryCondition.remove(from: &request.query)
+            head.conditions.ifMatch = head.conditions.ifMatch ?? condition
+        }
         self.request = request
+        self.head = head
         self.user = user
         self.now = now
         self.isDashboard = isDashboard
-        head = RequestHead(request.headers)
         parameters = try QueryParameters(request.query)
         generation = try head.generation(parameters)
         includesDeleted = parameters.includesDeleted || head.includesDeleted

@@ -62,6 +62,8 @@ final class FileWatch: Sendable {
         let reason = try database.transaction { try takeOver(database, identity: identity) }
         // New connections read the identity from the file itself, not from the log.
         try copying { try database.checkpoint(.truncate) }
+        // What was committed at the start is not in the log any more.
+        logPages.store(0, ordering: .sequentiallyConsistent)
         tookOver(identity)
         if let reason {
             log.write(
@@ -245,13 +247,15 @@ final class FileWatch: Sendable {
         let isLogShort = logSize.bytes < logBytes
         let isDoubtful = size.time != state.verified && !isOwn || isLogShort
         guard state.identity != nil, isDoubtful else { return nil }
-        let fault = verify(state.identity, isLogShort: isLogShort)
-        if fault == nil {
+        switch verify(state.identity, isLogShort: isLogShort) {
+        case .fault(let fault): return fault
+        case .unknown: return nil
+        case .sound:
             state.verified = size.time
             // Another program has emptied the log into the database.
             if isLogShort { logPages.store(0, ordering: .sequentiallyConsistent) }
+            return nil
         }
-        return fault
     }
 
     /// Whether the file is shorter than its own header says; a program that compacts it changes both.
@@ -260,26 +264,39 @@ final class FileWatch: Sendable {
         return header.bytes > size.bytes
     }
 
+    private enum Finding {
+        case sound
+        case fault(FileFault)
+        /// The next look asks again.
+        case unknown
+    }
+
     /// Reads identity and newest commit by a new connection.
-    private func verify(_ identity: String?, isLogShort: Bool) -> FileFault? {
-        if isOverwritten(identity) { return .replaced(path) }
+    private func verify(_ identity: String?, isLogShort: Bool) -> Finding {
+        if isOverwritten(identity) { return .fault(.replaced(path)) }
         // Before the look: commits go on meanwhile.
         let known = stamp.load(ordering: .sequentiallyConsistent)
+        let cut = FileFault.truncated(path + "-wal")
         do {
             let database = try Database(path: path, mode: .readOnly)
-            guard try FileIdentity.read(database)?.name == identity else { return .replaced(path) }
-            guard try FileIdentity.stamp(database) >= known else {
-                return isLogShort ? .truncated(path + "-wal") : .replaced(path)
+            guard try FileIdentity.read(database)?.name == identity else {
+                return .fault(.replaced(path))
             }
-            return nil
+            guard try FileIdentity.stamp(database) >= known else {
+                return .fault(isLogShort ? cut : .replaced(path))
+            }
+            return .sound
+        } catch let error as SQLiteError where error.isBusy {
+            // Another program holds the file for a moment, and says nothing about what is in it.
+            return .unknown
         } catch let error as SQLiteError where error.isCorrupt || error.isNotADatabase {
-            return isLogShort ? .truncated(path + "-wal") : .damaged(path)
+            return .fault(isLogShort ? cut : .damaged(path))
         } catch let error as SQLiteError where error.isGeneric {
             // The table of the identity is not in it.
-            return .replaced(path)
+            return .fault(.replaced(path))
         } catch {
             // No descriptor is left, or the disk fails: nothing is known, unless the log is too short.
-            return isLogShort ? .truncated(path + "-wal") : nil
+            return isLogShort ? .fault(cut) : .unknown
         }
     }
 

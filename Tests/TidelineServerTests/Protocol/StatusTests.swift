@@ -176,6 +176,39 @@ private struct Case: Sendable, CustomTestStringConvertible {
             classic: 400,
             datasync: 400
         ),
+        // The condition in the query counts if the header field is missing.
+        Case(
+            "DELETE",
+            "/tables/TodoItem/live?__ifMatch=%22eA%3D%3D%22",
+            classic: 412,
+            datasync: 412
+        ),
+        Case(
+            "PATCH",
+            "/tables/TodoItem/live?a=b&__IFMATCH=%22x%22",
+            "{}",
+            classic: 412,
+            datasync: 412
+        ),
+        Case(
+            "PUT",
+            "/tables/TodoItem/live?__ifMatch=%22x%22",
+            #"{"id":"live"}"#,
+            classic: 412,
+            datasync: 412
+        ),
+        Case("PATCH", "/tables/TodoItem/live?__ifMatch=*", "{}", classic: 200, datasync: 200),
+        Case("DELETE", "/tables/TodoItem/live?__ifMatch=%22x", classic: 400, datasync: 400),
+        Case("DELETE", "/tables/TodoItem/live?__ifMatch=%zz", classic: 400, datasync: 400),
+        Case("GET", "/tables/TodoItem/live?__ifMatch=%22x%22", classic: 200, datasync: 200),
+        Case(
+            "PATCH",
+            "/tables/TodoItem/live?__ifMatch=%22x%22",
+            "{}",
+            headers: ["If-Match": "*"],
+            classic: 200,
+            datasync: 200
+        ),
         Case(
             "GET",
             "/tables/TodoItem/live",
@@ -252,6 +285,34 @@ private struct Case: Sendable, CustomTestStringConvertible {
                 #expect(!answer.error.isEmpty)
             }
         }
+    }
+
+    /// A proxy may drop the header field of one attempt only: the other one is the same request.
+    @Test func aRepeatMayHaveItsConditionInTheQuery() async throws {
+        let clock = TestClock()
+        let door = try await Door(clock: clock)
+        let made = await door.send("POST", "/tables/TodoItem", #"{"id":"a","text":"first"}"#)
+        let tag = try #require(made.headers["ETag"])
+        let names: HTTPFields = [
+            "Repeatability-Request-ID": "one",
+            "Repeatability-First-Sent": HTTPDate.text(microseconds: clock.current),
+        ]
+        let target = "/tables/TodoItem/a"
+        let encoded = tag.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
+        let body = #"{"text":"second"}"#
+        var both = names
+        both["If-Match"] = tag
+        let first = await door.send("PATCH", target, body, headers: both)
+        #expect(first.status == 200)
+        let query = "?__ifMatch=" + encoded
+        for (target, headers) in [(target + query, names), (target + query, both), (target, both)] {
+            let repeated = await door.send("PATCH", target, body, headers: headers)
+            #expect(repeated.status == 200, "\(repeated.text)")
+            #expect(repeated.headers["Repeatability-Result"] == "accepted")
+            #expect(repeated.headers["ETag"] == first.headers["ETag"])
+        }
+        let other = await door.send("PATCH", target, body, headers: names)
+        #expect(other.status == 400)
     }
 
     @Test(arguments: [

@@ -136,6 +136,65 @@ import TidelineTestKit
         }
     }
 
+    /// Models whose default is the moment at which it is asked for.
+    private struct Stamped: SyncRecord, Hashable {
+        static let tableName = "Item"
+        var id = ""
+        var name = ""
+        var start = Date()
+    }
+
+    private struct Due: SyncRecord, Hashable {
+        static let tableName = "Item"
+        var id = ""
+        var name = ""
+        var due = Date().addingTimeInterval(86_400)
+    }
+
+    private struct Noted: SyncRecord, Hashable {
+        static let tableName = "Item"
+        struct Note: Codable, Hashable { var at = Date() }
+        var id = ""
+        var name = ""
+        var note = Note()
+    }
+
+    private struct Told: SyncRecord, Hashable {
+        static let tableName = "Item"
+        var id = ""
+        var name: String
+        var start = Date()
+
+        static let defaults = Told(name: "")
+    }
+
+    /// One whose date is the same each time.
+    private struct Fixed: SyncRecord, Hashable {
+        static let tableName = "Item"
+        var id = ""
+        var name = ""
+        var start = Date(timeIntervalSince1970: 1_000_000)
+        var end = Date(timeIntervalSince1970: 4_000_000_000)
+    }
+
+    @Test("a default that is the present moment is none", arguments: Kind.allCases)
+    func momentsAreNoDefaults(kind: Kind) async throws {
+        try await withRow(kind) { store in
+            for (type, property) in [
+                (Stamped.self, "start"), (Due.self, "due"), (Noted.self, "note"),
+                (Told.self, "start"),
+            ] as [(any SyncRecord.Type, String)] {
+                let error = await #expect(throws: SyncError.self, "\(type)") {
+                    _ = try await open(type, try store())
+                }
+                #expect(error?.code == .defaultRequired)
+                #expect(error?.message.contains("'\(property)'") == true)
+            }
+            let table = try await open(Fixed.self, try store()).client.syncTable(Fixed.self)
+            #expect(try await table.read(id: "a") == Fixed(id: "a", name: "Ann"))
+        }
+    }
+
     @Test("a fresh store, the same model, and rows that have values open", arguments: Kind.allCases)
     func nothingToRefuse(kind: Kind) async throws {
         try await withTemporaryFile { path in

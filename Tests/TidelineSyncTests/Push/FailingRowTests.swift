@@ -57,6 +57,29 @@ import TidelineTestKit
         #expect(try await device.queue() == ["insert bad attempted"])
     }
 
+    @Test("the failed pushes of a row are counted across restarts")
+    func theCountSurvivesARestart() async throws {
+        var limits = SyncLimits()
+        limits.failedPushesMax = 3
+        let server = try await makeServer(Faults())
+        try await withTemporaryFile { path in
+            for round in 1...3 {
+                let store = try SQLiteStore(path: path)
+                let device = try await Device(server.transport, store: store, limits: limits)
+                if round == 1 { try await device.todos().insert(Todo(id: "bad", text: "fails")) }
+                // Another row shows that the server works.
+                try await device.todos().insert(Todo(id: "good\(round)"))
+                #expect(try await device.push() != nil)
+                let isParked = round == 3
+                #expect(
+                    try await device.queue()
+                        == ["insert bad attempted" + (isParked ? " parked" : "")]
+                )
+                try await store.close()
+            }
+        }
+    }
+
     @Test("it is parked after a bounded number of pushes, with the server's reason")
     func itIsParked() async throws {
         var limits = SyncLimits()
@@ -158,13 +181,29 @@ import TidelineTestKit
 
     @Test("automatic sync names the rows that were not accepted, and syncs everything else")
     func automaticSyncGoesOn() async throws {
-        let server = try await makeServer(Faults())
+        let faults = Faults()
+        let server = try await makeServer(faults)
         let device = try await Device(server.transport)
+        faults.rejects.withLock { $0 = true }
+        try await device.todos().insert(Todo(id: "rejected", text: "not today"))
+        #expect(try await device.push()?.errors.count == 1)
+        faults.rejects.withLock { $0 = false }
         try await device.todos().insert(Todo(id: "bad", text: "fails"))
         try await device.todos().insert(Todo(id: "good", text: "works"))
         try device.client.startSyncing()
+        // The row that fails and the one that is parked.
         let wanted = SyncStatus.blocked(
-            by: .failingRows([FailingRow(table: "Todo", itemID: "bad", statusCode: 500)])
+            by: .failingRows(
+                UnacceptedRows([
+                    UnacceptedRow(table: "Todo", itemID: "bad", statusCode: 500, isParked: false),
+                    UnacceptedRow(
+                        table: "Todo",
+                        itemID: "rejected",
+                        statusCode: 422,
+                        isParked: true
+                    ),
+                ])
+            )
         )
         for await status in device.client.syncStatus where status == wanted { break }
         #expect(try await device.client.table(Todo.self).read(id: "good") != nil)
@@ -179,8 +218,33 @@ import TidelineTestKit
         let device = try await Device(server.transport, environment: .live)
         try await device.todos().insert([Todo(id: "a"), Todo(id: "b")])
         #expect(try await device.client.syncOnce(deadline: .seconds(3600)))
-        #expect(device.client.currentSyncStatus == .blocked(by: .rejectedOperations(2)))
+        let rejected = ["a", "b"].map {
+            UnacceptedRow(table: "Todo", itemID: $0, statusCode: 422, isParked: true)
+        }
+        #expect(
+            device.client.currentSyncStatus
+                == .blocked(by: .rejectedOperations(UnacceptedRows(rejected)))
+        )
         #expect(try await device.context.operationErrors().map(\.statusCode) == [422, 422])
+    }
+
+    @Test("the status counts all parked operations and names the first rows")
+    func theStatusNamesTheFirstRows() async throws {
+        let faults = Faults()
+        faults.rejects.withLock { $0 = true }
+        let server = try await makeServer(faults)
+        let device = try await Device(server.transport, environment: .live)
+        let ids = (100..<150).map { "row\($0)" }
+        try await device.todos().insert(ids.map { Todo(id: $0) })
+        try await device.client.syncOnce(deadline: .seconds(3600))
+        guard case .blocked(by: .rejectedOperations(let rows)) = device.client.currentSyncStatus
+        else {
+            Issue.record("the status is \(device.client.currentSyncStatus)")
+            return
+        }
+        #expect(rows.count == 50)
+        #expect(rows.rows.map(\.itemID) == Array(ids.prefix(20)))
+        #expect(rows.description.hasPrefix("50 (Todo row100, Todo row101,"))
     }
 
     @Test("retryParked sends the rows that its condition names again")

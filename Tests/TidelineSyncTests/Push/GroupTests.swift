@@ -229,6 +229,8 @@ import TidelineTestKit
     /// A server that knows no batches does them in order, and what it refuses waits alone.
     @Test func withoutBatchesEachGoesInOrder() async throws {
         let script = ScriptedTransport([
+            // A list of a server that names itself in nothing: an original one.
+            page([serverRow("a", 1)]),
             .json(200, serverRow("a", 2, text: "mine")), .json(422, #"{"error":"no"}"#),
             .json(201, #"{"id":"n","body":"mine","version":"v1"}"#),
         ])
@@ -243,7 +245,89 @@ import TidelineTestKit
         #expect(error.errors.map(\.itemID) == ["b"])
         #expect(error.completed == 2)
         let targets = script.sent.map { "\($0.method) \($0.target)" }
-        #expect(targets == ["PATCH /tables/Todo/a", "PATCH /tables/Todo/b", "POST /tables/Note"])
+        #expect(
+            targets == [
+                "GET /tables/Todo?$top=1", "PATCH /tables/Todo/a", "PATCH /tables/Todo/b",
+                "POST /tables/Note",
+            ]
+        )
+    }
+
+    /// The original servers name themselves, or are known by their lists.
+    @Test(arguments: OriginalServer.Flavor.allCases)
+    func originalServersGetThemInOrder(flavor: OriginalServer.Flavor) async throws {
+        let server = OriginalServer(
+            flavor,
+            tables: [
+                .init(
+                    "Todo",
+                    columns: ["text": .string, "complete": .boolean, "rank": .number]
+                ),
+                .init("Note", columns: ["body": .string]),
+            ]
+        )
+        let device = try await Device(server, endpoint: server.endpoint)
+        try await device.context.transaction { transaction in
+            try transaction.table(Todo.self).insert(Todo(id: "a", text: "mine"))
+            try transaction.table(Note.self).insert(Note(id: "n", body: "mine"))
+        }
+        #expect(try await device.push() == nil)
+        #expect(try await device.client.table(Note.self).read(id: "n")?.body == "mine")
+    }
+
+    /// A page of something in between as the very first answer of an endpoint decides nothing.
+    @Test(arguments: [403, 404, 405, 501], [1, 2])
+    func aFirstPageDoesNotTakeAGroupApart(status: Int, pages: Int) async throws {
+        let server = try await makeServer()
+        let tap = BatchTap(server.transport)
+        let portal = Portal(tap)
+        portal.answer(next: pages, Portal.page(status))
+        let device = try await Device(portal)
+        try await device.context.transaction { transaction in
+            try transaction.table(Todo.self).insert(Todo(id: "a", text: "mine"))
+            try transaction.table(Note.self).insert(Note(id: "n", body: "mine"))
+        }
+        // What is refused twice is left to the next push.
+        if let error = try await device.push() {
+            #expect(error.status == .networkFailure)
+            #expect(error.failingRows.map(\.itemID) == ["n", "a"])
+            #expect(try await device.push() == nil)
+        }
+        #expect(tap.groups == [["g1", "g1"]])
+        #expect(tap.singles.isEmpty)
+    }
+
+    /// A proxy that always refuses batches, in front of a server that takes them: the group waits, is named,
+    /// and keeps neither other rows nor pulls back.
+    @Test(arguments: [403, 404, 405, 501])
+    func aProxyThatRefusesBatchesDoesNotTakeAGroupApart(status: Int) async throws {
+        let server = try await makeServer()
+        let tap = BatchTap(server.transport)
+        let portal = Portal(tap)
+        portal.answer { $0.url.path().hasSuffix("/$batch") ? Portal.page(status) : nil }
+        let device = try await Device(portal)
+        let other = try await Device(server.transport)
+        try await other.client.table(Todo.self).insert(Todo(id: "theirs"))
+        try await device.context.transaction { transaction in
+            try transaction.table(Todo.self).insert(Todo(id: "a", text: "mine"))
+            try transaction.table(Note.self).insert(Note(id: "n", body: "mine"))
+        }
+        try await device.todos().insert(Todo(id: "alone"))
+        for _ in 0..<2 {
+            let error = try #require(try await device.push())
+            #expect(error.status == .networkFailure)
+            #expect(error.failingRows.map(\.itemID) == ["n", "a"])
+            try await device.todos().pull(queryID: "all")
+        }
+        #expect(try await device.todos().read(id: "theirs") != nil)
+        #expect(tap.singles == ["POST /tables/Todo"])
+        #expect(try await other.client.table(Todo.self).read(id: "alone") != nil)
+        #expect(try await other.client.table(Todo.self).read(id: "a") == nil)
+        #expect(try await other.client.table(Note.self).count() == 0)
+        portal.answer(nil)
+        #expect(try await device.push() == nil)
+        #expect(tap.groups == [["g1", "g1"]])
+        #expect(try await other.client.table(Note.self).count() == 1)
     }
 
     /// That a path is missing for a while does not take a group apart on a server that takes batches.

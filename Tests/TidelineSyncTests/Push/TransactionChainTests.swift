@@ -5,6 +5,7 @@ import Foundation
 import Testing
 import Tideline
 import TidelineCore
+import TidelineSQLite
 import TidelineTestKit
 
 @Suite struct TransactionChainTests {
@@ -136,6 +137,78 @@ import TidelineTestKit
             #expect(try await scene.other.client.table(Note.self).count() == 7)
             try await again.todos().pull(queryID: "all")
             #expect(try await again.todos().read(id: "a")?.rank == 7)
+        }
+    }
+
+    /// A process that is killed after a transaction of the store stores nothing more.
+    @Test("a kill between any two transactions of the store loses and doubles nothing")
+    func aKillAnywhere() async throws {
+        var kept = 0
+        while true {
+            let isWhole = try await withTemporaryFile { path in
+                let store = TroubledStore(try SQLiteStore(path: path))
+                let scene = try await Scene(rows: ["a", "b"], store: store)
+                for number in 0..<4 { try await visit(number, scene.device) }
+                try await scene.device.todos().update(id: "b") { $0.text = "alone" }
+                store.kill(after: kept)
+                let error = try await scene.device.push()
+                // The process is gone; another one opens the file.
+                let again = try await Device(scene.server.transport, store: SQLiteStore(path: path))
+                #expect(try await again.todos().read(id: "a")?.rank == 4)
+                try await visit(4, again)
+                #expect(try await again.push() == nil, "after \(kept) transactions")
+                let remote = scene.other.client.table(Todo.self)
+                #expect(try await remote.read(id: "a")?.rank == 5)
+                #expect(try await remote.read(id: "b")?.text == "alone")
+                #expect(try await scene.other.client.table(Note.self).count() == 5)
+                try await again.todos().pull(queryID: "all")
+                #expect(try await again.todos().read(id: "a")?.rank == 5)
+                #expect(try await again.queue().isEmpty)
+                return error == nil
+            }
+            if isWhole { break }
+            kept += 1
+        }
+        // Each transaction of the chain is frozen and settled by itself.
+        #expect(kept >= 8, "\(kept) transactions of the store")
+    }
+
+    @Test(
+        "a stored edit that cannot be read is reported for its operation, and the others are sent",
+        arguments: ["edit", "before"],
+        ["'{\"rank\":'", "'[]'", "'x'", "''", "x'00'", "7"]
+    )
+    func aDamagedEditIsNamed(column: String, text: String) async throws {
+        try await withTemporaryFile { path in
+            let scene = try await Scene(store: SQLiteStore(path: path))
+            for number in 0..<2 { try await visit(number, scene.device) }
+            try await scene.device.todos().update(id: "b") { $0.text = "alone" }
+            let place = column == "edit" ? "min(id)" : "max(id)"
+            try Database(path: path).execute(
+                """
+                UPDATE MS_TableOperations SET "\(column)" = \(text) WHERE id =
+                (SELECT \(place) FROM MS_TableOperations WHERE itemId = 'a')
+                """
+            )
+            let device = try await Device(scene.tap, store: SQLiteStore(path: path))
+            #expect(try await device.context.pendingOperations().count == 5)
+            let error = try #require(try await device.push())
+            #expect(error.status == .operationErrors)
+            #expect(error.errors.first?.itemID == "a")
+            #expect(error.errors.first?.message.contains("'\(column)'") == true)
+            #expect(try await scene.other.client.table(Todo.self).read(id: "b")?.text == "alone")
+            // The first transaction is whole if the second one is damaged.
+            let notes = try await scene.other.client.table(Note.self).count()
+            #expect(notes == (column == "edit" ? 0 : 1))
+            for _ in 0..<5 {
+                for error in try await device.context.operationErrors() where !error.canRetry {
+                    try await error.cancelOperationAndDiscardItem()
+                }
+                for error in try await device.context.operationErrors() { try await error.retry() }
+                _ = try await device.push()
+            }
+            #expect(try await device.queue().isEmpty)
+            #expect(try await scene.other.client.table(Note.self).count() == 2)
         }
     }
 

@@ -143,6 +143,69 @@ import TidelineTestKit
         }
     }
 
+    @Test(
+        "a wait that the answer to the events asks for holds for everything",
+        arguments: [503, 429]
+    )
+    func theEventsAskForAWait(status: Int) throws {
+        let time = VirtualTime()
+        let server = BusyServer(time, nil)
+        let portal = Portal(server)
+        portal.answer { request in
+            request.url.path().hasSuffix("/$events") ? Self.busy(status, "600") : nil
+        }
+        let end: Void? = try time.run {
+            let device = try await Device(portal, environment: Self.environment(time))
+            let until = time.date.addingTimeInterval(600)
+            let sync = time.start { try await device.client.runSyncing(SyncPolicy()) }
+            try await time.sleep(.seconds(10))
+            #expect(device.client.currentSyncStatus == .busy(until: until))
+            try await device.todos().insert(Todo(id: "a"))
+            try await time.sleep(.seconds(580))
+            #expect(server.seconds.allSatisfy { $0 == 0 })
+            #expect(try await device.context.pendingOperationCount == 1)
+            try await time.sleep(.seconds(100))
+            #expect(try await device.context.pendingOperationCount == 0)
+            sync.cancel()
+        }
+        #expect(end != nil)
+    }
+
+    /// 429 is about the caller, also if other parts were accepted; a 503 among them is about its row.
+    @Test(
+        "a wait that a part of a batch asks for",
+        arguments: [(429, false, true), (429, true, true), (503, true, true), (503, false, false)]
+    )
+    func aPartOfABatchAsksForAWait(status: Int, isOfAll: Bool, isBusy: Bool) throws {
+        let time = VirtualTime()
+        let server = BusyServer(time, nil)
+        let portal = Portal(server)
+        let done = #"{"id":"1","status":201,"body":\#(serverRow("a", 1))}"#
+        func busy(_ id: Int) -> String {
+            #"{"id":"\#(id)","status":\#(status),"headers":{"Retry-After":"600"}}"#
+        }
+        let parts = [isOfAll ? busy(1) : done, busy(2)].joined(separator: ",")
+        portal.answer { request in
+            guard request.url.path().hasSuffix("/$batch") else { return nil }
+            return Portal.json(200, #"{"responses":[\#(parts)]}"#)
+        }
+        let end: Void? = try time.run {
+            let device = try await Device(portal, environment: Self.environment(time))
+            for id in ["a", "b"] { try await device.todos().insert(Todo(id: id)) }
+            let until = time.date.addingTimeInterval(600)
+            let error = try #require(try await device.push())
+            #expect(error.status == .networkFailure)
+            #expect(error.completed == (isOfAll ? 0 : 1))
+            #expect(error.busyUntil == (isBusy ? until : nil))
+            #expect((device.client.currentSyncStatus == .busy(until: until)) == isBusy)
+            // The next push sends nothing before that time.
+            let count = portal.seen.count
+            #expect(try await device.push()?.busyUntil == (isBusy ? until : nil))
+            #expect((portal.seen.count == count) == isBusy)
+        }
+        #expect(end != nil)
+    }
+
     @Test("a wait of years is cut, and a clock that was set back does not lengthen it")
     func oddClocks() {
         let day = Duration.seconds(86_400)

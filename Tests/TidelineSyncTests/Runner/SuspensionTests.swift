@@ -133,6 +133,29 @@ import TidelineTestKit
         }
     }
 
+    @Test("a client that is initialized while it is suspended holds no lock, and goes on")
+    func initializedMeanwhile() async throws {
+        try await withTemporaryFile { path in
+            let server = try await makeServer()
+            let client = SyncClient(endpoint: Device.endpoint, transport: server.transport)
+            await suspend(client)
+            let store = try SQLiteStore(path: path)
+            try await client.syncContext.initialize(store: store, tables: [Todo.self])
+            #if os(Linux)
+            #expect(try locks(on: path).isEmpty)
+            #endif
+            let todos = try client.syncTable(Todo.self)
+            try await todos.insert(Todo(id: "a", text: "meanwhile"))
+            #if os(Linux)
+            #expect(try locks(on: path).isEmpty)
+            #endif
+            await #expect(throws: PushError.self) { try await client.syncContext.push() }
+            client.resume()
+            #expect(try await client.syncContext.push().completed == 1)
+            #expect(try await todos.read(id: "a")?.version != nil)
+        }
+    }
+
     @Test("a long change is undone, says so, and can be done again")
     func aLongChange() async throws {
         try await withTemporaryFile { path in

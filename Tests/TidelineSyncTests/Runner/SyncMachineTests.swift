@@ -176,8 +176,9 @@ struct SyncMachineTests {
         #expect(machine.status == .blocked(by: .signIn))
         #expect(machine.handle(.localChange, at: Self.start).isEmpty)
         #expect(Self.work(machine.handle(.token, at: Self.start)) == .all)
-        _ = machine.handle(.finished(.rejected(2)), at: Self.start)
-        #expect(machine.status == .blocked(by: .rejectedOperations(2)))
+        let rejected = UnacceptedRows(count: 2)
+        _ = machine.handle(.finished(.rejected(rejected)), at: Self.start)
+        #expect(machine.status == .blocked(by: .rejectedOperations(rejected)))
         // An edit releases a rejected operation.
         #expect(Self.timer(machine.handle(.localChange, at: Self.start)) != nil)
         #expect(machine.handle(.token, at: Self.start).isEmpty)
@@ -250,7 +251,8 @@ struct SyncMachineTests {
         )
         machine = failing
         #expect(machine.handle(.timer(retry), at: Self.start).isEmpty)
-        #expect(Self.work(machine.handle(.finished(.rejected(1)), at: Self.start)) == .all)
+        let rejected = SyncMachine.Outcome.rejected(UnacceptedRows(count: 1))
+        #expect(Self.work(machine.handle(.finished(rejected), at: Self.start)) == .all)
         // A push that fails too is not tried with every change.
         machine = failing
         #expect(Self.timer(machine.handle(.finished(Self.failure), at: Self.start)) == nil)
@@ -317,7 +319,7 @@ struct SyncMachineTests {
                 guard isRunning else { continue }
                 isRunning = false
                 let outcomes: [SyncMachine.Outcome] = [
-                    .done, .offline, .unauthorized, .rejected(1),
+                    .done, .offline, .unauthorized, .rejected(UnacceptedRows(count: 1)),
                     .failed(.failure(code: .badResponse, message: "")),
                 ]
                 take(machine.handle(.finished(outcomes.randomElement(using: &numbers)!), at: now))

@@ -41,7 +41,9 @@ struct ClassicServerTests {
         let second = try await Device(record, store: store, tables: [Todo.self])
         try await second.todos().update(id: "a") { $0.text = "two" }
         try await second.todos().pull(queryID: "all")
-        #expect(record.sent.map(\.version) == ["2.0.0", "2.0.0"])
+        // The .NET server reads conditions in the header field only, so the row is read first.
+        let versions = [String?](repeating: "2.0.0", count: flavor == .dotNet ? 3 : 2)
+        #expect(record.sent.map(\.version) == versions)
     }
 
     @Test func learnsFromDirectCalls() async throws {
@@ -140,9 +142,10 @@ struct ClassicServerTests {
         try await todos.insert(Todo(id: "a", text: "second"))
         let error = try await device.push()
         #expect(error == nil)
-        #expect(record.sent.map(\.method) == ["POST", "GET", "POST", "PATCH"])
-        #expect(record.sent[2].target == "/tables/Todo/a")
-        #expect(record.sent[3].ifMatch != nil)
+        let writes = record.sent.filter { $0.method != "GET" }
+        #expect(writes.map(\.method) == ["POST", "POST", "PATCH"])
+        #expect(writes[1].target == "/tables/Todo/a")
+        #expect(writes[2].ifMatch != nil)
         let row = try await device.client.table(Todo.self).read(id: "a")
         #expect(row?.text == "second" && row?.rank == nil)
     }

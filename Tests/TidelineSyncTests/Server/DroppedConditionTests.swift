@@ -2,6 +2,7 @@
 // rewrite them.
 
 import Foundation
+import Synchronization
 import Testing
 import Tideline
 import TidelineCore
@@ -30,8 +31,134 @@ import TidelineTestKit
         #expect(try await a.client.table(Todo.self).read(id: "a")?.text == "A's")
     }
 
-    @Test func aDroppedConditionOverwritesNothingOnNode() async throws {
-        let server = OriginalServer(.node, tables: [.init("Todo", columns: ["text": .string])])
+    static let policies: [String: ConflictPolicy] = [
+        "fail": .fail, "serverWins": .serverWins, "merge": .merge,
+    ]
+
+    /// A proxy that drops `If-Match` and lets no batch through: the condition stands in the URL, too.
+    @Test(arguments: [403, 404, 405], [true, false])
+    func aDroppedConditionWithoutBatchesOverwritesNothing(status: Int, deletes: Bool) async throws {
+        for (name, policy) in Self.policies {
+            let server = try await makeServer()
+            let a = try await Device(server.transport)
+            let portal = Portal(server.transport, dropping: ["If-Match"])
+            portal.answer { $0.url.path().hasSuffix("/$batch") ? Portal.page(status) : nil }
+            let b = try await Device(portal, conflicts: policy)
+            try await a.todos().insert(Todo(id: "a", text: "first"))
+            try await a.context.push()
+            try await b.todos().pull(queryID: "all")
+            try await a.todos().update(id: "a") { $0.text = "A's" }
+            try await a.context.push()
+            if deletes {
+                try await b.todos().delete(id: "a")
+            } else {
+                try await b.todos().update(id: "a") { $0.text = "B's" }
+            }
+            let error = try await b.push()
+            #expect(try await a.client.table(Todo.self).read(id: "a")?.text == "A's", "\(name)")
+            if name == "serverWins" {
+                #expect(error == nil)
+                #expect(try await b.todos().read(id: "a")?.text == "A's")
+            } else {
+                #expect(error?.status == .operationErrors, "\(name)")
+                #expect(error?.errors.map(\.statusCode) == [412], "\(name)")
+                #expect(error?.errors.first?.serverItem?["text"] == "A's", "\(name)")
+            }
+        }
+    }
+
+    /// Delivers requests and loses the answers to writes.
+    private final class AnswerLoss: Transport {
+        let inner: any Transport
+        let isOn = Mutex(false)
+
+        init(_ inner: any Transport) { self.inner = inner }
+
+        func send(_ request: TransportRequest) async throws -> TransportResponse {
+            let response = try await inner.send(request)
+            guard request.method != "GET", isOn.withLock({ $0 }) else { return response }
+            throw TransportError(.connectionLost, "Lost.", outcomeIsUnknown: true)
+        }
+    }
+
+    /// Without a conflict everything passes such a proxy, and a lost answer is found again.
+    @Test(arguments: [true, false])
+    func writesPassAProxyWithoutConditionsAndBatches(isLost: Bool) async throws {
+        let server = try await makeServer()
+        let link = AnswerLoss(server.transport)
+        let portal = Portal(link, dropping: ["If-Match"])
+        let refuses: Portal.Rule = { request in
+            request.url.path().hasSuffix("/$batch") ? Portal.page(404) : nil
+        }
+        let device = try await Device(portal)
+        for id in ["a", "b", "c"] { try await device.todos().insert(Todo(id: id, text: "first")) }
+        portal.answer(refuses)
+        #expect(try await device.push() == nil)
+        try await device.todos().update(id: "a") { $0.text = "second" }
+        try await device.todos().delete(id: "b")
+        if isLost {
+            // The server does both, and its answers are lost.
+            link.isOn.withLock { $0 = true }
+            for _ in 0..<3 { #expect(try await device.push()?.status == .networkFailure) }
+            link.isOn.withLock { $0 = false }
+        }
+        #expect(try await device.push() == nil)
+        let remote = device.client.table(Todo.self)
+        #expect(try await remote.read(id: "a")?.text == "second")
+        #expect(try await remote.read(id: "b") == nil)
+        // A deleted row comes back.
+        try await device.todos().insert(Todo(id: "b", text: "again"))
+        #expect(try await device.push() == nil)
+        #expect(try await remote.read(id: "b")?.text == "again")
+        #expect(try await device.queue().isEmpty)
+    }
+
+    @Test func aDirectUpdateWithoutBatchesIsConditionalToo() async throws {
+        let server = try await makeServer()
+        let remote = SyncClient(endpoint: Device.endpoint, transport: server.transport)
+            .table(Todo.self)
+        let portal = Portal(server.transport, dropping: ["If-Match"])
+        portal.answer { $0.url.path().hasSuffix("/$batch") ? Portal.page(405) : nil }
+        let behind = SyncClient(endpoint: Device.endpoint, transport: portal).table(Todo.self)
+        _ = try await remote.insert(Todo(id: "a", text: "first"))
+        let old = try #require(try await behind.read(id: "a"))
+        try await remote.update(id: "a") { $0.text = "A's" }
+        var mine = old
+        mine.text = "B's"
+        await #expect(throws: SyncError.self) { try await behind.update(mine) }
+        await #expect(throws: SyncError.self) { try await behind.delete(old) }
+        #expect(try await remote.read(id: "a")?.text == "A's")
+    }
+
+    /// Once a batch was taken, a page in place of an answer to one sends no condition by itself.
+    @Test func aServerThatTookBatchesIsAskedLater() async throws {
+        let server = try await makeServer()
+        let portal = Portal(server.transport, dropping: ["If-Match"])
+        let device = try await Device(portal)
+        try await device.todos().insert(Todo(id: "a", text: "first"))
+        try await device.context.push()
+        try await device.todos().update(id: "a") { $0.text = "second" }
+        #expect(try await device.push() == nil)
+        portal.answer { $0.url.path().hasSuffix("/$batch") ? Portal.page(403) : nil }
+        try await device.todos().delete(id: "a")
+        #expect(try await device.push()?.status == .networkFailure)
+        #expect(try await device.client.table(Todo.self).read(id: "a")?.text == "second")
+        portal.answer(nil)
+        #expect(try await device.push() == nil)
+        #expect(try await device.client.table(Todo.self).read(id: "a") == nil)
+    }
+
+    /// The original servers read the condition in the header field only, but for updates on Node: the row
+    /// is read first.
+    @Test(arguments: OriginalServer.Flavor.allCases, [true, false])
+    func aDroppedConditionOverwritesNothingOnAnOriginal(
+        flavor: OriginalServer.Flavor,
+        deletes: Bool
+    ) async throws {
+        let columns: [String: OriginalServer.ColumnType] = [
+            "text": .string, "complete": .boolean, "rank": .number,
+        ]
+        let server = OriginalServer(flavor, tables: [.init("Todo", columns: columns)])
         let a = try await Device(server, endpoint: server.endpoint, tables: [Todo.self])
         let b = try await Device(
             Portal(server, dropping: ["If-Match"]),
@@ -43,9 +170,18 @@ import TidelineTestKit
         try await b.todos().pull(queryID: "all")
         try await a.todos().update(id: "a") { $0.text = "A's" }
         try await a.context.push()
-        try await b.todos().update(id: "a") { $0.text = "B's" }
-        #expect(try await b.push()?.status == .operationErrors)
+        if deletes {
+            try await b.todos().delete(id: "a")
+        } else {
+            try await b.todos().update(id: "a") { $0.text = "B's" }
+        }
+        let error = try #require(try await b.push())
+        #expect(error.status == .operationErrors)
+        #expect(error.errors.first?.serverItem?["text"] == "A's")
         #expect(try await a.client.table(Todo.self).read(id: "a")?.text == "A's")
+        // The app decides, and nothing is in the way.
+        try await error.errors.first?.retry()
+        try await b.todos().pull(queryID: "all")
     }
 
     @Test func aDirectUpdateIsConditionalToo() async throws {
@@ -139,6 +275,22 @@ import TidelineTestKit
         try await device.todos().delete(id: id)
         try await device.context.push()
         #expect(try await device.context.pendingOperationCount == 0)
+    }
+
+    /// Gateways cut dots at the end, refuse `..`, and refuse what looks like the name of a file.
+    @Test(arguments: ["a.", "a..b", "backup.sql", "web.config", "2026.11.25"])
+    func anIDWithDotsPassesAGateway(id: String) async throws {
+        let server = try await makeServer()
+        let portal = Portal(server.transport)
+        portal.answer { $0.url.path().contains(".") ? Portal.page(403) : nil }
+        let device = try await Device(portal)
+        let remote = device.client.table(Todo.self)
+        try await remote.insert(Todo(id: id, text: "x"))
+        #expect(try await remote.read(id: id)?.text == "x")
+        try await remote.update(id: id) { $0.text = "y" }
+        #expect(try await remote.read(id: id)?.text == "y")
+        try await remote.delete(id: id)
+        #expect(try await remote.read(id: id) == nil)
     }
 
     // MARK: - User-Agent

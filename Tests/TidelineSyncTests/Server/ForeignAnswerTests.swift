@@ -65,6 +65,34 @@ import TidelineTestKit
         }
     }
 
+    /// An empty 404 on every path is not the original server's word that it lacks the table.
+    @Test(arguments: OriginalServer.Flavor.allCases, [404, 410])
+    func anEmptyAnswerParksNothingAtOriginalServers(
+        flavor: OriginalServer.Flavor,
+        status: Int
+    ) async throws {
+        let columns: [String: OriginalServer.ColumnType] = [
+            "text": .string, "complete": .boolean, "rank": .number,
+        ]
+        let server = OriginalServer(flavor, tables: [.init("Todo", columns: columns)])
+        let portal = Portal(server)
+        let device = try await Device(portal, endpoint: server.endpoint, tables: [Todo.self])
+        try await device.add(["a", "b"])
+        try await device.context.push()
+        try await device.todos().pull(queryID: "all")
+        try await device.todos().update(id: "a") { $0.text = "mine" }
+        try await device.todos().delete(id: "b")
+        portal.answer { _ in TransportResponse(status: status) }
+        for _ in 1...2 {
+            let error = try #require(try await device.push())
+            #expect(error.status == .networkFailure && error.errors.isEmpty)
+        }
+        portal.answer(nil)
+        #expect(try await device.push() == nil)
+        let rows = try await device.client.table(Todo.self).read()
+        #expect(rows.map(\.text) == ["mine"])
+    }
+
     /// A delete counts as done only if the server says so, also the first one of an endpoint.
     @Test(arguments: [200, 204, 404, 410])
     func anEmptyAnswerToADeleteIsNoSuccess(status: Int) async throws {
@@ -93,6 +121,13 @@ import TidelineTestKit
         for answer in Self.answers(status) + [
             Portal.json(status, "[]"), Portal.json(status, #"{"items":[]}"#),
             Portal.json(status, #"{"items":[],"count":0,"nextLink":null}"#),
+            // Lists of something else.
+            Portal.json(status, #"{"items":[{"title":"Sign in"}]}"#),
+            Portal.json(status, #"{"items":[{"id":7,"title":"Sign in"}]}"#),
+            Portal.json(status, #"{"items":[{"id":"","text":"x"}]}"#),
+            Portal.json(status, #"{"items":[{"id":"login","text":"Sign in"}]}"#),
+            Portal.json(status, #"{"value":[{"@removed":{"reason":"deleted"}}]}"#),
+            Portal.json(status, #"[{"message":"Forbidden"}]"#),
         ] {
             let portal = Portal(server.transport)
             let device = try await Device(portal)
@@ -220,6 +255,27 @@ import TidelineTestKit
         portal.answer(nil)
         _ = try await device.push()
         #expect(try await device.context.pendingOperationCount == 0)
+    }
+
+    /// A page in place of the answer to the first batch of an endpoint.
+    @Test(arguments: [404, 405, 501])
+    func theFirstTransactionIsNotSplit(status: Int) async throws {
+        let server = try await makeServer()
+        let other = try await Device(server.transport)
+        let notes = other.client.table(Note.self)
+        try await notes.insert(Note(id: "taken", body: "theirs"))
+        let portal = Portal(server.transport)
+        let device = try await Device(portal)
+        // It has pulled before, so it knows whose server it is.
+        try await device.todos().pull(queryID: "all")
+        try await device.context.transaction { change in
+            try change.table(Todo.self).insert(Todo(id: "a", text: "x"))
+            try change.table(Note.self).insert(Note(id: "taken", body: "mine"))
+        }
+        portal.answer(next: 1, Portal.page(status))
+        for _ in 0..<2 { _ = try await device.push() }
+        #expect(try await other.client.table(Todo.self).read(id: "a") == nil)
+        #expect(try await device.context.operationErrors().map(\.itemID) == ["a", "taken"])
     }
 
     /// A transaction goes as one, or waits as one.

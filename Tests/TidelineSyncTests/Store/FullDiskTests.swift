@@ -187,6 +187,36 @@ struct FullDiskTests {
         }
     }
 
+    /// A row of a megabyte on a disk that is almost full: it is not lost, and is sent when there is space.
+    @Test(arguments: [64 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20], [false, true])
+    func aLargeRowWaitsForRoom(left: Int, afterRestart: Bool) async throws {
+        try await SmallDisk.with(size: "16m") { folder in
+            let (path, rest) = (folder + "/store.sqlite", folder + "/rest")
+            let server = try await makeServer()
+            var device = try await Device(server.transport, store: SQLiteStore(path: path))
+            let text = String(repeating: "x", count: 1_000_000)
+            try await device.todos().insert(Todo(id: "large", text: text))
+            try await device.todos().insert(Todo(id: "small", text: "x"))
+            try leave(left, by: rest)
+            for _ in 0..<3 {
+                guard let error = try await device.push() else { break }
+                #expect(error.status == .storeFailure)
+            }
+            #expect(try await device.todos().read(id: "large")?.text == text)
+            try FileManager.default.removeItem(atPath: rest)
+            if afterRestart {
+                try await device.store.close()
+                device = try await Device(server.transport, store: SQLiteStore(path: path))
+            }
+            let error = try await device.push()
+            #expect(error == nil, "\(String(describing: error?.cause))")
+            #expect(try await device.client.table(Todo.self).read(id: "large")?.text == text)
+            #expect(try await device.client.table(Todo.self).count() == 2)
+            #expect(try await device.queue().isEmpty)
+            try await device.store.close()
+        }
+    }
+
     /// A slice is no larger than the disk has room for, however large the changes are.
     @Test(arguments: [2, 5], [false, true])
     func aPushTakesWhatThereIsRoomFor(freed: Int, afterRestart: Bool) async throws {

@@ -76,7 +76,7 @@ final class ScriptedTransport: Transport {
 
     /// `otherwise` answers what the list has no answer for.
     ///
-    /// Batches are refused, and not recorded,
+    /// Batches are refused, conditional reads fail, and neither is recorded,
     /// unless the script answers them.
     init(_ answers: [Answer] = [], otherwise: Answer? = nil, takesBatches: Bool = false) {
         state = Mutex((answers, []))
@@ -94,6 +94,10 @@ final class ScriptedTransport: Transport {
     func send(_ request: TransportRequest) async throws -> TransportResponse {
         if !takesBatches, request.url.path().hasSuffix("/$batch") {
             return TransportResponse(status: 404)
+        }
+        // A look whether conditions arrive: they do.
+        if request.method == "GET", request.headers["If-Match"] != nil {
+            return TransportResponse(status: 412, body: Array(serverRow("other", 0).utf8))
         }
         let recorded = Recorded(
             method: request.method,

@@ -21,10 +21,23 @@ final class TroubledStore: LocalStore {
 
     private let inner: any LocalStore
     private let fates = Mutex<[Fate]>([])
+    /// How many transactions are stored before the process is gone; nil while it lives on.
+    private let left = Mutex<Int?>(nil)
 
     init(_ inner: any LocalStore = MemoryStore()) { self.inner = inner }
 
     func add(_ fate: Fate) { fates.withLock { $0.append(fate) } }
+
+    /// Stores so many transactions, and nothing after them.
+    func kill(after count: Int) { left.withLock { $0 = count } }
+
+    private func isKilled() -> Bool {
+        left.withLock { left in
+            guard let count = left else { return false }
+            left = max(0, count - 1)
+            return count == 0
+        }
+    }
 
     func open(tables: [TableSchema]) async throws { try await inner.open(tables: tables) }
 
@@ -37,6 +50,7 @@ final class TroubledStore: LocalStore {
     func write<Result: Sendable>(
         _ body: @escaping @Sendable (any LocalStoreWriter) throws -> Result
     ) async throws -> Result {
+        if isKilled() { throw Full() }
         let fate = fates.withLock { $0.isEmpty ? nil : $0.removeFirst() }
         guard let fate else { return try await inner.write(body) }
         do {

@@ -98,6 +98,20 @@ import TidelineTestKit
         #expect(await code { try await remote.insert(copy) } == .partialRecord)
     }
 
+    @Test("a row that was made of a record of a selection is no way around on a remote table")
+    func remoteRows() async throws {
+        let device = try await device(try await makeServer())
+        let remote = device.client.table(Todo.self)
+        var copy = try #require(try await remote.read(selected()).items.first)
+        copy.text = "oat milk"
+        let row = try Row(copy)
+        let rows = device.client.table(named: "Todo")
+        #expect(await code { try await rows.update(row) } == .partialRecord)
+        try await rows.update(["id": "a", "text": "oat milk"])
+        let found = try await remote.read(id: "a")
+        #expect(found?.text == "oat milk" && found?.rank == 5 && found?.complete == true)
+    }
+
     @Test("a plain row is limited to the columns that it has")
     func rows() async throws {
         let device = try await device(try await makeServer())

@@ -170,10 +170,13 @@ import TidelineTestKit
             try transaction.table(Todo.self).insert(Todo(id: "a"))
         }
         transport.add(
+            page([]),
             .json(201, #"{"id":"n","body":"","version":"v1"}"#),
             .json(201, serverRow("a", 1, text: ""))
         )
         #expect(try await device.push() == nil)
-        #expect(transport.sent.map(\.target) == ["/tables/Note", "/tables/Todo"])
+        #expect(
+            transport.sent.map(\.target) == ["/tables/Note?$top=1", "/tables/Note", "/tables/Todo"]
+        )
     }
 }

@@ -134,7 +134,7 @@ struct PullSteps: Sendable {
             if let read = page,
                 !AnswerProof.isServersPage(
                     headers: response.headers,
-                    hasRows: read.rowCount > 0,
+                    hasRows: read.hasServersRow,
                     signs: remote.signs.known,
                     hasEpoch: epoch != nil
                 )

@@ -34,7 +34,9 @@ extension SyncEngine {
             usesBatches: !isRefused,
             hasTakenBatch: known?.hasTakenBatch ?? false || hasTakenBatch
                 || remote.signs.known.contains(.batches),
+            // So does every server whose lists carry an epoch.
             namesRequests: known?.namesRequests ?? false || namesRequests
+                || remote.signs.known.contains(.epoch)
         )
     }
 

@@ -10,6 +10,8 @@ package struct PushBudget: Sendable, Hashable {
     /// Whether the server has said of a write that it was done as the request that it names: it says
     /// that of each (OASIS Repeatable Requests 1.0, `Repeatability-Result`).
     package private(set) var namesRequests: Bool
+    /// Whether other answers have proven the server to be an original one, which takes no batches.
+    package private(set) var isOfOriginalServer = false
     /// Whether the server says that it knows no batches: then no operations can be done as one.
     private var splitsGroups: Bool
     private let limits: SyncLimits
@@ -48,6 +50,11 @@ package struct PushBudget: Sendable, Hashable {
     /// An answer to a write came.
     package mutating func hear(_ answer: PushAnswer) {
         if answer.wasAcceptedAsRequest { namesRequests = true }
+    }
+
+    /// Answers have proven that the server is an original one.
+    package mutating func learnOriginalServer() {
+        if !namesRequests, !hasTakenBatch { isOfOriginalServer = true }
     }
 
     /// A request was answered.

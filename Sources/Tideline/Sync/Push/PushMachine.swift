@@ -254,8 +254,29 @@ package struct PushMachine: Sendable {
         return answersTooLarge[id, default: 0] < limits.attemptsMax ? nil : answer
     }
 
+    /// Whether an answer in place of one to a batch does not tell if the server takes none, and a group waits
+    /// for that.
+    ///
+    /// Any other request shows which server it is.
+    package func mustKnowServer(after answer: PushAnswer) -> Bool {
+        guard case .sending(let operations, true) = state, isOneGroup(operations) else {
+            return false
+        }
+        return !answer.isProven && [404, 405, 501].contains(answer.status)
+            && !budget.hasTakenBatch && !budget.namesRequests && !budget.isOfOriginalServer
+    }
+
     /// The batch as a whole was not answered as one; `answer` is what came instead.
-    package mutating func refused(_ answer: PushAnswer) -> Action {
+    ///
+    /// - Parameters:
+    ///   - answer: The answer to the request.
+    ///   - isOriginalServer: Whether the server has proven to be an original one, which takes no batches.
+    /// - Returns: What to do next.
+    package mutating func refused(
+        _ answer: PushAnswer,
+        isOriginalServer: Bool = false
+    ) -> Action {
+        if isOriginalServer { budget.learnOriginalServer() }
         guard case .sending(let operations, true) = state else {
             preconditionFailure("refused(_:) without a batch in flight")
         }
@@ -294,9 +315,9 @@ package struct PushMachine: Sendable {
         let isUnknown =
             [404, 405, 501].contains(answer.status) || answer.status == 403 && answer.isProven
         let isRefusal = answer.status == 501 || (400..<500).contains(answer.status)
-        // A server that names requests supports batches, so this is the page of a gateway.
-        let isForeign = budget.namesRequests && !answer.isProven
-        if isOneGroup(operations), !isUnknown || budget.hasTakenBatch || isForeign {
+        // Any other page may be a gateway's, in front of a server that takes batches.
+        let isServers = answer.isProven || budget.isOfOriginalServer
+        if isOneGroup(operations), !isUnknown || budget.hasTakenBatch || !isServers {
             // It cannot be sent in parts. A path that was there a moment ago is none of the server's.
             if isRefusal, answer.isProven, ![404, 405, 501].contains(answer.status) {
                 return settle(operations.map { PushSettling($0, .rejected, answer) })
@@ -313,7 +334,7 @@ package struct PushMachine: Sendable {
             budget.halve(operations.count)
             return again(operations)
         }
-        budget.giveUpBatches(says: isUnknown && !budget.hasTakenBatch && !isForeign)
+        budget.giveUpBatches(says: isUnknown && !budget.hasTakenBatch && isServers)
         // A page in place of an answer says nothing about what was done.
         if isRefusal, isUnknown || answer.isProven { refused.formUnion(operations.map(\.id)) }
         return again(operations)

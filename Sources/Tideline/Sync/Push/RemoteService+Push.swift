@@ -29,7 +29,8 @@ extension RemoteService {
                 ),
                 headers: OperationRequest.headers(frozen),
                 body: undeletes
-                    ? nil : OperationRequest.body(frozen, dialect).map { Array($0.utf8) }
+                    ? nil : OperationRequest.body(frozen, dialect).map { Array($0.utf8) },
+                hasVersionInBody: dialect == .classic && frozen.method == "PATCH"
             )
         }
         var result = pushAnswer(answer.response, schema, id: operation.itemID)
@@ -74,6 +75,23 @@ extension RemoteService {
         )
     }
 
+    /// Finds out whether the server is an original one, by a list of a table.
+    ///
+    /// A Tideline server names itself in it, or gives a link to what changes.
+    func isOriginal(_ table: String) async throws -> Bool {
+        if signs.known.contains(.zumoVersion) { return true }
+        guard signs.known.isDisjoint(with: [.tideline, .epoch, .batches]) else { return false }
+        let (response, _) = try await plainly(
+            .page(try endpoint.url(table, query: "?$top=1"), rows: 1, tracksChanges: true),
+            .datasync
+        )
+        if AnswerProof.namesOriginalServer(response.headers) { return true }
+        guard response.status == 200, signs.known.isDisjoint(with: [.tideline, .epoch]),
+            let page = PulledPage(response, schema: nil)
+        else { return false }
+        return !page.tracksChanges && page.deltaLink == nil
+    }
+
     /// Asks for what an answer did not say.
     func look(
         _ look: PushLook,
@@ -108,13 +126,13 @@ extension RemoteService {
         answer.dialect = dialect
         guard response.status == 200 else {
             // Whatever a classic server says, it says of the table.
-            if dialect == .classic { answer.lacksTable = response.status == 404 }
+            if dialect == .classic, answer.isProven { answer.lacksTable = response.status == 404 }
             return answer
         }
         guard let page = PulledPage(response, schema: schema),
             AnswerProof.isServersPage(
                 headers: response.headers,
-                hasRows: !page.rows.isEmpty,
+                hasRows: page.hasServersRow,
                 signs: signs.known
             )
         else { return answer }

@@ -177,7 +177,13 @@ extension SyncEngine {
             try checkLongWait()
             switch try await service(for: operations).send(batch: operations, catalog) {
             case .replies(let replies): return machine.answered(replies)
-            case .refused(let answer): return machine.refused(answer)
+            case .refused(let answer):
+                // A page of something in between must not take a transaction apart.
+                var isOriginal = false
+                if machine.mustKnowServer(after: answer) {
+                    isOriginal = try await remote.get().isOriginal(operations[0].table)
+                }
+                return machine.refused(answer, isOriginalServer: isOriginal)
             }
         case .send(let operations, false):
             try checkLongWait()

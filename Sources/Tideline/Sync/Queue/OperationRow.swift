@@ -143,8 +143,8 @@ private struct OperationReader {
     func flag(_ name: String) -> Bool { stored[name] == true }
 
     mutating func row(_ name: String) -> Row? {
-        guard let text = text(name) else { return nil }
-        if let row = RowText.row(Data(text.utf8), schema) { return row }
+        guard let stored = self.stored[name], !stored.isNull else { return nil }
+        if let text = stored.text, let row = RowText.row(Data(text.utf8), schema) { return row }
         damaged = name
         return nil
     }

@@ -131,7 +131,7 @@ extension PullSteps {
             // An empty page of something in between must not make rows lost.
             AnswerProof.isServersPage(
                 headers: response.headers,
-                hasRows: page.rowCount > 0,
+                hasRows: page.hasServersRow,
                 signs: remote.signs.known,
                 hasEpoch: true
             )

@@ -43,6 +43,8 @@ struct RemoteService: Sendable {
         var url: URL
         var headers: HTTPFields = [:]
         var body: [UInt8]?
+        /// Whether the body of an update has the version that it is based on.
+        var hasVersionInBody = false
         /// Whether a server may take the body as gzip.
         var isCompressible = false
 
@@ -89,7 +91,8 @@ struct RemoteService: Sendable {
         _ dialect: ServerDialect
     ) async throws -> (TransportResponse, isToRepeat: Bool) {
         if let response = try await inBatch(call, dialect) { return (response, false) }
-        return try await plainly(call, dialect)
+        if let answer = try await answerBefore(call, dialect) { return answer }
+        return try await plainly(withConditionInURL(call), dialect)
     }
 
     /// Sends a request as an HTTP request of its own.

@@ -30,7 +30,7 @@ package struct SyncMachine: Sendable {
     package enum Outcome: Sendable, Hashable {
         case done
         /// All is done but for operations that the server rejected.
-        case rejected(Int)
+        case rejected(UnacceptedRows)
         /// All is done, and so many rows that a restored server lost wait for the app.
         case lost(Int)
         /// No answer, or one of a server that is not itself.
@@ -204,9 +204,12 @@ package struct SyncMachine: Sendable {
         let isWaiting = busyUntil != nil
         busyUntil = nil
         timers[.busy] = nil
-        let actions = listen()
-        guard running == nil, isWaiting else { return actions }
-        return actions + sync(.all)
+        guard running == nil else {
+            // The answer to the events may begin the next wait, before the changes of this device are sent.
+            mayListenAfterSync = true
+            return []
+        }
+        return isWaiting ? listen() + sync(.all) : listen()
     }
 
     private static let busySpreadMax = Duration.seconds(30)
@@ -318,8 +321,8 @@ package struct SyncMachine: Sendable {
         switch outcome {
         case .done:
             problem = nil
-        case .rejected(let count):
-            problem = .blocked(.rejectedOperations(count))
+        case .rejected(let rows):
+            problem = .blocked(.rejectedOperations(rows))
         case .lost(let count):
             problem = .blocked(.lostRows(count))
         case .offline:

@@ -172,10 +172,14 @@ struct SyncRunner: Sendable {
             // The answers to the pulls may show that the server accepts what it refused before.
             if try await engine.releaseParked() > 0 { left = try await engine.pushBeforePull() }
             ended(left.flatMap { SyncError(endOfSync: $0) })
-            if let left { return .failed(.failingRows(left.failingRows)) }
             // Also those of the pushes before the pulls.
-            let rejected = try await engine.operationErrors().count
-            if rejected > 0 { return .rejected(rejected) }
+            let parked = try await engine.operationErrors()
+            if let left {
+                return .failed(
+                    .failingRows(UnacceptedRows(failing: left.failingRows, parked: parked))
+                )
+            }
+            if !parked.isEmpty { return .rejected(UnacceptedRows(parked: parked)) }
             let lost = try await engine.read { try $0.lostCount() }
             return lost == 0 ? .done : .lost(lost)
         } catch {
@@ -215,7 +219,7 @@ struct SyncRunner: Sendable {
     private static func outcome(of error: PushError) -> SyncMachine.Outcome {
         switch error.status {
         case .unauthorized: .unauthorized
-        case .operationErrors: .rejected(error.errors.count)
+        case .operationErrors: .rejected(UnacceptedRows(parked: error.errors))
         case .storeFailure:
             .failed(
                 .failure(

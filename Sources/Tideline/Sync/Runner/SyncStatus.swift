@@ -53,13 +53,14 @@ public struct SyncProgress: Sendable, Hashable {
 public enum SyncBlock: Sendable, Hashable {
     /// The server wants a sign-in.
     case signIn
-    /// So many operations wait for the app; all else is synced.
+    /// The operations of these rows wait for the app; all else is synced.
     ///
     /// The server rejected them, they cannot be sent, or the app does not name their table.
-    case rejectedOperations(Int)
-    /// The operations of these rows are not accepted; all else is synced. They are sent again by
-    /// themselves; see ``FailingRow``.
-    case failingRows([FailingRow])
+    case rejectedOperations(UnacceptedRows)
+    /// The operations of these rows are not accepted; all else is synced.
+    ///
+    /// Those that are not parked are sent again by themselves; see ``FailingRow``. Parked ones wait for the app.
+    case failingRows(UnacceptedRows)
     /// The server was restored from a backup and lost so many rows that are on this device; all else
     /// is synced.
     ///

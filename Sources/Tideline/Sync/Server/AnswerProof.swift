@@ -18,10 +18,14 @@ package struct ServerSigns: OptionSet, Sendable, Hashable {
     package static let batches = ServerSigns(rawValue: 4)
     /// The server gave a stream of events.
     package static let events = ServerSigns(rawValue: 8)
+    /// Answers carry a header field that only a Tideline server sends.
+    package static let tideline = ServerSigns(rawValue: 16)
+    /// The server is the original Node server.
+    package static let node = ServerSigns(rawValue: 32)
 
     private static let names: [(ServerSigns, String)] = [
         (.epoch, "epoch"), (.zumoVersion, "zumoVersion"), (.batches, "batches"),
-        (.events, "events"),
+        (.events, "events"), (.tideline, "tideline"), (.node, "node"),
     ]
 
     /// The signs as the store keeps them; unknown words are ignored.
@@ -41,6 +45,9 @@ package struct ServerSigns: OptionSet, Sendable, Hashable {
     package init(of response: TransportResponse) {
         self = []
         if response.headers["Tideline-Epoch"] != nil { insert(.epoch) }
+        if AnswerProof.namesTideline(response.headers) { insert(.tideline) }
+        let original = response.headers["x-zumo-server-version"]?.lowercased()
+        if original?.hasPrefix("node-") == true { insert(.node) }
         if AnswerProof.namesOriginalServer(response.headers) { insert(.zumoVersion) }
     }
 }
@@ -74,7 +81,8 @@ package enum AnswerProof {
     /// Returns whether a page of rows may be believed.
     ///
     /// An empty page is easily made by a portal: it counts only if it carries the field that the
-    /// pages of this endpoint always carry. `hasEpoch`: pages of the same pull had an epoch.
+    /// pages of this endpoint always carry. `hasRows`: a row of it has an id and a version; so has none of a
+    /// list that something else keeps. `hasEpoch`: pages of the same pull had an epoch.
     package static func isServersPage(
         headers: HTTPFields,
         hasRows: Bool,
@@ -91,10 +99,15 @@ package enum AnswerProof {
         return version.hasPrefix("node-") || version.hasPrefix("net-")
     }
 
+    /// Whether a field is there that only a Tideline server sends.
+    package static func namesTideline(_ headers: HTTPFields) -> Bool {
+        headers["Tideline-Epoch"] != nil || headers["Tideline-Horizon"] != nil
+            || headers[SharedSchema.field] != nil
+    }
+
     private static func hasServerField(_ headers: HTTPFields) -> Bool {
         namesOriginalServer(headers) || headers["Repeatability-Result"] != nil
-            || headers["Tideline-Epoch"] != nil || headers["Tideline-Horizon"] != nil
-            || headers[SharedSchema.field] != nil
+            || namesTideline(headers)
     }
 
     private static func hasBearerChallenge(_ headers: HTTPFields) -> Bool {

@@ -27,13 +27,9 @@ extension RemoteService.Request {
         guard let tables = url.range(of: "/tables/") else { return false }
         let path = url[tables.upperBound...].prefix { $0 != "?" }.utf8
         guard !path.contains(UInt8(ascii: "%")) else { return true }
-        // `.`, `..` and hidden names are folded or refused.
-        var isAtStart = true
-        for byte in path {
-            if isAtStart, byte == UInt8(ascii: ".") { return true }
-            isAtStart = byte == UInt8(ascii: "/")
-        }
-        return false
+        // Gateways fold or refuse `..` and hidden names, cut a dot at the end, and refuse what looks like
+        // the name of a file.
+        return path.contains(UInt8(ascii: "."))
     }
 }
 

@@ -11,6 +11,8 @@ final class SharedSigns: Sendable {
         var stored: ServerSigns = []
         /// Until when the server is not asked to take a batch.
         var batchesRefused: Date?
+        /// Whether the server was seen to get `If-Match`.
+        var passesConditions = false
         /// Whether a 401 came that did not prove to be the server's, and a new token did not help.
         var hasRenewedInVain = false
     }
@@ -51,6 +53,11 @@ final class SharedSigns: Sendable {
     }
 
     func refuseBatches(until: Date) { state.withLock { $0.batchesRefused = until } }
+
+    /// Whether the server was seen to get `If-Match`: nothing in between drops it.
+    var passesConditions: Bool { state.withLock { $0.passesConditions } }
+
+    func notePassesConditions() { state.withLock { $0.passesConditions = true } }
 
     /// Whether a 401 that does not prove to be the server's is worth a new token.
     var mayRenew: Bool { state.withLock { !$0.hasRenewedInVain } }

@@ -51,11 +51,13 @@ extension RemoteService {
     }
 
     /// Takes note of the answers inside a batch: a wait holds for the server only if each of them asks for one.
+    ///
+    /// A 429 is said of the caller, so one of them is enough.
     func hear(_ answers: [TransportResponse], sentAt number: Int) {
-        let waits = answers.map { ($0, Self.asked(status: $0.status, $0.headers, serverTime)) }
-        guard let longest = waits.max(by: { ($0.1 ?? .zero) < ($1.1 ?? .zero) }),
-            waits.allSatisfy({ ($0.1 ?? .zero) > .zero })
-        else { return }
+        let all = answers.map { ($0, Self.asked(status: $0.status, $0.headers, serverTime)) }
+        let isOfAll = all.allSatisfy { ($0.1 ?? .zero) > .zero }
+        let waits = isOfAll ? all : all.filter { $0.0.status == 429 && ($0.1 ?? .zero) > .zero }
+        guard let longest = waits.max(by: { ($0.1 ?? .zero) < ($1.1 ?? .zero) }) else { return }
         hear(longest.0, sentAt: number)
     }
 

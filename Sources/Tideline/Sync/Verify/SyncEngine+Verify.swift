@@ -237,7 +237,7 @@ private struct VerifySteps: Sendable {
             }
             result.requests += 1
             guard response.status == 200, let page = PulledPage(response, schema: schema),
-                isServers(response, hasRows: !page.rows.isEmpty)
+                isServers(response, hasRows: page.hasServersRow)
             else { throw refusal(response) }
             rows += page.rows
             guard let link = page.nextLink else { return rows }

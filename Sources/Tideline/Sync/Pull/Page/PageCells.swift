@@ -142,6 +142,12 @@ package struct PageCells: Sendable {
         copies += bytes
     }
 
+    /// Whether a row has a version.
+    var hasVersion: Bool {
+        guard let version = columns.firstIndex(of: SystemColumn.version) else { return false }
+        return (0..<rowCount).contains { cells[$0 * columns.count + version].kind != .null }
+    }
+
     /// Lends the bytes that the cells point into: of the answer, and those that were made of them.
     func withBytes<Result>(
         _ body: (UnsafeBufferPointer<UInt8>, UnsafeBufferPointer<UInt8>) throws -> Result

@@ -12,6 +12,10 @@ package struct PulledPage: Sendable {
     /// The rows of a usual page that is only stored.
     package private(set) var cells: PageCells?
     package var rowCount: Int { cells?.rowCount ?? rows.count }
+    /// Whether it has a row with an id and a version, as every server sends them.
+    package var hasServersRow: Bool {
+        cells?.hasVersion ?? rows.contains { !$0.id.isEmpty && $0.version != nil }
+    }
     /// How large the answer was.
     package private(set) var byteCount = 0
     package var count: Int?

@@ -1,0 +1,82 @@
+// UnacceptedRows: which rows the server did not accept, as a sync status names them.
+
+/// The rows whose operations were not accepted: how many operations, and the rows of the first of them.
+///
+/// ```swift
+/// if case .blocked(by: .rejectedOperations(let rejected)) = client.currentSyncStatus {
+///     for row in rejected.rows { print(row.table, row.itemID, row.statusCode ?? 0) }
+/// }
+/// ```
+public struct UnacceptedRows: Sendable, Hashable, CustomStringConvertible {
+    /// The most rows that are named.
+    public static let rowsMax = 20
+
+    /// How many operations were not accepted.
+    public var count: Int
+    /// The rows of the first of them, at most ``rowsMax``: those that the server fails to process, then the
+    /// parked ones in the order of the queue, of a transaction first the row that was rejected.
+    public var rows: [UnacceptedRow]
+
+    /// Rows, for a test of an app.
+    ///
+    /// - Parameters:
+    ///   - rows: The rows; the first ``rowsMax`` are kept.
+    ///   - count: How many operations it were; nil for one for each row.
+    public init(_ rows: [UnacceptedRow] = [], count: Int? = nil) {
+        self.count = count ?? rows.count
+        self.rows = Array(rows.prefix(Self.rowsMax))
+    }
+
+    /// The number and the rows that are named, such as `2 (TodoItem a, TodoItem b)`.
+    public var description: String {
+        guard !rows.isEmpty else { return String(count) }
+        let names = rows.map { "\($0.table) \($0.itemID)" }.joined(separator: ", ")
+        return "\(count) (\(names)\(count > rows.count ? ", …" : ""))"
+    }
+}
+
+/// A row whose operation was not accepted.
+public struct UnacceptedRow: Sendable, Hashable {
+    /// The table's name.
+    public var table: String
+    /// The row's id.
+    public var itemID: String
+    /// The status of the last answer; nil if no answer refused the operation.
+    public var statusCode: Int?
+    /// Whether the operation waits for the app, with a ``TableOperationError``; else it is sent again by itself.
+    public var isParked: Bool
+
+    /// A row, for a test of an app.
+    public init(table: String, itemID: String, statusCode: Int? = nil, isParked: Bool) {
+        self.table = table
+        self.itemID = itemID
+        self.statusCode = statusCode
+        self.isParked = isParked
+    }
+}
+
+extension UnacceptedRows {
+    /// The rows that are sent again by themselves, and the operations that wait for the app.
+    init(failing: [FailingRow] = [], parked: [TableOperationError]) {
+        let failingRows = failing.lazy.map {
+            UnacceptedRow(
+                table: $0.table,
+                itemID: $0.itemID,
+                statusCode: $0.statusCode,
+                isParked: false
+            )
+        }
+        let parkedRows = parked.rejectedFirst.lazy.map {
+            UnacceptedRow(
+                table: $0.table,
+                itemID: $0.itemID,
+                statusCode: $0.statusCode,
+                isParked: true
+            )
+        }
+        self.init(
+            Array(failingRows.prefix(Self.rowsMax)) + parkedRows.prefix(Self.rowsMax),
+            count: failing.count + parked.count
+        )
+    }
+}

@@ -1,0 +1,77 @@
+// RemoteService+Conditions: how the condition of a single write stays in force behind a proxy that drops
+// `If-Match`.
+
+import Foundation
+import TidelineCore
+
+extension RemoteService {
+    /// Returns a request that goes by itself, with its condition in the URL as well.
+    ///
+    /// The original servers do not read the parameter and are not sent it.
+    func withConditionInURL(_ call: Request) -> Request {
+        guard let condition = call.headers["If-Match"], signs.known.contains(.tideline) else {
+            return call
+        }
+        let text = call.url.absoluteString
+        let parameter = "__ifMatch=" + TableEndpoint.encoded(condition)
+        var call = call
+        call.url = URL(string: text + (text.contains("?") ? "&" : "?") + parameter) ?? call.url
+        return call
+    }
+
+    /// Reads the row of a write whose condition would stand in a header field only.
+    ///
+    /// The read has a condition that cannot hold. A server that refuses it has got the field, so the field is
+    /// not dropped on the way, and the client asks no more.
+    ///
+    /// - Parameters:
+    ///   - call: The write.
+    ///   - dialect: What it is written in.
+    /// - Returns: The answer that counts in place of the write's, because the row has another version or the
+    ///   server did not answer; nil if the write is to be sent.
+    /// - Throws: As a request does.
+    func answerBefore(
+        _ call: Request,
+        _ dialect: ServerDialect
+    ) async throws -> (TransportResponse, isToRepeat: Bool)? {
+        guard let condition = call.headers["If-Match"], condition != "*", call.method != "GET",
+            !signs.known.contains(.tideline), !signs.passesConditions,
+            !(call.hasVersionInBody && signs.known.contains(.node)),
+            let url = URL(string: String(call.url.absoluteString.prefix { $0 != "?" }))
+        else { return nil }
+        let look = Request(method: "GET", url: url, headers: ["If-Match": Self.impossible])
+        let (response, isToRepeat) = try await plainly(look, dialect)
+        if isToRepeat { return (response, isToRepeat: true) }
+        let isServers = AnswerProof.isServers(response)
+        switch response.status {
+        case 412 where isServers || response.item(nil)?.version != nil:
+            signs.notePassesConditions()
+            return nil
+        case 200..<300:
+            guard let version = response.item(nil)?.version else {
+                // A page of something in between is no row; any JSON is taken for a server's.
+                if response.isJSON { return nil }
+                return (response, isToRepeat: false)
+            }
+            guard OperationRequest.quoted(version) != condition else { return nil }
+            var conflict = response
+            conflict.status = 412
+            return (conflict, isToRepeat: false)
+        case 401, 408, 429, 500...: return (response, isToRepeat: false)
+        case 404, 410: return nil
+        default:
+            if isServers { return nil }
+            return (response, isToRepeat: false)
+        }
+    }
+
+    /// A tag of a version that no server gives.
+    private static let impossible = "\"dGlkZWxpbmU=\""
+}
+
+extension TransportResponse {
+    fileprivate var isJSON: Bool {
+        let start = body.first { $0 != 0x20 && !(9...13).contains($0) }
+        return [UInt8(ascii: "{"), UInt8(ascii: "[")].contains(start)
+    }
+}
